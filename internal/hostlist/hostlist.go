@@ -52,9 +52,8 @@ func ExpandAtMost(s string, maxNames int) ([]string, error) {
 	return names, nil
 }
 
-// Visit calls visit with each name that the expression stands for, in its order and with its repetitions.
-// A name is valid only during the call. Visit returns the errors of [Expand]; then it has not visited any
-// name.
+// Visit calls the function visit with each name that the expression stands for, in its order and with its repetitions.
+// A name is valid only during the call. Visit returns the errors of [Expand]; then it has not visited any name.
 func Visit(s string, visit func(name []byte)) error {
 	entries, _, err := parse(s, MaxNames)
 	if err != nil {
@@ -156,7 +155,7 @@ type span struct {
 	width     int
 }
 
-// visit calls visit with the names that the entry stands for.
+// visit calls the function visit with the names that the entry stands for.
 func (e entry) visit(visit func(name []byte)) {
 	var buf []byte
 	var walk func(group int)

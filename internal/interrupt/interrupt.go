@@ -31,8 +31,8 @@ var holds struct {
 	released time.Time
 }
 
-// Hold lets the program live after the first signal until the caller calls release. The caller
-// must end soon once its context is cancelled.
+// Hold lets the program live after the first signal until the caller calls the function release.
+// The caller must end soon once its context is cancelled.
 func Hold() (release func()) {
 	holds.Lock()
 	defer holds.Unlock()

@@ -191,8 +191,8 @@ func appendInterruptions(b []byte, i *hpc.Interruptions) []byte {
 	return appendText(b, `,"preempted_by":`, i.PreemptedBy)
 }
 
-// appendList writes a list of objects. fields appends the fields of one object, each with a comma
-// before it.
+// appendList writes a list of objects. The function fields appends the fields of one object, each
+// with a comma before it.
 func appendList[V any](b []byte, label string, list []V, fields func([]byte, *V) []byte) []byte {
 	if len(list) == 0 {
 		return b

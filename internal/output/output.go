@@ -243,9 +243,9 @@ func (e *Refused) Error() string {
 // headLength is the number of bytes by which a file is recognized.
 const headLength = 4 << 10
 
-// Replaces returns a [Refused] error if path is a file that recognize does not accept by its
-// first bytes. The parameter want names what it accepts: "a report". An empty file may always be
-// replaced.
+// Replaces returns a [Refused] error if path is a file that the function recognize does not accept
+// by its first bytes. The parameter want names what it accepts: "a report". An empty file may
+// always be replaced.
 func Replaces(path, want string, recognize func(head []byte) bool) error {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {

@@ -17,11 +17,11 @@ type Format struct {
 	// Looks says how a file of the format begins. If no format recognizes a file, the error lists
 	// the Looks of all formats.
 	Looks string
-	// Recognize says how surely a file is of this format. head is the beginning of the file,
-	// uncompressed. It has at least a part of the first line with content.
+	// Recognize says how surely a file is of this format. The parameter head is the beginning of
+	// the file, uncompressed. It has at least a part of the first line with content.
 	Recognize func(head []byte) Confidence
-	// Read reads a workload. name stands for the source in errors, which name the line
-	// and say what would be right.
+	// Read reads a workload. The parameter name stands for the source in errors, which name the
+	// line and say what would be right.
 	Read func(r io.Reader, name string, opts ReadOptions) (*Workload, error)
 	// Write writes a workload and counts what the format cannot express.
 	Write func(w io.Writer, wl *Workload) (Losses, error)

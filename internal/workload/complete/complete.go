@@ -34,9 +34,9 @@ type Options struct {
 const None = "none"
 
 // Complete returns a workload in which rules have made the fields that w lacks. A field that was
-// already made is made again, by the same rule or by the rule that the options give. w is not
-// changed. The error names a rule that is unknown or that lacks data. If there is no field to make,
-// the result has no completion.
+// already made is made again, by the same rule or by the rule that the options give. The workload
+// w is not changed. The error names a rule that is unknown or that lacks data. If there is no
+// field to make, the result has no completion.
 func Complete(w *workload.Workload, opts Options) (*workload.Workload, error) {
 	base := cleared(w)
 	c := &workload.Completion{Site: opts.Site, Like: opts.Like}

@@ -290,8 +290,8 @@ func (m *maker) make(f *workload.MadeField) error {
 	return err
 }
 
-// eachBatch calls a function with each batch and its jobs that lack the field. set marks a job's
-// field as made.
+// eachBatch calls a function with each batch and its jobs that lack the field. The function set
+// marks a job's field as made.
 func (m *maker) eachBatch(field *workload.MadeField, visit func(b *batch, lacking []*fact, set func(*fact))) {
 	set := func(f *fact) {
 		f.made |= bit(field.Field)

@@ -228,7 +228,7 @@ func (g *generator) gpuJob(job *hpc.Job) {
 
 func (g *generator) choose(names ...string) string { return names[g.rng.IntN(len(names))] }
 
-// logNormal returns a duration in whole seconds with the given median; sigma is the
+// logNormal returns a duration in whole seconds with the given median; the parameter sigma is the
 // standard deviation of its logarithm.
 func (g *generator) logNormal(median time.Duration, sigma float64) time.Duration {
 	d := time.Duration(float64(median) * math.Exp(sigma*g.rng.NormFloat64()))

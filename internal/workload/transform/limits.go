@@ -14,11 +14,11 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TimeLimitAccuracy sets the time limits of a share (from 0 to 1) of the jobs to factor times their
-// run time, in whole seconds. The limit is at most the partition's limit, and at least the run
-// time. Martinasso et al. (SC'18, section VIII.B) use "within 10 % of the actual run time", which
-// is a factor of 1.1. A job that only its time limit ends keeps its limit, because its run time
-// without the limit is unknown. The error says which argument is out of range.
+// TimeLimitAccuracy sets the time limits of a share (from 0 to 1) of the jobs to their run time
+// multiplied by the factor, in whole seconds. The limit is at most the partition's limit, and at
+// least the run time. Martinasso et al. (SC'18, section VIII.B) use "within 10 % of the actual run
+// time", which is a factor of 1.1. A job that only its time limit ends keeps its limit, because
+// its run time without the limit is unknown. The error says which argument is out of range.
 func TimeLimitAccuracy(factor, share float64) (Step, error) {
 	switch {
 	case !(factor >= 1) || factor > 1e6:

@@ -390,8 +390,8 @@ func clipReservations(events []hpc.ReservationEvent, from hpc.Time) []hpc.Reserv
 
 // Merge adds another workload. The parameter name stands for it in the step's text. If the ID of a
 // new job or the name of a new reservation is taken, "~" and a number are added to it. The step
-// fails if a user The parameter name stands for two different users, or if both workloads have
-// windows with different starts.
+// fails if a user name stands for two different users, or if both workloads have windows with
+// different starts.
 func Merge(other *workload.Workload, name string) Step {
 	return Step{"--merge " + name, func(w *workload.Workload, _ *Environment) (int, error) {
 		add := clone(other)

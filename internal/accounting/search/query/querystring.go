@@ -59,7 +59,8 @@ func (p *luceneParser) space() {
 	}
 }
 
-// take skips symbol if it comes next, and reports whether it did. A word must end after symbol.
+// take skips a symbol if it comes next, and reports whether it did. If the symbol is a word, a
+// blank, a parenthesis or the end of the text must follow.
 func (p *luceneParser) take(symbol string) bool {
 	rest := p.text[p.at:]
 	if !strings.HasPrefix(rest, symbol) {
