@@ -82,7 +82,8 @@ func policyNames() (names []string) {
 	return names
 }
 
-// allPolicyNames also has the policy that is a model of Slurm.
+// allPolicyNames returns the names of the simulator's policies and of the policy that is a model
+// of Slurm.
 func allPolicyNames() []string {
 	return append(policyNames(), experiment.SlurmPolicy+"\ta model of Slurm's own scheduler")
 }

@@ -105,7 +105,7 @@ func prepareSet(spec *Spec, list []Realization) error {
 }
 
 // oldSet returns the realizations of an existing set, which the parameter overwrite allows to
-// remove. It fails if overwrite is false, and for a directory that holds something else.
+// remove. oldSet fails if overwrite is false, and for a directory that holds something else.
 func oldSet(dir string, overwrite bool) (old []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) == 0 {

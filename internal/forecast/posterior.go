@@ -85,7 +85,7 @@ func (p *posterior) level(levels []pool, limit float64) *drawn {
 	return one
 }
 
-// candidates is the number of distributions from which likely chooses.
+// candidates is the number of distributions from which the function likely chooses.
 const candidates = 50
 
 // likely draws a group's distribution. If jobs of the group run and none has ended, likely draws several

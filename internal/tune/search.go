@@ -294,7 +294,7 @@ func (s *Search) measure(ctx context.Context, what string, settings []*Tried, bl
 	return nil
 }
 
-// checked makes a measurement without a value of the objective a failure.
+// checked marks a measurement as a failure if it has no value of the objective.
 func checked(m Measurement) Measurement {
 	if m.Failure == "" && (math.IsNaN(m.Objective) || math.IsInf(m.Objective, 0)) {
 		m.Failure = "the run has no value of the objective (no job started, or none was counted)"

@@ -195,7 +195,7 @@ func Decompose(row *run.Row, end hpc.Time) []Span {
 }
 
 // divide visits the spans of a period in order. A span ends where the job becomes eligible; the
-// parameter after says whether the job was eligible. It does not visit empty spans.
+// parameter after says whether the job was eligible. divide does not visit empty spans.
 func divide(row *run.Row, p Period, visit func(s Span, after bool)) {
 	eligible := min(max(p.Eligible, p.From), p.To)
 	begin := p.From
@@ -252,7 +252,7 @@ func (s *Span) classify(row *run.Row, p Period, seen hpc.Time, begins, after boo
 		}
 		s.Part = Requeued
 	case after && s.Part.early() && seen < eligible && (row.AskedBegin <= 0 || !row.AskedDependency):
-		// Slurm calls a job with a begin time and a dependency eligible at its begin time.
+		// For Slurm, a job with a begin time and a dependency becomes eligible at its begin time.
 		s.Part, s.Reason = Unknown, ""
 	case after || s.Part != Unknown || p.Eligible == 0:
 	case begins:

@@ -169,8 +169,8 @@ func (b *block) reservation(opts ReadOptions) (*hpc.ReservationEvent, error) {
 }
 
 // ReservationOfWindow returns the event that creates a reservation when the window begins or, if
-// there is no window, at the reservation's start. The parameter end gives the duration. It returns
-// nil if the reservation lies outside the window.
+// there is no window, at the reservation's start. The parameter end gives the duration. The result
+// is nil if the reservation lies outside the window.
 func ReservationOfWindow(r hpc.Reservation, end hpc.Time, opts ReadOptions) *hpc.ReservationEvent {
 	if !opts.InWindow(r.Start, end) {
 		return nil

@@ -184,8 +184,8 @@ func (q *Questioner) Scan(query string, args []any, to ...any) error {
 
 // Read calls the function do, which asks queries about one version of the tables. If the question
 // must move to the slow lane and this lane is full, Read calls the function again from the
-// beginning; so the function must set its results and not add to them. It must not keep the
-// questioner. Errors wrap the errors of this package.
+// beginning; so the function must set its results and not add to them. The function must not keep
+// the questioner, either. Errors wrap the errors of this package.
 func (p *Pool) Read(ctx context.Context, tables Tables, do func(q *Questioner) error) (err error) {
 	limit := fmt.Errorf("%w (limit %v)", ErrTime, p.opts.Limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, p.opts.Limit, limit)

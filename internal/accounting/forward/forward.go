@@ -129,7 +129,7 @@ func New(s *store.Store, opts Options) (*Forwarder, error) {
 	case err != nil:
 		return nil, fmt.Errorf("forwarding: %w", err)
 	case strings.ContainsAny(index, "*,"):
-		return nil, fmt.Errorf("forwarding: %s: %q names several indices", opts.URL, index)
+		return nil, fmt.Errorf("forwarding: %s: %q names several indices (want one index)", opts.URL, index)
 	}
 	f.index, f.target = index, target+"/_bulk"
 	if f.authorization, err = access.Authorization(opts.Credentials); err != nil {
@@ -154,7 +154,7 @@ func Target(text string) (server, index string, err error) {
 	}
 	index = strings.Trim(u.Path, "/")
 	if strings.ContainsAny(index, "/\\?\"<>| #:") || strings.HasPrefix(index, "_") {
-		return "", "", fmt.Errorf("%s: %q is not the name of an index", u.Redacted(), index)
+		return "", "", fmt.Errorf("%s: %q is not the name of an index (want, for example, jobs)", u.Redacted(), index)
 	}
 	u.Path, u.RawPath = "", ""
 	return u.String(), index, nil

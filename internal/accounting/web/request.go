@@ -125,7 +125,8 @@ func parseRequest(values url.Values, now time.Time) (*request, error) {
 		}
 	}
 	if !r.from.IsZero() && !r.until.IsZero() && !r.from.Before(r.until) {
-		return nil, fmt.Errorf("from %s until %s: the range is empty", r.values.Get("from"), r.values.Get("until"))
+		return nil, fmt.Errorf("from %s until %s: the range is empty (want from before until)", r.values.Get("from"),
+			r.values.Get("until"))
 	}
 	for name, number := range map[string]*int{"rows": &r.rows, "page": &r.page, "width": &r.width} {
 		if v := r.values.Get(name); v != "" {

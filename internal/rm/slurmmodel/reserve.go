@@ -345,7 +345,7 @@ func (e *Engine) mayEnd(j *job) bool { return e.cfg.Guide == nil || e.cfg.Guide.
 func (e *Engine) ForceStart(id string, task int, nodes string, at hpc.Time) error {
 	j := e.find(id, task)
 	if j == nil || j.state != pending || taskOf(j).Task != task {
-		return fmt.Errorf("the model does not have job %s pending", id)
+		return fmt.Errorf("job %s is not pending in the model", id)
 	}
 	alloc := e.allocateOn(j, nodes)
 	if alloc == nil {

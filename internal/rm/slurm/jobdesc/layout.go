@@ -246,7 +246,8 @@ const (
 // (verify_dist_type in proc_args.c).
 func distribution(spec string) (dist, planeSize uint32, err error) {
 	bad := func() (uint32, uint32, error) {
-		return 0, 0, fmt.Errorf("--distribution %q is not known", spec)
+		return 0, 0, fmt.Errorf("--distribution %q is not known (want block, cyclic, arbitrary or plane=N, for "+
+			"nodes:sockets:cores)", spec)
 	}
 	lower := strings.ToLower(spec)
 	if lower == "" {

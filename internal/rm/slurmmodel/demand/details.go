@@ -28,7 +28,7 @@ type Details struct {
 
 // Read reads the numbers of nodes, tasks, CPUs and other resources from a submission
 // (_validate_job_desc and _copy_job_desc_to_job_record in job_mgr.c). The parameter nodes is the
-// cluster's number of nodes; maxSwitchWait is max_switch_wait in seconds. It returns an error if
+// cluster's number of nodes; maxSwitchWait is max_switch_wait in seconds. Read returns an error if
 // generic resources cannot be read.
 func Read(d *rpc.JobDesc, nodes int, maxSwitchWait int64, rules parameters.Rules) (j Details, err error) {
 	r := &j.Request

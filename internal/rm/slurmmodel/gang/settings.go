@@ -17,7 +17,7 @@ type Settings struct {
 }
 
 // Read reads the settings. The parameter partitions must have their tiers; Read sets their numbers
-// of rows. It returns nil without PreemptMode=GANG.
+// of rows. The result is nil without PreemptMode=GANG.
 func Read(get keys.Get, rules parameters.Rules, partitions []rows.Partition) *Settings {
 	if !strings.Contains(strings.ToUpper(keys.Value(get, "PreemptMode")), "GANG") {
 		return nil

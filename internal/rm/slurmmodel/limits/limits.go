@@ -175,8 +175,8 @@ func takes(imposed *int64, limit int64) bool {
 
 // ofQOS compares amounts with a QOS's limits for each job (_validate_tres_limits_for_qos). It
 // divides the amounts by divisor if divisor is not 0. If the parameter least is true, amounts must
-// be at least the limits; otherwise they must be at most the limits. It returns the index of the
-// first resource whose amount breaks this rule, or -1.
+// be at least the limits; otherwise they must be at most the limits. The result is the index of
+// the first resource whose amount breaks this rule, or -1.
 func ofQOS(limits, imposed, amounts tres.Vector, divisor uint64, least bool) int {
 	for i, limit := range limits {
 		if limit == tres.NoLimit || imposed[i] != tres.NoLimit {
