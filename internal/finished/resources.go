@@ -307,8 +307,8 @@ func mayGetMore(r *hpc.Request) bool {
 }
 
 // memoryDiffers reports whether the record's memory must replace the request's. If the request has
-// memory, why describes the difference. Slurm records the sum over all nodes in units that it
-// rounds to two decimals.
+// memory, the result why describes the difference. Slurm records the sum over all nodes in units
+// that it rounds to two decimals.
 func memoryDiffers(request *hpc.Request, r *Job) (why string, differ bool) {
 	const amount = "the memory"
 	switch {

@@ -156,8 +156,8 @@ type user struct {
 	presence presence
 }
 
-// wait is for sessions with the same dependencies: the sessions from first up to, but not
-// including, last depend on graph.Ended()[from:to].
+// wait is for sessions with the same dependencies. The sessions with the indices [first:last] of
+// the user's graph depend on graph.Ended()[from:to].
 type wait struct {
 	from, to    int
 	first, last int

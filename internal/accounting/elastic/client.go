@@ -89,8 +89,8 @@ type fault struct {
 	} `json:"error"`
 }
 
-// do sends a request, and decodes the response, a JSON object, into the variable that to points
-// to.
+// do sends a request, and decodes the response, a JSON object, into the variable to which the
+// parameter to points.
 func (c *Cluster) do(ctx context.Context, method, path string, body, to any) error {
 	var from io.Reader
 	if body != nil {

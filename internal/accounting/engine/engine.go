@@ -176,8 +176,8 @@ func (q *Questioner) Query(query string, args ...any) (*sql.Rows, error) {
 	return q.conn.QueryContext(q.ctx, query, args...)
 }
 
-// Scan runs a query and scans its only row into the variables that to points to. The error is
-// sql.ErrNoRows if the answer has no row.
+// Scan runs a query and scans its only row into the variables to which the parameter to points.
+// The error is sql.ErrNoRows if the answer has no row.
 func (q *Questioner) Scan(query string, args []any, to ...any) error {
 	return q.conn.QueryRowContext(q.ctx, query, args...).Scan(to...)
 }

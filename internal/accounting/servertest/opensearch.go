@@ -99,8 +99,8 @@ func (s *OpenSearch) request(method, path, body string) (status int, answer []by
 	return response.StatusCode, answer, err
 }
 
-// Ask sends a request and decodes the response into the variable that to points to, unless to is
-// nil. The status must be 200 or 201.
+// Ask sends a request and decodes the response into the variable to which the parameter to points,
+// unless to is nil. The status must be 200 or 201.
 func (s *OpenSearch) Ask(method, path, body string, to any) {
 	s.t.Helper()
 	status, answer, err := s.request(method, path, body)

@@ -236,7 +236,7 @@ func (c *client) Close() error {
 	return c.close()
 }
 
-// get requests a JSON object and decodes it into the variable that to points to.
+// get requests a JSON object and decodes it into the variable to which the parameter to points.
 func (c *client) get(ctx context.Context, path string, to any) error {
 	body, err := c.stream(ctx, http.MethodGet, path, nil)
 	if err != nil {

@@ -172,7 +172,8 @@ func (v *Snapshot) Query(query string, args ...any) (*sql.Rows, error) {
 	return v.q.Query(query, args...)
 }
 
-// Scan runs a query that returns one row, and scans this row into the variables that to points to.
+// Scan runs a query that returns one row, and scans this row into the variables to which the
+// parameter to points.
 func (v *Snapshot) Scan(text string, args []any, to ...any) error { return v.q.Scan(text, args, to...) }
 
 // All runs a query and returns its rows, with the values as DuckDB's driver returns them.

@@ -328,9 +328,9 @@ func profile(parts [][]reading, start, end hpc.Time) (use Use, found bool) {
 	return use, true
 }
 
-// spread adds amount to the cells between two instants, which are in seconds from the beginning of
-// the first cell. The part outside of the cells is ignored. If both instants are equal, one cell
-// gets the whole amount.
+// spread adds an amount to the cells between two instants, which are in seconds from the beginning
+// of the first cell. The part outside of the cells is ignored. If both instants are equal, one
+// cell gets the whole amount.
 func spread(cells []float64, step, from, to, amount float64) {
 	last := len(cells) - 1
 	if to <= from {

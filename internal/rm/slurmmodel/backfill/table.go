@@ -137,9 +137,10 @@ func (t *Table) Skip(able selection.Bits, least int, first, span int64) int64 {
 	return first
 }
 
-// lacks returns the largest k for which no try that begins in one of the intervals at to k finds
-// enough nodes of t.able that are free until the instant end. The parameter least is the number of
-// nodes that suffices. The result is -1 if a try that begins in interval at finds enough.
+// lacks returns the largest k for which no try that begins in one of the intervals from number at
+// to number k finds enough nodes of t.able that are free until the instant end. The parameter
+// least is the number of nodes that suffices. The result is -1 if a try that begins in the
+// interval with the number at finds enough.
 func (t *Table) lacks(at int, end int64, least int) int {
 	copy(t.set, t.able)
 	for k := at; k < len(t.list) && t.list[k].begin <= end; k++ {

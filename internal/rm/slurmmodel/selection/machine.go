@@ -208,9 +208,9 @@ func (s *State) Idle(node int) bool { return !s.busy.Has(node) }
 // Busy returns the nodes that have jobs. The caller must not change the set.
 func (s *State) Busy() Bits { return s.busy }
 
-// freeDevices sets the elements of out to the number of a node's free devices of index i on each
-// socket. The last number is for devices close to no socket. With anew, used devices count as
-// free.
+// freeDevices sets the elements of the slice out to the number of a node's free devices of index i
+// on each socket. The last number is for devices close to no socket. With anew, used devices count
+// as free.
 func (m *Machine) freeDevices(s *State, node, i int, anew bool, out []int) {
 	d := &m.Nodes[node].Devices[i]
 	clear(out)
