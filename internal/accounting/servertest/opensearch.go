@@ -100,7 +100,7 @@ func (s *OpenSearch) request(method, path, body string) (status int, answer []by
 }
 
 // Ask sends a request and decodes the response into the variable to which the parameter to points,
-// unless to is nil. The status must be 200 or 201.
+// unless this parameter is nil. The status must be 200 or 201.
 func (s *OpenSearch) Ask(method, path, body string, to any) {
 	s.t.Helper()
 	status, answer, err := s.request(method, path, body)

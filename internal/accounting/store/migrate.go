@@ -119,7 +119,7 @@ func eachRow(q *engine.Questioner, query string, do func(rows *sql.Rows) error, 
 	return rows.Err()
 }
 
-// migrateJobs converts the arrivals whose number is at least from and less than to.
+// migrateJobs converts the arrivals whose number is in the interval [from, to).
 func (s *Store) migrateJobs(ctx context.Context, ask func(func(q *engine.Questioner) error) error, m *migration, from, to int64) error {
 	var entries []Entry
 	var step migration

@@ -230,7 +230,8 @@ func (c *Cluster) expandNodes(expr string, sets map[string]nodeSet) ([]string, e
 	return names, nil
 }
 
-// eachOfSet calls visit for the nodes of a set: the nodes with its feature, then its named nodes.
+// eachOfSet calls the function visit for the nodes of a set: the nodes with its feature, then its
+// named nodes.
 func (c *Cluster) eachOfSet(s nodeSet, visit func(string)) {
 	if s.feature != "" {
 		for i := range c.Nodes {
