@@ -149,18 +149,8 @@ func drawTimeline(label string) func(r *request, t *table, s scale) (*chart, err
 			if t.alone {
 				break
 			}
-			entry := legendEntry{Colour: colourClass(t.colours[i]), Name: orUnknown(t.Columns[series].Label)}
-			sum, unknown := 0.0, true
-			for _, row := range t.Rows {
-				sum, unknown = sum+known(row[series]), unknown && row[series] == nil
-			}
-			switch {
-			case t.levels:
-			case unknown:
-				entry.Value = quantity.Unknown
-			default:
-				entry.Value = r.writeUnit(t.Columns[series], sum)
-			}
+			entry := legendEntry{Colour: colourClass(t.colours[i]), Name: orUnknown(t.Columns[series].Label),
+				Value: r.total(t, series)}
 			if t.names != "" && entry.Name != "others" {
 				entry.Href = r.only(t.names, t.Columns[series].Name)
 			}
@@ -168,6 +158,21 @@ func drawTimeline(label string) func(r *request, t *table, s scale) (*chart, err
 		}
 		return c.finish(f)
 	}
+}
+
+// total returns the sum of a column over time; "" if its values must not be added up.
+func (r *request) total(t *table, column int) string {
+	if t.levels {
+		return ""
+	}
+	sum, unknown := 0.0, true
+	for _, row := range t.Rows {
+		sum, unknown = sum+known(row[column]), unknown && row[column] == nil
+	}
+	if unknown {
+		return quantity.Unknown
+	}
+	return r.writeUnit(t.Columns[column], sum)
 }
 
 // tableLabel returns the heading of a column. Durations and shares have their units beside the

@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -86,7 +87,24 @@ func TestFrozenHealth(t *testing.T) {
 		if !strings.Contains(html, c.note) {
 			t.Errorf("the page's %s of %s does not say %q", c.panel, c.cluster, c.note)
 		}
-	} // A chart of two schedulers has the values of both.
+	}
+	// Times of 0 do not lower the means of all clusters.
+	r := s.panel("health-main", "last", "all")
+	notes := strings.Join(r.Notes, "\n")
+	wrong := slices.ContainsFunc(r.Rows, func(row []any) bool { return row[4] != nil && row[4] != 2.0 })
+	if wrong || !strings.Contains(notes, "Without still: computing took no virtual time in this run") {
+		t.Errorf("times of all clusters: %q, %v, want means of 2 ms", notes, r.Rows)
+	}
+	if err := s.store.SetCluster(store.Cluster{Name: "vale", Kind: kindRun}); err != nil {
+		t.Fatal(err)
+	}
+	const machine = "The times of vale are those of the machine that replayed."
+	for panel, want := range map[string]bool{"health-main": true, "health-request-time": true, "health-jobs": false} {
+		if notes := s.panel(panel, "last", "all").Notes; strings.Contains(strings.Join(notes, "\n"), machine) != want {
+			t.Errorf("%s of a measured run: %q", panel, notes)
+		}
+	}
+	// A chart of two schedulers has the values of both.
 	html := s.get("api/v1/panels/health-main?last=all&format=html&a=vale&b=still", http.StatusOK)
 	if !strings.Contains(html, "All values of still in the chart are 0.") || strings.Contains(html, "All values of vale") || strings.Contains(html, zero) {
 		t.Errorf("the panel of two schedulers says %.2000s", html)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"rmreplay/internal/accounting/embedded"
+	"rmreplay/internal/accounting/question"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/quantity"
 )
@@ -27,10 +28,9 @@ var healthPanels = []*panel{
 			"pauses in which the scheduler releases its locks.", health: queryCycles("bf"), shape: shapeCycles,
 		draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]", times: true},
 	{name: "health-depth", title: "Backfill scheduler: depth", about: "Jobs that a mean cycle tried to place, and jobs " +
-		"that it only looked at. Queues and tables of several clusters are means too.", health: queryDepth,
+		"that it only looked at. " + aboutQueues, health: queryDepth,
 		shape: shapeDepth, draw: drawTimeline("jobs"), lines: []string{"depth", "queue"}, unit: "jobs",
-		aboutLines: "Jobs that a mean cycle tried to place or only looked at (depth), and the length of the queue in the " +
-			"last cycle."},
+		aboutLines: "Jobs that a mean cycle tried to place or only looked at (depth), and the queue. " + aboutQueues},
 	{name: "health-jobs", title: "Jobs that wait and run", about: "The largest numbers of jobs at any instant at which " +
 		"slurmctld was asked: six an hour in a replay, but one with the measured clock, so its numbers are lower. " +
 		"Several clusters are added up.",
@@ -46,26 +46,29 @@ var healthPanels = []*panel{
 		health: queryAgents, shape: shapeAgents, draw: drawTimeline("messages"),
 		lines: []string{"agent_queue", "dbd_queue"}, unit: "messages"},
 	{name: "health-main-exits", title: "Main scheduler: why cycles ended",
-		about: "How many cycles ended for each reason.", health: queryCounts(store.MainExit, "count"),
+		about: "How many cycles ended for each reason.", health: embedded.Counts(store.MainExit, "count"),
 		shape: shapeCounts("cycles", count, whoCountsExits), draw: drawTimeline("cycles")},
 	{name: "health-backfill-exits", title: "Backfill scheduler: why cycles ended",
-		about: "How many cycles ended for each reason.", health: queryCounts(store.BackfillExit, "count"),
+		about: "How many cycles ended for each reason.", health: embedded.Counts(store.BackfillExit, "count"),
 		shape: shapeCounts("cycles", count, whoCountsExits), draw: drawTimeline("cycles")},
 	{name: "health-requests", title: "Requests to slurmctld", about: "How many requests slurmctld handled, by type. " +
 		"In a replay, types with \"(by rmreplay)\" are the replay's own requests.",
-		health: queryCounts(store.Requests, "count"), shape: shapeCounts("requests", count, whoCountsRequests),
+		health: embedded.Counts(store.Requests, "count"), shape: shapeCounts("requests", count, whoCountsRequests),
 		draw: drawTimeline("requests")},
 	{name: "health-request-time", title: "Time for requests", about: "How long slurmctld took for requests, by type.",
-		health: queryCounts(store.Requests, "us / 1e6"), shape: shapeCounts("s", number, whoCountsRequests),
+		health: embedded.Counts(store.Requests, "us / 1e6"), shape: shapeCounts("s", number, whoCountsRequests),
 		draw: drawTimeline("time [s]"), times: true},
 }
 
+const aboutQueues = "Queues and tables are means of the last cycles that sdiag showed, also over clusters. A cycle " +
+	"counts each task of an array that it tries, and a queue counts an array once, so the depth can exceed the queue."
+
 // noteRuns notes what a reader must know of the runs whose figures a panel shows. It notes where their windows begin,
-// unless the range begins later. If the panel shows times, it notes the runs in which computing took no time. If the
-// panel shows messages, it notes the runs of a model, which has no messages.
+// unless the range begins later. If the panel shows times, it notes the runs in which computing took no time, and whose
+// times the others have. If the panel shows messages, it notes the runs of a model, which has no messages.
 func (p *panel) noteRuns(t *table, r *request, s *sizes) {
 	names := r.clusters()
-	var frozen, simulated []string
+	var frozen, simulated, measured []string
 	for _, c := range s.list {
 		if len(names) > 0 && !slices.Contains(names, c.Name) {
 			continue
@@ -74,8 +77,11 @@ func (p *panel) noteRuns(t *table, r *request, s *sizes) {
 			t.notes = append(t.notes, fmt.Sprintf("The figures of %s begin with its window, at %s. Before, rmreplay started "+
 				"the jobs that ran then, if any.", c.Name, r.write(moment, c.window)))
 		}
-		if c.frozen {
+		switch {
+		case c.frozen:
 			frozen = append(frozen, c.Name)
+		case c.Kind == kindRun && !c.simulated:
+			measured = append(measured, c.Name)
 		}
 		if c.simulated {
 			simulated = append(simulated, c.Name)
@@ -90,6 +96,34 @@ func (p *panel) noteRuns(t *table, r *request, s *sizes) {
 			"real. Replay with --clock measured for real ones.", strings.Join(frozen, ", "),
 			quantity.Plural(len(frozen), "this run", "these runs")))
 	}
+	if p.times && len(measured) > 0 {
+		t.notes = append(t.notes, fmt.Sprintf("The times of %s are those of the machine that replayed. The site's machine "+
+			"may be faster or slower.", strings.Join(measured, ", ")))
+	}
+}
+
+// leaveOutFrozen removes the runs in which computing took no time from a request for times, unless only such runs have
+// figures in the range. Their times of 0 would lower the means of other schedulers. It returns a note on them.
+func (r *request) leaveOutFrozen(s *sizes) (notes []string) {
+	names := r.clusters()
+	var frozen []string
+	var others []question.Term
+	for _, c := range s.list {
+		touched, _ := s.touched([]string{c.Name}, r.from, r.until)
+		switch {
+		case !touched || len(names) > 0 && !slices.Contains(names, c.Name):
+		case c.frozen:
+			frozen = append(frozen, c.Name)
+		default:
+			others = append(others, question.Term{Field: question.Fields["cluster"], Op: "=", Value: c.Name})
+		}
+	}
+	if len(frozen) == 0 || len(others) == 0 {
+		return nil
+	}
+	r.filters = others
+	return []string{fmt.Sprintf("Without %s: computing took no virtual time in %s, so times of 0 would lower the means.",
+		strings.Join(frozen, ", "), quantity.Plural(len(frozen), "this run", "these runs"))}
 }
 
 // explainBlank adds a note to a table if all its known figures in the chart are 0. A chart of two schedulers may have
@@ -202,7 +236,7 @@ func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 	if r.values.Get("q") != "" {
 		return nil, bad(errors.New("q: it filters jobs (want only f=cluster=NAME for schedulers)"))
 	}
-	raw, err := v.queryHealth(ctx, condition{sql: "SELECT cluster, min(make_timestamp(epoch_us(until) - " +
+	raw, err := v.queryHealth(ctx, embedded.Query{SQL: "SELECT cluster, min(make_timestamp(epoch_us(until) - " +
 		"greatest(interval_us - 1000000, 0))), max(until), min(until), " +
 		"coalesce(quantile_disc(interval_us, 0.5) FILTER (interval_us > 0), 0) FROM health GROUP BY 1 ORDER BY 1"})
 	view := v.store.View()
@@ -225,47 +259,19 @@ func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 	return s, err
 }
 
-// condition is a WHERE condition or a query in SQL. Texts from users must be in args, never in sql.
-type condition struct {
-	sql  string
-	args []any
-}
-
 // queryHealth returns the rows of a query about schedulers, and nil if the store has no figures.
-func (v *server) queryHealth(ctx context.Context, query condition) (raw [][]any, err error) {
+func (v *server) queryHealth(ctx context.Context, query embedded.Query) (raw [][]any, err error) {
 	view := v.store.View()
 	defer view.Close()
 	if !view.HasHealth() {
 		return nil, nil
 	}
 	err = view.Ask(ctx, func(snapshot *store.Snapshot) error {
-		raw, err = snapshot.All(query.sql, query.args...)
+		raw, err = snapshot.All(query.SQL, query.Args...)
 		return err
 	})
 	return raw, err
 }
-
-// ofClusters returns the condition that chooses figures of the named clusters. An empty list means
-// all.
-func ofClusters(names []string) condition {
-	if len(names) == 0 {
-		return condition{sql: "true"}
-	}
-	all := condition{sql: "cluster IN (?" + strings.Repeat(", ?", len(names)-1) + ")"}
-	for _, name := range names {
-		all.args = append(all.args, name)
-	}
-	return all
-}
-
-// counters are the columns of health whose sum over time is shown. For the columns in largest, the
-// largest value of a bar is shown. ofLastCycle are such columns that describe the last cycle.
-var (
-	counters = strings.Fields("submitted started completed cancelled failed backfilled main_cycles main_us " +
-		"main_depth bf_cycles bf_us bf_depth bf_tried")
-	largest     = strings.Fields("threads agent_queue agents dbd_queue pending running")
-	ofLastCycle = strings.Fields("bf_table main_queue bf_queue")
-)
 
 // bars returns the buckets of a panel about schedulers. Unlike the buckets of jobs, the first and
 // the last bucket are whole even if the range begins or ends within them. So all are equally long,
@@ -276,55 +282,6 @@ func (r *request) bars() buckets {
 	return b
 }
 
-// inBars returns a query that divides the figures among the bars. It gives a row for each interval of a scheduler and
-// each bar that the interval touches. The row has the columns of health, the bar's number (bucket), the seconds of the
-// interval that are in the bar (covered), the same as a share of the interval (share; NULL if no counters are known),
-// and whether sdiag answered in the bar (told). sdiag's times are whole seconds, so the column until names the
-// interval's last second.
-func (r *request) inBars() condition {
-	edges := r.bars().edges
-	bars := make([]string, len(edges)-1)
-	for i := range bars {
-		bars[i] = fmt.Sprintf("(%d::BIGINT, %d, %d)", i, edges[i].UnixMicro(), edges[i+1].UnixMicro())
-	}
-	of := ofClusters(r.clusters())
-	return condition{"SELECT *, greatest(least(high, ended) - greatest(low, begun), 0) / 1e6 AS covered, " +
-		"covered * 1e6 / nullif(interval_us, 0) AS share, told_us >= low AND told_us < high AS told FROM (" +
-		"SELECT *, epoch_us(until) AS told_us, told_us + 1000000 AS ended, ended - interval_us AS begun " +
-		"FROM health WHERE until >= " + embedded.Timestamp(edges[0].Add(-time.Second)) + " AND " + of.sql + ") JOIN (VALUES " +
-		strings.Join(bars, ", ") + ") AS bars(bucket, low, high) ON least(begun, told_us) < high AND ended > low",
-		of.args}
-}
-
-// fromHealth returns a query with a row for each bar: its number, the time with figures in
-// seconds, and the value of the parameter what. This parameter is SQL that aggregates over
-// clusters: its input has one row for each cluster, with the cluster's figures in the bar.
-// Counters are spread evenly over their intervals. For a level, such as the number of running
-// jobs, the row has the largest of the bar's answers; the SQL can sum levels over clusters.
-// Figures of the last cycle count only if a cycle ran in their interval. The longest cycle is the
-// longest of the intervals that touch the bar; it is at least each interval's mean cycle. A figure
-// that is not known is NULL.
-func (r *request) fromHealth(what string) condition {
-	parts := r.inBars()
-	of := "sum(covered) AS covered"
-	for _, name := range counters {
-		of += ", sum(share * " + name + ") AS " + name
-	}
-	for _, name := range largest {
-		of += ", max(" + name + ") FILTER (told) AS " + name
-	}
-	for _, name := range ofLastCycle {
-		prefix, _, _ := strings.Cut(name, "_")
-		of += ", max(" + name + ") FILTER (told AND " + prefix + "_cycles > 0) AS " + name
-	}
-	for _, prefix := range []string{"main_", "bf_"} {
-		of += strings.ReplaceAll(", arg_max(@last_us, until) FILTER (told AND @cycles > 0) AS @last_us, "+
-			"max(greatest(@longest_us, @us / @cycles)) FILTER (@cycles > 0 AND share > 0) AS @longest_us", "@", prefix)
-	}
-	return condition{"SELECT bucket, max(covered), " + what + " FROM (SELECT bucket, cluster, " + of + " FROM (" +
-		parts.sql + ") GROUP BY 1, 2) GROUP BY 1", parts.args}
-}
-
 // coveredColumn is the index of the column "time with figures" in the table of a panel about
 // schedulers.
 const coveredColumn = 2
@@ -332,7 +289,7 @@ const coveredColumn = 2
 // covered is the column "time with figures".
 var covered = column{"covered", "time with figures", "s", seconds}
 
-// levels makes a table from the rows of fromHealth. After the bucket, a row has the covered time
+// levels makes a table from the rows of [embedded.Levels]. After the bucket, a row has the covered time
 // and a number for each of columns, which is nil if it is not known.
 func levels(r *request, raw [][]any, columns []column) *table {
 	t := timeTable(r, r.bars())
@@ -426,12 +383,10 @@ func whyGaps(sites, runs int) string {
 		"simulations with --policy slurm; other simulations and imported jobs have none"
 }
 
-func queryCycles(prefix string) func(r *request) condition {
-	return func(r *request) condition {
-		return r.fromHealth(strings.ReplaceAll("sum(@cycles), sum(@us) / nullif(sum(@cycles), 0) / 1e3, "+
-			"max(@longest_us) / 1e3, max(@last_us) / 1e3, "+
-			"(max(@longest_us) - least(max(@longest_us), sum(@us) / nullif(sum(@cycles), 0))) / 1e3", "@", prefix+"_"))
-	}
+func queryCycles(prefix string) func(b embedded.Bars) embedded.Query {
+	return embedded.Levels(strings.ReplaceAll("sum(@cycles), sum(@us) / nullif(sum(@cycles), 0) / 1e3, "+
+		"max(@longest_us) / 1e3, max(@last_us) / 1e3, "+
+		"(max(@longest_us) - least(max(@longest_us), sum(@us) / nullif(sum(@cycles), 0))) / 1e3", "@", prefix+"_"))
 }
 
 func shapeCycles(r *request, _ *sizes, raw [][]any) *table {
@@ -443,26 +398,22 @@ func shapeCycles(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-func queryDepth(r *request) condition {
-	return r.fromHealth("sum(bf_tried) / nullif(sum(bf_cycles), 0), (sum(bf_depth) - sum(bf_tried)) / " +
-		"nullif(sum(bf_cycles), 0), sum(bf_depth) / nullif(sum(bf_cycles), 0), avg(bf_queue), " +
-		"avg(bf_table), sum(main_depth) / nullif(sum(main_cycles), 0), avg(main_queue), sum(bf_cycles)")
-}
+var queryDepth = embedded.Levels("sum(bf_tried) / nullif(sum(bf_cycles), 0), (sum(bf_depth) - sum(bf_tried)) / " +
+	"nullif(sum(bf_cycles), 0), sum(bf_depth) / nullif(sum(bf_cycles), 0), avg(bf_queue), " +
+	"avg(bf_table), sum(main_depth) / nullif(sum(main_cycles), 0), avg(main_queue), sum(bf_cycles)")
 
 func shapeDepth(r *request, _ *sizes, raw [][]any) *table {
 	t := levels(r, raw, []column{
 		{"tried", "tried to place", "jobs", number}, {"looked_at", "only looked at", "jobs", number},
-		{"depth", "depth", "jobs", number}, {"queue", "queue in the last cycle", "jobs", number},
+		{"depth", "depth", "jobs", number}, {"queue", "queue", "jobs", number},
 		{"table", "table of future states", "", number}, {"main_depth", "depth of the main scheduler", "jobs", number},
-		{"main_queue", "its queue in its last cycle", "jobs", number}, {"cycles", "cycles", "", count},
+		{"main_queue", "its queue", "jobs", number}, {"cycles", "cycles", "", count},
 	})
 	t.series, t.colours = []int{3, 4}, []int{0, 5}
 	return t
 }
 
-func queryQueue(r *request) condition {
-	return r.fromHealth("sum(running)::DOUBLE, sum(pending)::DOUBLE")
-}
+var queryQueue = embedded.Levels("sum(running)::DOUBLE, sum(pending)::DOUBLE")
 
 func shapeQueue(r *request, _ *sizes, raw [][]any) *table {
 	t := levels(r, raw, []column{{"running", "running", "jobs", count}, {"pending", "pending", "jobs", count}})
@@ -470,10 +421,8 @@ func shapeQueue(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-func queryStarts(r *request) condition {
-	return r.fromHealth("sum(backfilled), sum(started) - least(sum(backfilled), sum(started)), sum(submitted), " +
-		"sum(completed), sum(cancelled), sum(failed)")
-}
+var queryStarts = embedded.Levels("sum(backfilled), sum(started) - least(sum(backfilled), sum(started)), sum(submitted), " +
+	"sum(completed), sum(cancelled), sum(failed)")
 
 func shapeStarts(r *request, _ *sizes, raw [][]any) *table {
 	t := levels(r, raw, []column{
@@ -486,9 +435,7 @@ func shapeStarts(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-func queryAgents(r *request) condition {
-	return r.fromHealth("sum(agent_queue)::DOUBLE, sum(dbd_queue)::DOUBLE, sum(threads)::DOUBLE, sum(agents)::DOUBLE")
-}
+var queryAgents = embedded.Levels("sum(agent_queue)::DOUBLE, sum(dbd_queue)::DOUBLE, sum(threads)::DOUBLE, sum(agents)::DOUBLE")
 
 func shapeAgents(r *request, _ *sizes, raw [][]any) *table {
 	t := levels(r, raw, []column{
@@ -499,21 +446,6 @@ func shapeAgents(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-// queryCounts returns a query with three kinds of rows. A row with a name has the sum of the SQL expression what over
-// the counts of a kind with that name, in a bar. A row without a name has the time with figures. A row without a bar
-// names a cluster that has figures but no such count.
-func queryCounts(kind, what string) func(r *request) condition {
-	return func(r *request) condition {
-		parts := r.inBars()
-		return condition{"WITH parts AS (" + parts.sql + "), counted AS MATERIALIZED (SELECT bucket, cluster, name, " +
-			"share * " + what + " AS amount FROM parts JOIN health_counts USING (cluster, until) WHERE kind = ? AND share > 0) " +
-			"SELECT bucket, name, sum(amount) FROM counted GROUP BY 1, 2 " +
-			"UNION ALL SELECT bucket, NULL, max(covered) FROM (SELECT bucket, cluster, sum(covered) AS covered " +
-			"FROM parts GROUP BY 1, 2) GROUP BY 1 UNION ALL SELECT NULL, cluster, NULL FROM (SELECT cluster FROM parts " +
-			"WHERE share > 0 EXCEPT SELECT cluster FROM counted)", append(parts.args, kind)}
-	}
-}
-
 // Which schedulers count the events of a panel of counts.
 const (
 	whoCountsExits = "Slurm counts why cycles end since 23.11, and so do simulations of such releases."
@@ -521,7 +453,7 @@ const (
 	whoCountsRequests = "No simulation counts requests."
 )
 
-// shapeCounts makes a table from the rows of queryCounts. The parameter who is a sentence for the note on clusters
+// shapeCounts makes a table from the rows of [embedded.Counts]. The parameter who is a sentence for the note on clusters
 // without counts.
 func shapeCounts(unit string, f format, who string) func(r *request, _ *sizes, raw [][]any) *table {
 	return func(r *request, _ *sizes, raw [][]any) *table {

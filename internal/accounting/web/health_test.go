@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -421,7 +422,7 @@ func TestHealthPage(t *testing.T) {
 	s.addHealth("vale")
 	s.addHealth("dale")
 	page := s.get("health?static=1", http.StatusOK)
-	for _, want := range []string{"<h1>Scheduler health</h1>", "for slurmdbd at any instant at which slurmctld was asked", "Queues and tables of several clusters are means too", "Finished jobs</a>", "health-main-heading", "health-request-time-heading", "bf_max_time", "&lt;script&gt;", "cancelled counts requests to cancel jobs, failed counts failures of Slurm, not of jobs", "240" + quantity.Space + "s", "cluster%3Ddale", "a=dale&amp;b=vale"} {
+	for _, want := range []string{"<h1>Scheduler health</h1>", "for slurmdbd at any instant at which slurmctld was asked", "Queues and tables are means of the last cycles that sdiag showed, also over clusters.", "Finished jobs</a>", "health-main-heading", "health-request-time-heading", "bf_max_time", "&lt;script&gt;", "cancelled counts requests to cancel jobs, failed counts failures of Slurm, not of jobs", "240" + quantity.Space + "s", "cluster%3Ddale", "a=dale&amp;b=vale"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
 		}
@@ -613,13 +614,64 @@ func TestTogether(t *testing.T) {
 		t.Error("the page does not say how the schedulers are aligned")
 	}
 	html := s.get("api/v1/panels/health-depth?format=html&last=all&a=vale&b=what-if", http.StatusOK)
-	for text, want := range map[string]bool{"only looked at (depth), and the length of the queue in the last cycle.": true,
-		"queue in the last cycle, vale": true, "jobs that it only looked at.": false} {
+	for text, want := range map[string]bool{"only looked at (depth), and the queue. " + aboutQueues: true,
+		"queue, vale": true, "jobs that it only looked at.": false} {
 		if strings.Contains(html, text) != want {
 			t.Errorf("the chart of depths: whether %q: want %v", text, want)
 		}
 	}
+	html = s.get("api/v1/panels/health-starts?format=html&last=all&a=vale&b=what-if", http.StatusOK)
+	for _, want := range []string{"backfilled, what-if <span>27", "others, what-if <span>63"} {
+		if !strings.Contains(html, want) {
+			t.Errorf("the legend of starts: no %q in %.2000s", want, html)
+		}
+	}
 	s.get("api/v1/panels/health-main?a=vale&b=what-if&align=x", http.StatusBadRequest)
+}
+
+// TestTogetherColours compares schedulers whose cycles ended for different reasons: a reason has one colour in both
+// charts, and a reason of one side only is 0 on the other.
+func TestTogetherColours(t *testing.T) {
+	s := serve(t, 50)
+	for cluster, counts := range map[string][]store.HealthCount{
+		"deep":  {{Kind: store.BackfillExit, Name: "end_job_queue", Count: 60}},
+		"short": {{Kind: store.BackfillExit, Name: "bf_max_job_test", Count: 50}, {Kind: store.BackfillExit, Name: "end_job_queue", Count: 10}},
+	} {
+		one := store.Health{Cluster: cluster, At: healthBegin, Interval: 10 * time.Minute, Counts: counts}
+		if err := s.store.AddHealth(one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	html := s.get("api/v1/panels/health-backfill-exits?format=html&last=all&a=short&b=deep", http.StatusOK)
+	entry := regexp.MustCompile(`<i class="([a-z -]+)"></i>\s*([a-z_]+) <span>([0-9]+)`)
+	var legend [][]string
+	for _, found := range entry.FindAllStringSubmatch(html, -1) {
+		legend = append(legend, found[1:])
+	}
+	want := [][]string{{"blue", "end_job_queue", "10"}, {"vermilion", "bf_max_job_test", "50"}, {"blue", "end_job_queue", "60"},
+		{"vermilion", "bf_max_job_test", "0"}}
+	if !reflect.DeepEqual(legend, want) {
+		t.Errorf("legends %q, want %q in %.2000s", legend, want, html)
+	}
+}
+
+// TestQueueIsMean checks that the queue and the table of a bar are means of the answers, as the depth is.
+func TestQueueIsMean(t *testing.T) {
+	s := serve(t, 50)
+	for i, queue := range []int64{10, 40, 10} {
+		one := store.Health{Cluster: "vale", At: healthBegin.Add(time.Duration(i) * 10 * time.Minute), Interval: 10 * time.Minute,
+			Main:     store.Cycles{Count: 1, Queue: queue},
+			Backfill: store.Cycles{Count: 1, Depth: 20, Queue: queue}, Table: 2 * queue}
+		if err := s.store.AddHealth(one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := s.panel("health-depth", "from", "2024-03-05T10:00:00Z", "until", "2024-03-06T10:00:00Z")
+	for name, want := range map[string]float64{"queue": 20, "main_queue": 20, "table": 40, "depth": 20} {
+		if got := r.sum(name); got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
 }
 
 // TestTogetherRuns aligns runs by their workloads: slurmctld of a run starts minutes before the workload, here on the

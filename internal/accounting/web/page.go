@@ -136,8 +136,11 @@ func (v *server) view(ctx context.Context, p *panel, r *request, s *sizes) (*sho
 			return nil, err
 		}
 		answers = append(answers, a)
-		together.include(a.table)
 		took += a.took
+	}
+	unite(answers, s)
+	for _, a := range answers {
+		together.include(a.table)
 	}
 	draw := p.draw
 	if len(answers) > 1 && p.lines != nil {
@@ -166,6 +169,21 @@ func (v *server) view(ctx context.Context, p *panel, r *request, s *sizes) (*sho
 		out.Rows = r.rows
 	}
 	return out, nil
+}
+
+// unite gives the charts of two clusters the same series, so that a name has the same colour in both.
+func unite(answers []*answer, s *sizes) {
+	if len(answers) < 2 || len(answers[0].table.sums) == 0 || len(answers[1].table.sums) == 0 {
+		return
+	}
+	sums := maps.Clone(answers[0].table.sums)
+	for name, sum := range answers[1].table.sums {
+		sums[name] += sum
+	}
+	for _, a := range answers {
+		a.request.sums = sums
+		a.shape(s)
+	}
 }
 
 // picker returns the columns that a reader can choose, and the parameters that the choice keeps.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"rmreplay/internal/accounting/embedded"
 	"rmreplay/internal/accounting/question"
 	"rmreplay/internal/quantity"
 )
@@ -19,7 +20,7 @@ type panel struct {
 	name, title string
 	about       string // what the panel shows, in a sentence
 	wide        bool
-	health      func(r *request) condition // the query of a panel about schedulers; nil for others
+	health      func(b embedded.Bars) embedded.Query // the query of a panel about schedulers; nil for others
 	shape       func(r *request, s *sizes, raw [][]any) *table
 	draw        func(r *request, t *table, s scale) (*chart, error) // nil for a panel with a table only
 	// lines are the columns that are drawn, for two schedulers, as lines in one chart. unit is the
@@ -56,11 +57,12 @@ type column struct {
 type table struct {
 	Columns []column
 	Rows    [][]any
-	links   []string // links of the first column; an empty text means that there is no link
-	bar     int      // index of the column that also has bars; 0 if there are no bars
-	series  []int    // indices of the columns that a chart shows
-	colours []int    // of each series, as indices in figure.Colours
-	names   string   // the field whose values are the series' names; may be empty
+	links   []string           // links of the first column; an empty text means that there is no link
+	bar     int                // index of the column that also has bars; 0 if there are no bars
+	series  []int              // indices of the columns that a chart shows
+	sums    map[string]float64 // of each name, if pivot made the table
+	colours []int              // of each series, as indices in figure.Colours
+	names   string             // the field whose values are the series' names; may be empty
 	notes   []string
 	tiles   bool // the only row is shown as tiles
 	alone   bool // the only series is drawn without a legend
@@ -203,11 +205,16 @@ const longestLabel = 80
 const maxSeries = 7
 
 // pivot makes a table with a row for each bucket and a column for each name. A raw row has a
-// bucket, a name and a value. The names with the highest sums come first.
+// bucket, a name and a value. The names with the highest sums come first: with the highest sums of both
+// sides, if the request has them.
 func pivot(r *request, b buckets, raw [][]any, unit string, f format) *table {
 	sums := make(map[string]float64)
 	for _, row := range raw {
 		sums[row[1].(string)] += value(row[2])
+	}
+	t := timeTable(r, b)
+	if t.sums = sums; r.sums != nil {
+		sums = r.sums
 	}
 	names := make([]string, 0, len(sums))
 	for name := range sums {
@@ -218,7 +225,6 @@ func pivot(r *request, b buckets, raw [][]any, unit string, f format) *table {
 	if others {
 		names = append(names[:maxSeries-1:maxSeries-1], "others")
 	}
-	t := timeTable(r, b)
 	at := make(map[string]int)
 	for i, name := range names {
 		at[name] = i

@@ -71,6 +71,8 @@ type request struct {
 
 	panel  *panel // the panel that is asked for
 	suffix string // distinguishes the figures of a panel that a page shows twice
+
+	sums map[string]float64 // of each name of the panel, over two clusters that a page shows beside each other; may be nil
 }
 
 // parameters are the parameters of a [request], and of single pages and panels: static, refresh, part and

@@ -131,7 +131,7 @@ func drawTogether(p *panel, r *request, sides []*answer) (*chart, error) {
 			}
 			c.Legend = append(c.Legend, legendEntry{
 				Colour: colourClass(lineColours[k]) + []string{" solid", " dashed"}[i], Name: side.table.Columns[column].Label +
-					", " + orUnknown(r.sides()[i]),
+					", " + orUnknown(r.sides()[i]), Value: r.total(side.table, column),
 			})
 		}
 	}

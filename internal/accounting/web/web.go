@@ -269,6 +269,8 @@ func (v *server) readAbout(ctx context.Context, values url.Values, live bool) (*
 type answer struct {
 	panel   *panel
 	request *request
+	raw     [][]any
+	notes   []string
 	table   *table
 	took    time.Duration // time that the query took
 }
@@ -278,6 +280,10 @@ func (v *server) ask(ctx context.Context, p *panel, r *request, s *sizes) (*answ
 	own := *r
 	own.panel = p
 	a := &answer{panel: p, request: &own}
+	var apart []string
+	if p.times {
+		apart = own.leaveOutFrozen(s)
+	}
 	begin := time.Now()
 	raw, notes, err := v.rows(ctx, &own)
 	a.took = time.Since(begin)
@@ -290,20 +296,27 @@ func (v *server) ask(ctx context.Context, p *panel, r *request, s *sizes) (*answ
 	case err != nil:
 		return nil, fmt.Errorf("panel %s: %w", p.name, err)
 	}
-	a.table = p.shape(&own, s, raw)
-	a.table.round()
-	if p.health != nil {
-		a.table.noteGaps(&own, s)
-		p.explainBlank(a.table, &own)
-		p.noteRuns(a.table, &own, s)
-	}
-	a.table.notes = append(a.table.notes, notes...)
+	a.raw, a.notes = raw, append(apart, notes...)
+	a.shape(s)
 	if p.name == "week" && v.elsewhere {
 		for i := range a.table.links {
 			a.table.links[i] = r.url(func(url.Values) {}) // an Elasticsearch cluster cannot filter by the hour of the week
 		}
 	}
 	return a, nil
+}
+
+// shape makes the table from the rows.
+func (a *answer) shape(s *sizes) {
+	p, t := a.panel, a.panel.shape(a.request, s, a.raw)
+	a.table = t
+	t.round()
+	if p.health != nil {
+		t.noteGaps(a.request, s)
+		p.explainBlank(t, a.request)
+		p.noteRuns(t, a.request, s)
+	}
+	t.notes = append(t.notes, a.notes...)
 }
 
 // fromFirstStart returns a request for the utilization of all time, which begins when the first of
@@ -358,7 +371,7 @@ func (v *server) rows(ctx context.Context, r *request) (raw [][]any, notes []str
 	p := r.panel
 	switch {
 	case p.health != nil:
-		raw, err = v.queryHealth(ctx, p.health(r))
+		raw, err = v.queryHealth(ctx, p.health(embedded.Bars{Edges: r.bars().edges, Clusters: r.clusters()}))
 		return raw, nil, err
 	case p.name == "table":
 		view := r.view()
