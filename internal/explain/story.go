@@ -61,14 +61,14 @@ type Story struct {
 	Planned      Instant `json:"first_planned_at"`
 	PlannedStart Instant `json:"first_planned_start"`
 
-	// Ahead are the jobs of its partition that were pending at its first submission and started before
-	// its last start. Overtook are the jobs that were submitted later and first started before the
-	// job's last start.
+	// Ahead are the jobs of its partition that were pending at its first submission and started while it
+	// was in the queue. Overtook are the jobs that were submitted later and started while it was in the
+	// queue.
 	Ahead    Crowd `json:"ahead"`
 	Overtook Crowd `json:"overtook"`
-	// before counts the processors of the jobs that started since this job was eligible, and higher the
-	// processors of such jobs with a higher priority than this job had at that time. ranks says whether the
-	// record has priorities of this job while it waited; without them, higher is not known.
+	// before counts the processors of the jobs that started while this job waited behind jobs with a higher
+	// priority, and higher the processors of such jobs with a higher priority than this job had at that time. ranks
+	// says whether the record has priorities of this job while it waited; without them, higher is not known.
 	higher, before int
 	ranks          bool
 	// Holders are the jobs that, in the middle of the job's longest wait for nodes, held the nodes
@@ -198,12 +198,6 @@ func (rec *Record) Job(name string) (*Story, error) {
 	if row.TimeLimit > 0 && row.TimeLimit != hpc.Unlimited {
 		s.TimeLimit = row.TimeLimit.Seconds()
 	}
-	until := rec.end
-	if row.Start != 0 {
-		until = row.Start
-	} else if row.End != 0 {
-		until = row.End
-	}
 	s.sums(rec, row)
 	s.stops(rec, row)
 	for _, span := range s.Reasons {
@@ -213,7 +207,8 @@ func (rec *Record) Job(name string) (*Story, error) {
 		}
 	}
 	s.backfilled()
-	s.crowds(rec, row, until)
+	s.crowds(rec, row)
+	s.outranking(rec, row)
 	s.holders(rec, row)
 	s.letStart(rec, row)
 	s.judge(rec, row)
@@ -306,26 +301,22 @@ func (s *Story) backfilled() {
 	slices.SortStableFunc(s.Backfill, func(a, b BackfillTime) int { return cmp.Compare(b.Seconds, a.Seconds) })
 }
 
-// crowds finds the jobs that started before this job. The weight of this job's priority is computed
-// from those jobs only that started after this job was eligible.
-func (s *Story) crowds(rec *Record, row *run.Row, until hpc.Time) {
+// during reports whether an instant is in one of the periods.
+func during(periods []waits.Period, t hpc.Time) bool {
+	return slices.ContainsFunc(periods, func(p waits.Period) bool { return p.From <= t && (p.To == 0 || p.To > t) })
+}
+
+// crowds finds the jobs that started while this job was in the queue.
+func (s *Story) crowds(rec *Record, row *run.Row) {
 	s.Ahead, s.Overtook = Crowd{List: []string{}}, Crowd{List: []string{}}
-	since := max(row.Submit, min(row.Eligible, until))
-	known := priorities(row, since)
-	s.ranks = len(known) > 0
+	queued := waits.AppendQueued(nil, row)
 	users := map[*Crowd]map[string]int{&s.Ahead: {}, &s.Overtook: {}}
 	for i := range rec.rows {
 		other := &rec.rows[i]
 		if other == row || !shareNodes(row, other) {
 			continue
 		}
-		if other.Start != 0 && other.Start >= since && other.Start < until {
-			s.before += other.Processors
-			if s.ranks && float64(other.Priority) > known.at(other.Start) {
-				s.higher += other.Processors
-			}
-		}
-		processors, ok := startedBetween(other, row.Submit, until)
+		processors, ok := startedDuring(other, row.Submit, queued)
 		if !ok {
 			continue
 		}
@@ -346,6 +337,68 @@ func (s *Story) crowds(rec *Record, row *run.Row, until hpc.Time) {
 	}
 }
 
+// startedDuring reports whether a run of the job started in one of the periods, and returns the processors of the
+// first such run. It reports false for a job that had nodes at the instant from, or had ended by then.
+func startedDuring(row *run.Row, from hpc.Time, periods []waits.Period) (processors int, ok bool) {
+	for _, r := range row.Runs() {
+		switch {
+		case r.Start >= from:
+			if during(periods, r.Start) {
+				return r.Processors, true
+			}
+		case r.EndedBy != rm.Requeue || r.End > from: // the job had nodes at that instant, or had ended
+			return 0, false
+		}
+	}
+	return 0, false
+}
+
+// outranking counts the processors of the jobs that started while this job waited behind jobs with a higher priority.
+func (s *Story) outranking(rec *Record, row *run.Row) {
+	var behind []waits.Period
+	for _, span := range waits.Decompose(row, rec.end) {
+		if n := len(behind); span.Part != waits.Priority {
+			continue
+		} else if n > 0 && behind[n-1].To == span.From {
+			behind[n-1].To = span.To
+		} else {
+			behind = append(behind, waits.Period{From: span.From, To: span.To})
+		}
+	}
+	if len(behind) == 0 {
+		return
+	}
+	known := priorities(row)
+	s.ranks = len(known) > 0
+	for i := range rec.rows {
+		other := &rec.rows[i]
+		if other == row || !shareNodes(row, other) {
+			continue
+		}
+		for _, r := range other.Runs() {
+			if !during(behind, r.Start) {
+				continue
+			}
+			s.before += r.Processors
+			if s.ranks && float64(startPriority(other, r.Start)) > known.at(r.Start) {
+				s.higher += r.Processors
+			}
+		}
+	}
+}
+
+// startPriority returns the priority of a job when one of its runs started. For a run that was lost, it is the last
+// priority before that the record has.
+func startPriority(row *run.Row, start hpc.Time) uint32 {
+	p := row.Priority
+	for _, span := range row.Reasons {
+		if span.Priority != 0 && span.From <= start && start < row.Start {
+			p = span.Priority
+		}
+	}
+	return p
+}
+
 // ranking is the priority of a waiting job over time, as far as the record has it, in order of the dates.
 type ranking []rank
 
@@ -355,16 +408,18 @@ type rank struct {
 	priority uint32
 }
 
-// priorities returns the priorities of a job that the record has since an instant of its wait, and the
-// last one before. The priority at the start is the last one. The ranking is empty if the record has no priority
-// while the job waited.
-func priorities(row *run.Row, since hpc.Time) (known ranking) {
+// priorities returns the priorities that a job had before its first start, because a job that is in the queue again
+// does not count as waiting for its priority ([waits.Requeued]). The last one is the priority at the start, unless
+// this run was lost: the record has only the priority at the last start. The ranking is empty if the record has no
+// priority while the job waited.
+func priorities(row *run.Row) (known ranking) {
+	start := row.FirstStart()
 	for _, span := range row.Reasons {
-		if span.Priority != 0 && span.To > since {
+		if span.Priority != 0 && (start == 0 || span.From < start) {
 			known = append(known, rank{span.From, span.Priority})
 		}
 	}
-	if len(known) > 0 && row.Start != 0 && row.Priority != 0 {
+	if len(known) > 0 && start != 0 && start == row.Start && row.Priority != 0 {
 		known = append(known, rank{row.Start, row.Priority})
 	}
 	return known
@@ -382,21 +437,6 @@ func (known ranking) at(t hpc.Time) float64 {
 	}
 	a, b := known[i-1], known[i]
 	return float64(a.priority) + (float64(b.priority)-float64(a.priority))*float64(t.Sub(a.at))/float64(b.at.Sub(a.at))
-}
-
-// startedBetween reports whether a run of the job started in the interval [from, until), and returns
-// the processors of the first such run. It reports false for a job that had nodes at the interval's
-// beginning, or had ended by then.
-func startedBetween(row *run.Row, from, until hpc.Time) (processors int, ok bool) {
-	for _, r := range row.Runs() {
-		if r.Start >= from {
-			return r.Processors, r.Start < until
-		}
-		if r.EndedBy != rm.Requeue || r.End > from { // the job had nodes at that instant, or had ended
-			break
-		}
-	}
-	return 0, false
 }
 
 // longest returns the longest span in which the job waited for nodes or for an unknown reason, and
@@ -614,7 +654,7 @@ func (s *Story) ranked() Cause {
 		text += "; the record does not have its priority while it waited, so it is not known how many processors they took"
 	} else {
 		text += fmt.Sprintf(", and jobs with a higher priority than it had when they started took %d of the %d %s that "+
-			"jobs got since it was eligible", s.higher, s.before, quantity.Plural(s.before, "processor", "processors"))
+			"jobs got in that time", s.higher, s.before, quantity.Plural(s.before, "processor", "processors"))
 		if s.higher < s.CPUs {
 			text += fmt.Sprintf(" (it needs %d)", s.CPUs)
 		}
