@@ -637,9 +637,9 @@ func TestPriorityWhileItWaited(t *testing.T) {
 		text       string
 	}{
 		{"grew", []uint32{1000, 2000, 8000}, 9000, []uint32{1600, 5100, 8400}, 32, 2.0 / 3, behind +
-			", and jobs with a higher priority than it had when they started took 32 of the 48 processors that " +
-			"jobs got in that time"},
-		{"interpolated", []uint32{1000, 2000, 8000}, 9000, []uint32{1500, 5000, 8501}, 16, 1.0 / 3, "took 16 of the 48 "},
+			", and jobs with a higher priority than it had when they started took about 32 of the 48 processors that " +
+			"jobs got in that time (its priority is interpolated over up to 40m)"},
+		{"interpolated", []uint32{1000, 2000, 8000}, 9000, []uint32{1500, 5000, 8501}, 16, 1.0 / 3, "took about 16 of the 48 "},
 		{"constant", []uint32{2000, 2000, 2000}, 2000, []uint32{2000, 2001, 1999}, 16, 1.0 / 3, "took 16 of the 48 "},
 		{"start only", []uint32{0, 0, 0}, 9000, []uint32{1600, 5100, 8400}, 0, 1, behind +
 			"; the record does not have its priority while it waited, so it is not known how many processors they took"},
@@ -680,6 +680,41 @@ func TestPriorityWhileItWaited(t *testing.T) {
 		if (ranked > 0.5) != (test.weight > 0.5) || math.Abs(sum-90*60) > 1e-6 {
 			t.Errorf("%s: causes of the group %+v", test.name, g.Causes)
 		}
+	}
+}
+
+// If the record has the parts of priorities, the points of fair-share come from all jobs of the same user and account:
+// they were 0 in between, and the job's own priorities do not show it. The age grows linearly.
+func TestFairShareWhileItWaited(t *testing.T) {
+	var h history
+	for i, minute := range []int{5, 30, 60} {
+		h.job(fmt.Sprint("other", i), fmt.Sprint("user", i), "n[1-4]", 4, 0, minute, []int{30, 60, 90}[i], 60)
+		h.rows[i].Priority = []uint32{4999, 1300, 1601}[i]
+	}
+	h.job("me", "bob", "n1", 1, 0, 90, 120, 60)
+	h.job("mine", "bob", "n1", 1, 0, 120, 150, 60)
+	h.job("another", "ann", "n1", 1, 0, 120, 150, 60)
+	parts := func(age, share float64) []rm.PriorityPart {
+		list := []rm.PriorityPart{{Name: "age", Points: age}, {Name: "fairshare", Points: share}, {Name: "qos", Points: 1000}}
+		if share == 0 { // a part without points is not recorded
+			list = slices.Delete(list, 1, 2)
+		}
+		return list
+	}
+	h.rows[3].Priority, h.rows[3].PriorityParts = 5900, parts(900, 4000)
+	waits := func(id string, minute int, age, share float64) {
+		h.waits(id, minute, "Priority", 300)
+		e := &h.events[len(h.events)-1]
+		e.Priority, e.Parts = uint32(1000+age+share), parts(age, share)
+	}
+	waits("me", 0, 0, 4000)
+	waits("mine", 20, 200, 0)
+	waits("another", 40, 400, 4000)
+	waits("mine", 70, 700, 0)
+	s, _ := storyOf(t, &h)
+	i := slices.IndexFunc(s.Causes, func(c Cause) bool { return c.Kind == Ranked })
+	if i < 0 || math.Abs(s.Causes[i].Weight-1.0/3) > 1e-9 || !strings.Contains(s.Causes[i].Text, " took 16 of the 48 processors") {
+		t.Errorf("%+v", s.Causes)
 	}
 }
 

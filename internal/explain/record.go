@@ -32,6 +32,7 @@ type Record struct {
 	requests map[string]*hpc.Job
 	admin    run.Administration
 	ranOn    map[string]map[string]bool // see [Record.partitionsOf]
+	shares   map[shared][]rank          // see [Record.sharesOf]
 }
 
 // key identifies a job or a task.

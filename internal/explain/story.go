@@ -69,8 +69,10 @@ type Story struct {
 	// before counts the processors of the jobs that started while this job waited behind jobs with a higher
 	// priority, and higher the processors of such jobs with a higher priority than this job had at that time. ranks
 	// says whether the record has priorities of this job while it waited; without them, higher is not known.
+	// between is the longest time over which higher depends on an interpolated priority ([ranking.at]).
 	higher, before int
 	ranks          bool
+	between        time.Duration
 	// Holders are the jobs that, in the middle of the job's longest wait for nodes, held the nodes
 	// on which the job ran next. The wait may be after a lost run. The holder of the most
 	// processors comes first.
@@ -353,92 +355,6 @@ func startedDuring(row *run.Row, from hpc.Time, periods []waits.Period) (process
 	return 0, false
 }
 
-// outranking counts the processors of the jobs that started while this job waited behind jobs with a higher priority.
-func (s *Story) outranking(rec *Record, row *run.Row) {
-	var behind []waits.Period
-	for _, span := range waits.Decompose(row, rec.end) {
-		if n := len(behind); span.Part != waits.Priority {
-			continue
-		} else if n > 0 && behind[n-1].To == span.From {
-			behind[n-1].To = span.To
-		} else {
-			behind = append(behind, waits.Period{From: span.From, To: span.To})
-		}
-	}
-	if len(behind) == 0 {
-		return
-	}
-	known := priorities(row)
-	s.ranks = len(known) > 0
-	for i := range rec.rows {
-		other := &rec.rows[i]
-		if other == row || !shareNodes(row, other) {
-			continue
-		}
-		for _, r := range other.Runs() {
-			if !during(behind, r.Start) {
-				continue
-			}
-			s.before += r.Processors
-			if s.ranks && float64(startPriority(other, r.Start)) > known.at(r.Start) {
-				s.higher += r.Processors
-			}
-		}
-	}
-}
-
-// startPriority returns the priority of a job when one of its runs started. For a run that was lost, it is the last
-// priority before that the record has.
-func startPriority(row *run.Row, start hpc.Time) uint32 {
-	p := row.Priority
-	for _, span := range row.Reasons {
-		if span.Priority != 0 && span.From <= start && start < row.Start {
-			p = span.Priority
-		}
-	}
-	return p
-}
-
-// ranking is the priority of a waiting job over time, as far as the record has it, in order of the dates.
-type ranking []rank
-
-// rank is the priority of a job at an instant.
-type rank struct {
-	at       hpc.Time
-	priority uint32
-}
-
-// priorities returns the priorities that a job had before its first start, because a job that is in the queue again
-// does not count as waiting for its priority ([waits.Requeued]). The last one is the priority at the start, unless
-// this run was lost: the record has only the priority at the last start. The ranking is empty if the record has no
-// priority while the job waited.
-func priorities(row *run.Row) (known ranking) {
-	start := row.FirstStart()
-	for _, span := range row.Reasons {
-		if span.Priority != 0 && (start == 0 || span.From < start) {
-			known = append(known, rank{span.From, span.Priority})
-		}
-	}
-	if len(known) > 0 && start != 0 && start == row.Start && row.Priority != 0 {
-		known = append(known, rank{row.Start, row.Priority})
-	}
-	return known
-}
-
-// at returns the priority at an instant. It interpolates between two known priorities, because age grows
-// linearly.
-func (known ranking) at(t hpc.Time) float64 {
-	i := slices.IndexFunc(known, func(k rank) bool { return k.at > t })
-	switch i {
-	case -1:
-		return float64(known[len(known)-1].priority)
-	case 0:
-		return float64(known[0].priority)
-	}
-	a, b := known[i-1], known[i]
-	return float64(a.priority) + (float64(b.priority)-float64(a.priority))*float64(t.Sub(a.at))/float64(b.at.Sub(a.at))
-}
-
 // longest returns the longest span in which the job waited for nodes or for an unknown reason, and
 // the sum of all these spans in seconds. Spans after a lost run count only if requeued is true,
 // because they are a cause of their own.
@@ -639,40 +555,6 @@ func (s *Story) belowLimit(row, other *run.Row) string {
 		return ""
 	}
 	return what
-}
-
-// ranked returns the cause of the job's low priority ([Cause]).
-func (s *Story) ranked() Cause {
-	waited := 0.0
-	for _, span := range s.Reasons {
-		if span.Part == waits.Priority {
-			waited += span.Seconds
-		}
-	}
-	text := fmt.Sprintf("for %.0f %% of its wait it waited %s", 100*waited/s.Wait, waits.Priority.Meaning())
-	if !s.ranks {
-		text += "; the record does not have its priority while it waited, so it is not known how many processors they took"
-	} else {
-		text += fmt.Sprintf(", and jobs with a higher priority than it had when they started took %d of the %d %s that "+
-			"jobs got in that time", s.higher, s.before, quantity.Plural(s.before, "processor", "processors"))
-		if s.higher < s.CPUs {
-			text += fmt.Sprintf(" (it needs %d)", s.CPUs)
-		}
-	}
-	return Cause{Kind: Ranked, Weight: waited / s.Wait * s.outranked(), Text: text}
-}
-
-// outranked returns the factor of the weight of [Story.ranked] that comes from the jobs that started
-// before this job. It is 1 if the record does not say which of them had a higher priority.
-func (s *Story) outranked() float64 {
-	if s.before == 0 || s.Priority == 0 {
-		return 0
-	}
-	if !s.ranks {
-		return 1
-	}
-	enough := min(1, float64(s.higher)/float64(max(1, s.CPUs)))
-	return float64(s.higher) / float64(s.before) * enough
 }
 
 // forNodes returns the causes at an instant at which a job waited for nodes or for an unknown
