@@ -31,11 +31,17 @@ func (c *Comparison) Answer(p *Pair) string {
 		return ""
 	}
 	was, is, jobs := wait.Sets[p.Baseline].Mean, wait.Sets[p.Set].Mean, "jobs"
-	change, early := d.Difference, c.endedEarly(p)
-	if early != "" { // the means of all jobs would be about different jobs
+	change, early, only := d.Difference, c.endedEarly(p), ""
+	if early == "" {
+		only = c.onlyInOne(p)
+	}
+	if early != "" || only != "" { // the means of all jobs would be about different jobs
 		var n int
-		if was, is, n = p.Jobs.bothStarted(); n == 0 {
+		switch was, is, n = p.Jobs.bothStarted(); {
+		case n == 0 && early != "":
 			return fmt.Sprintf("No job starts in both %s and %s, because %s ended early.", name(p.Baseline), name(p.Set), early)
+		case n == 0:
+			return fmt.Sprintf("%sNo job starts in both %s and %s.", only, name(p.Baseline), name(p.Set))
 		}
 		change, jobs = is-was, fmt.Sprintf("jobs that start in both (%d)", n)
 	}
@@ -57,10 +63,13 @@ func (c *Comparison) Answer(p *Pair) string {
 			quantity.Duration(metrics.Float(math.Abs(float64(change)))), how, name(p.Set), name(p.Baseline), texts[0],
 			texts[1])
 	}
-	text += c.rejections(p.Set, p)
-	if early != "" {
-		return text + "; no other job counts here, because " + early + " ended early. The tables count all jobs that each " +
-			"side has."
+	text = only + text + c.rejections(p.Set, p)
+	const tables = " The tables count all jobs that each side has."
+	switch {
+	case early != "":
+		return text + "; no other job counts here, because " + early + " ended early." + tables
+	case only != "":
+		return text + "; no other job counts here." + tables
 	}
 	text += startedInOne(&p.Jobs, d.Difference)
 	if use, d := c.figure("utilization", p); use != nil && d.Difference.Known() {
@@ -131,8 +140,8 @@ func (c *Comparison) enough(m *Metric, d *MetricDifference) int {
 	return 0
 }
 
-// fewRejected is the share of rejected jobs up to which rejections hardly change the other jobs' mean wait.
-const fewRejected = 0.01
+// fewJobs is the share of jobs up to which jobs that one side lacks, or rejects, hardly change the mean wait.
+const fewJobs = 0.01
 
 // rejections says how many jobs a set rejects, because rejected jobs have no waits. It returns ""
 // if they are few.
@@ -142,10 +151,27 @@ func (c *Comparison) rejections(set int, p *Pair) string {
 		return ""
 	}
 	n, jobs := float64(rejected.Sets[set].Mean), float64(c.Sets[set].Runs[0].Jobs)
-	if !(n > fewRejected*jobs) {
+	if !(n > fewJobs*jobs) {
 		return ""
 	}
 	return fmt.Sprintf("; %s of its jobs were rejected and have no waits", quantity.Percent(metrics.Float(n/jobs)))
+}
+
+// onlyInOne says how many jobs are in the workload of one side only. It returns "" if they are few, and if two samples
+// of jobs are compared.
+func (c *Comparison) onlyInOne(p *Pair) string {
+	var list []string
+	all, only := p.Jobs.Matched, 0
+	for i, n := range p.Jobs.own {
+		if only += n; n > 0 {
+			list = append(list, quantity.Plural(n, "1 job is", fmt.Sprint(n, " jobs are"))+" only in "+
+				Letter([]int{p.Baseline, p.Set}[i]))
+		}
+	}
+	if p.Periods != nil || float64(only) <= fewJobs*float64(all+only) {
+		return ""
+	}
+	return strings.Join(list, ", and ") + ". "
 }
 
 // startedInOne says how many jobs start in only one of two sets. It adds the difference over the jobs that start in

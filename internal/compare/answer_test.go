@@ -5,8 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/quantity"
+	"rmreplay/internal/run"
 	"rmreplay/internal/waits"
 )
 
@@ -160,6 +162,53 @@ func TestAnswerStartedInOne(t *testing.T) {
 	}
 	if got := startedInOne(&JobView{NoStart: []int{0, 0}}, 1); got != "" {
 		t.Errorf("all jobs start on both sides: %q", got)
+	}
+}
+
+// If the workloads differ, the waits of the jobs of both are compared, and the answer first counts the other jobs.
+func TestAnswerOfDifferentWorkloads(t *testing.T) {
+	both := JobView{Matched: 150, own: [2]int{1, 2}, NoStart: []int{0, 0}, differences: []JobDifference{
+		{Wait: 60, BaselineWait: 10, SetWait: 70}, {Wait: 20, BaselineWait: 30, SetWait: 50}, {Wait: metrics.NoValue()}}}
+	none := JobView{Matched: 5, own: [2]int{0, 30}, NoStart: []int{0, 0}}
+	few := both
+	few.Matched = 297
+	for _, test := range []struct {
+		pair Pair
+		want string
+	}{
+		{Pair{Jobs: both}, "1 job is only in A, and 2 jobs are only in B. On average, jobs that start in both (2) wait 40 s " +
+			"longer in B (other) than in A (base): 1 min instead of 20 s; no other job counts here. The tables count all jobs " +
+			"that each side has."},
+		{Pair{Jobs: none}, "30 jobs are only in B. No job starts in both A (base) and B (other)."},
+		{Pair{Jobs: few}, "On average, jobs wait 15 min longer in B (other)"},
+		{Pair{Jobs: both, Periods: &Periods{}}, "On average, jobs wait 15 min longer in B (other)"},
+	} {
+		c := &Comparison{Sets: []SetInfo{{Name: "base"}, {Name: "other"}}, Level: 0.95}
+		c.Metrics = []Metric{{Key: "mean_wait_s", Sets: []Estimate{{Runs: 1, Mean: 100}, {Runs: 1, Mean: 1000}},
+			Differences: []MetricDifference{{Set: 1, Difference: 900}}}}
+		test.pair.Set = 1
+		got := strings.ReplaceAll(c.Answer(&test.pair), quantity.Space, " ")
+		if !strings.HasPrefix(got, test.want) {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+}
+
+// A job that one side rejected is in the workloads of both.
+func TestAnswerOfRejectedJobs(t *testing.T) {
+	rejected := job("y", 10, -1, 0, "")
+	rejected.State = hpc.Rejected
+	whole := single("a", job("x", 0, 5, 10, "n1"), job("y", 10, 60, 10, "n1"))
+	for name, test := range map[string]struct {
+		rows []run.Row
+		only bool
+	}{
+		"rejected": {[]run.Row{job("x", 0, 5, 10, "n1"), rejected}, false}, "absent": {[]run.Row{job("x", 0, 5, 10, "n1")}, true},
+	} {
+		c := mustCompare(t, Options{}, whole, single("b", test.rows...))
+		if got := c.Answer(&c.Pairs[0]); strings.HasPrefix(got, "1 job is only in A. ") != test.only {
+			t.Errorf("%s: %q", name, got)
+		}
 	}
 }
 

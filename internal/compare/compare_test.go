@@ -532,3 +532,32 @@ func TestZeroRunTimes(t *testing.T) {
 		}
 	}
 }
+
+// The state at a divergence has the divergence's date, unless the job started then. Before a window it is not known.
+func TestDateOfState(t *testing.T) {
+	for _, test := range []struct {
+		submit, start, window int // of the second run
+		want                  []string
+	}{
+		{30, 60, 0, []string{"A: started 2023-11-14T22:14:20Z on n1; just before 2023-11-14T22:13:30Z, 0 jobs waited and 1 ran on 1 node",
+			"B: started 2023-11-14T22:14:20Z on n1; just before 2023-11-14T22:13:30Z, 0 jobs waited and 1 ran on 1 node"}},
+		{10, 80, 0, []string{"A: started 2023-11-14T22:14:20Z on n1; just before, 1 job waited and 1 ran on 1 node",
+			"B: started 2023-11-14T22:14:40Z on n1; just before 2023-11-14T22:14:20Z, 1 job waited and 1 ran on 1 node"}},
+		{30, 60, 40, []string{"A: started 2023-11-14T22:14:20Z on n1\n  B: started 2023-11-14T22:14:20Z on n1\n"}},
+	} {
+		a := single("a", job("x", 0, 5, 100, "n2"), job("y", 10, 60, 10, "n1"))
+		b := single("b", job("x", 0, 5, 100, "n2"), job("y", test.submit, test.start, 10, "n1"))
+		if test.window > 0 {
+			b.Runs[0].Manifest.WindowStart = monday.Add(time.Duration(test.window) * time.Second)
+		}
+		var text bytes.Buffer
+		if err := mustCompare(t, Options{}, a, b).Render(&text, time.UTC); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range test.want {
+			if !strings.Contains(text.String(), want) {
+				t.Errorf("no %q in\n%s", want, text.String())
+			}
+		}
+	}
+}

@@ -32,9 +32,11 @@ type Divergence struct {
 	Processors int           `json:"processors"`
 	NodeCount  int           `json:"nodes"`
 	TimeLimit  metrics.Float `json:"time_limit_s"`
-	// Baseline and Set describe both runs just before the event at At.
-	Baseline Situation `json:"baseline"`
-	Set      Situation `json:"set"`
+	// Baseline and Set describe both runs just before the event at At. BeforeWindow says that At is before the window
+	// of a side: this run does not have the queue and the machine of that time.
+	Baseline     Situation `json:"baseline"`
+	Set          Situation `json:"set"`
+	BeforeWindow bool      `json:"-"`
 	// Overtook are the jobs that overtook this job. In the run in which this job started later, they started between
 	// At and this job's start. In the other run, they had not started by At.
 	Overtook []string `json:"overtook"`
@@ -242,6 +244,7 @@ func (d *Divergence) explain(a, b *table, between *releases.Difference) {
 	if known.TimeLimit != 0 && known.TimeLimit != hpc.Unlimited {
 		d.TimeLimit = seconds(known.TimeLimit)
 	}
+	d.BeforeWindow = hpc.Time(d.At) < max(a.at(a.Manifest.WindowStart), b.at(b.Manifest.WindowStart))
 	before, after := a.snapshot(d.Kind, hpc.Time(d.At)), b.snapshot(d.Kind, hpc.Time(d.At))
 	d.Baseline = before.situation(after, a, x, d.run)
 	d.Set = after.situation(before, b, y, d.run)

@@ -46,6 +46,7 @@ type JobView struct {
 	All     []JobDifference `json:"all,omitempty"`
 
 	differences []JobDifference
+	own         [2]int // jobs of which the other side has no record, and so did not reject them
 }
 
 // Differences returns the differences of all matched jobs, in the order of their submission. A
@@ -90,7 +91,7 @@ func compareJobs(a, b []table, opts Options) JobView {
 	until := horizon(a, b).Seconds()
 	for i, key := range a[0].keys {
 		if b[0].byKey[key] == nil {
-			v.count(&v.Only[0], &b[0], key)
+			v.only(0, &b[0], key)
 			continue
 		}
 		v.Matched++
@@ -119,11 +120,19 @@ func compareJobs(a, b []table, opts Options) JobView {
 	}
 	for _, key := range b[0].keys {
 		if a[0].byKey[key] == nil {
-			v.count(&v.Only[1], &a[0], key)
+			v.only(1, &a[0], key)
 		}
 	}
 	v.sumUp(opts)
 	return v
+}
+
+// only counts a job of a side that ran or waited there only. t is the other side.
+func (v *JobView) only(side int, t *table, key Key) {
+	v.count(&v.Only[side], t, key)
+	if t.row(key) == nil {
+		v.own[side]++
+	}
 }
 
 // count counts a job that a run lacks or did not start, unless the run ended before it reached the job.

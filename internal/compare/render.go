@@ -369,12 +369,20 @@ func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 			if s.Nodes != "" {
 				started += " on " + s.Nodes
 			}
+			fmt.Fprintf(b, "  %s: started %s", Letter(side.set), started)
+			if d.BeforeWindow {
+				b.WriteByte('\n')
+				continue
+			}
+			before := "just before"
+			if s.Start != d.At {
+				before += " " + d.At.Text(zone)
+			}
 			on := quantity.Regular(s.BusyProcessors, "processor")
 			if s.Busy() != "" {
 				on = fmt.Sprintf("%s (%s)", quantity.Regular(s.BusyNodes, "node"), on)
 			}
-			fmt.Fprintf(b, "  %s: started %s; just before, %s waited and %d ran on %s\n",
-				Letter(side.set), started, quantity.Regular(s.Queued, "job"), s.Running, on)
+			fmt.Fprintf(b, "; %s, %s waited and %d ran on %s\n", before, quantity.Regular(s.Queued, "job"), s.Running, on)
 			if len(s.OnlyQueued)+len(s.OnlyRunning) > 0 || s.OnlyBusy != "" {
 				fmt.Fprintf(b, "     only here: waiting %s; running %s; busy %s\n", names(s.OnlyQueued), names(s.OnlyRunning),
 					orNone(s.OnlyBusy))

@@ -244,9 +244,10 @@ func laterSubmissions(jobs []judged, last hpc.Time) string {
 	if n == 0 || late < fewLate*all {
 		return ""
 	}
-	return fmt.Sprintf("%s in production when the window ends, and may have waited for later submissions, which the "+
-		"workload does not have: %s of the difference (want a window that ends later)",
-		quantity.Plural(n, "1 job still waited", fmt.Sprint(n, " jobs still waited")), metrics.Float(late/all).Percent())
+	return fmt.Sprintf("%s that waited longer in production still waited there when the window ends, and may have "+
+		"waited for later submissions, which the workload does not have: %s of the difference (want a window that "+
+		"ends later)",
+		quantity.Regular(n, "job"), metrics.Float(late/all).Percent())
 }
 
 // The codes of missing data that can make jobs wait longer in production than in a replay (holdBack), or longer in

@@ -303,7 +303,7 @@ func (h *history) requeued(start, end, eligible int, nodes string) *run.Row {
 }
 
 // The jobs ahead and the jobs that overtook are counted from the job's first submission, even if the job was eligible
-// later or was requeued.
+// later or was requeued. Jobs that started in a lost run of this job do not count.
 func TestCrowds(t *testing.T) {
 	var h history
 	h.job("running", "ann", "n1", 1, 0, 1, 30, 60)
@@ -328,15 +328,18 @@ func TestCrowds(t *testing.T) {
 		return nil
 	}()
 	for _, test := range []struct {
-		name   string
-		change func()
-		want   string
+		name       string
+		change     func()
+		jobs, want string
 	}{
-		{"eligible late", func() { me.Eligible = at(75) }, "started before it"},
+		{"eligible late", func() { me.Eligible = at(75) }, "[early again] 12 [passing] 4", "started before it"},
 		{"requeued", func() {
-			me.Segments = []run.Segment{{Start: at(6), End: at(50), EndedBy: rm.Requeue}, {Start: at(80), End: at(90), EndedBy: rm.Ended}}
-		}, "started before its last start"},
-		{"cancelled", func() { me.Start, me.End, me.State, me.Segments = 0, at(80), hpc.Cancelled, nil }, "started before it left the queue"},
+			me.Segments = []run.Segment{{Start: at(15), End: at(18), EndedBy: rm.Requeue}, {Start: at(80), End: at(90), EndedBy: rm.Ended}}
+		}, "[early again] 12 [passing] 4", "started while it was in the queue"},
+		{"others started in its lost run", func() { me.Segments[0].Start, me.Segments[0].End = at(6), at(21) }, "[again] 8 [] 0",
+			"started while it was in the queue"},
+		{"cancelled", func() { me.Start, me.End, me.State, me.Segments = 0, at(80), hpc.Cancelled, nil },
+			"[early again] 12 [passing] 4", "started before it left the queue"},
 	} {
 		test.change()
 		s, err := h.record().Job("me")
@@ -344,7 +347,7 @@ func TestCrowds(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := fmt.Sprint(s.Ahead.List, s.Ahead.Processors, s.Overtook.List, s.Overtook.Processors)
-		if got != "[early again] 12 [passing] 4" {
+		if got != test.jobs {
 			t.Errorf("%s: %s", test.name, got)
 		}
 		var b strings.Builder
@@ -355,7 +358,7 @@ func TestCrowds(t *testing.T) {
 			"2 jobs with 12 processors were in the queue of its partition at its submission and " + test.want + ";",
 			"1 job with 4 processors came to this queue later and " + test.want + ";",
 		} {
-			if !strings.Contains(b.String(), want) {
+			if s.Overtook.Jobs > 0 && !strings.Contains(b.String(), want) {
 				t.Errorf("%s: no %q\n%s", test.name, want, b.String())
 			}
 		}
@@ -634,9 +637,9 @@ func TestPriorityWhileItWaited(t *testing.T) {
 		text       string
 	}{
 		{"grew", []uint32{1000, 2000, 8000}, 9000, []uint32{1600, 5100, 8400}, 32, 2.0 / 3, behind +
-			", and jobs with a higher priority than it had when they started took 32 of the 48 processors that " +
-			"jobs got since it was eligible"},
-		{"interpolated", []uint32{1000, 2000, 8000}, 9000, []uint32{1500, 5000, 8501}, 16, 1.0 / 3, "took 16 of the 48 "},
+			", and jobs with a higher priority than it had when they started took about 32 of the 48 processors that " +
+			"jobs got in that time (its priority is interpolated over up to 40m)"},
+		{"interpolated", []uint32{1000, 2000, 8000}, 9000, []uint32{1500, 5000, 8501}, 16, 1.0 / 3, "took about 16 of the 48 "},
 		{"constant", []uint32{2000, 2000, 2000}, 2000, []uint32{2000, 2001, 1999}, 16, 1.0 / 3, "took 16 of the 48 "},
 		{"start only", []uint32{0, 0, 0}, 9000, []uint32{1600, 5100, 8400}, 0, 1, behind +
 			"; the record does not have its priority while it waited, so it is not known how many processors they took"},
@@ -680,21 +683,69 @@ func TestPriorityWhileItWaited(t *testing.T) {
 	}
 }
 
-// The priorities that a job had before a lost run do not count after it.
-func TestPriorityAfterALostRun(t *testing.T) {
+// If the record has the parts of priorities, the points of fair-share come from all jobs of the same user and account:
+// they were 0 in between, and the job's own priorities do not show it. The age grows linearly.
+func TestFairShareWhileItWaited(t *testing.T) {
 	var h history
+	for i, minute := range []int{5, 30, 60} {
+		h.job(fmt.Sprint("other", i), fmt.Sprint("user", i), "n[1-4]", 4, 0, minute, []int{30, 60, 90}[i], 60)
+		h.rows[i].Priority = []uint32{4999, 1300, 1601}[i]
+	}
 	h.job("me", "bob", "n1", 1, 0, 90, 120, 60)
-	h.rows[0].Priority = 3000
-	h.requeued(20, 40, 42, "n1")
-	h.waits("me", 10, "Priority", 0)
-	h.waits("me", 50, "Priority", 0)
-	h.events[0].Priority, h.events[1].Priority = 9000, 2000
-	h.record()
-	known := priorities(&h.rows[0], at(42))
-	for minute, want := range map[int]float64{45: 2000, 50: 2000, 70: 2500, 90: 3000} {
-		if got := known.at(at(minute)); got != want {
-			t.Errorf("minute %d: %v, want %v", minute, got, want)
+	h.job("mine", "bob", "n1", 1, 0, 120, 150, 60)
+	h.job("another", "ann", "n1", 1, 0, 120, 150, 60)
+	parts := func(age, share float64) []rm.PriorityPart {
+		list := []rm.PriorityPart{{Name: "age", Points: age}, {Name: "fairshare", Points: share}, {Name: "qos", Points: 1000}}
+		if share == 0 { // a part without points is not recorded
+			list = slices.Delete(list, 1, 2)
 		}
+		return list
+	}
+	h.rows[3].Priority, h.rows[3].PriorityParts = 5900, parts(900, 4000)
+	waits := func(id string, minute int, age, share float64) {
+		h.waits(id, minute, "Priority", 300)
+		e := &h.events[len(h.events)-1]
+		e.Priority, e.Parts = uint32(1000+age+share), parts(age, share)
+	}
+	waits("me", 0, 0, 4000)
+	waits("mine", 20, 200, 0)
+	waits("another", 40, 400, 4000)
+	waits("mine", 70, 700, 0)
+	s, _ := storyOf(t, &h)
+	i := slices.IndexFunc(s.Causes, func(c Cause) bool { return c.Kind == Ranked })
+	if i < 0 || math.Abs(s.Causes[i].Weight-1.0/3) > 1e-9 || !strings.Contains(s.Causes[i].Text, " took 16 of the 48 processors") {
+		t.Errorf("%+v", s.Causes)
+	}
+}
+
+// A job that was preempted waited for its priority before the lost run only. Jobs that started in the lost run or
+// after it do not count, and the priority after it says nothing about the time before. A lost run of another job
+// counts with the priority that this job had then.
+func TestPriorityBeforeALostRun(t *testing.T) {
+	var h history
+	for i, minute := range []int{5, 10, 30, 60} {
+		h.job(fmt.Sprint("other", i), fmt.Sprint("user", i), "n2", 1, 0, minute, 100, 60)
+		h.rows[i].Priority = []uint32{2001, 1999, 9000, 9000}[i]
+	}
+	h.job("lost", "eve", "n3", 1, 0, 70, 100, 60)
+	h.rows[4].Priority = 9000
+	h.requeued(15, 65, 67, "n3")
+	h.waits("lost", 1, "Priority", 0)
+	h.events[0].Priority = 1000
+	h.job("me", "bob", "n1", 1, 0, 90, 120, 60)
+	h.rows[5].Priority = 9000
+	h.requeued(20, 40, 42, "n1")
+	h.waits("me", 0, "Priority", 0)
+	h.waits("me", 50, "Priority", 0)
+	h.events[1].Priority, h.events[2].Priority = 2000, 8000
+	h.job("full", "zoe", "n[1-4]", 4, 0, 0, 120, 300) // without free nodes, backfill is no cause
+	h.rows[6].Submit, h.rows[6].Start = at(-2), at(-1)
+	s, text := storyOf(t, &h)
+	i := slices.IndexFunc(s.Causes, func(c Cause) bool { return c.Kind == Ranked })
+	const want = "for 29 % of its wait it waited behind jobs with a higher priority, and jobs with a higher priority " +
+		"than it had when they started took 4 of the 12 processors that jobs got in that time"
+	if i < 0 || math.Abs(s.Causes[i].Weight-20.0/70/3) > 1e-9 || !strings.Contains(text, want) {
+		t.Errorf("%+v\n%s", s.Causes, text)
 	}
 }
 

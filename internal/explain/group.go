@@ -238,7 +238,7 @@ func (rec *Record) causeAt(row *run.Row, s waits.Span, t hpc.Time) cause {
 	}
 	if s.Part == waits.Priority {
 		story := Story{CPUs: rec.cpusOf(row), Priority: priorityOf(row)}
-		story.crowds(rec, row, cmp.Or(row.Start, row.End, rec.end))
+		story.outranking(rec, row)
 		if w := story.outranked() * (1 - backfill); w > best.Weight || best.Kind == "" {
 			best = Cause{Kind: Ranked}
 		}

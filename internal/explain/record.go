@@ -32,6 +32,7 @@ type Record struct {
 	requests map[string]*hpc.Job
 	admin    run.Administration
 	ranOn    map[string]map[string]bool // see [Record.partitionsOf]
+	shares   map[shared][]rank          // see [Record.sharesOf]
 }
 
 // key identifies a job or a task.
@@ -139,9 +140,7 @@ func heldAt(row *run.Row, t hpc.Time) (h holding, ok bool) {
 // queuedAt reports whether a job that holds no processors at an instant is in the queue. A suspended job is not
 // in the queue.
 func queuedAt(row *run.Row, t hpc.Time) bool {
-	return len(row.Segments) == 0 || slices.ContainsFunc(waits.AppendQueued(nil, row), func(p waits.Period) bool {
-		return p.From <= t && (p.To == 0 || p.To > t)
-	})
+	return len(row.Segments) == 0 || during(waits.AppendQueued(nil, row), t)
 }
 
 // Span is a time for which a job had one reason to wait.

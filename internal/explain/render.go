@@ -61,10 +61,10 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	}
 	before := "started before it"
 	switch {
+	case len(s.Lost) > 0:
+		before = "started while it was in the queue"
 	case s.Start == 0:
 		before = "started before it left the queue"
-	case len(s.Lost) > 0:
-		before = "started before its last start"
 	}
 	s.Ahead.render(&b, "ahead", quantity.Plural(s.Ahead.Jobs, "was", "were")+
 		" in the queue of its partition at its submission and "+before)

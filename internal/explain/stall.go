@@ -66,9 +66,9 @@ func kindOf(part waits.Part, reason string) Kind {
 //	                              the nodes for another job
 //	large-job                     free nodes of the pending jobs' partitions / nodes, if no pending
 //	                              job fits on them
-//	priority                      of one job, the share of its wait with the reason Priority, times the
+//	priority                      of one job, the share of its wait in the part priority, times the
 //	                              share of jobs with a higher priority in the processors of all jobs
-//	                              that started meanwhile; less in proportion if they took fewer
+//	                              that started in this time; less in proportion if they took fewer
 //	                              processors than the job needs; times 1 − the weight of
 //	                              backfill: an untried job does not wait for its priority. Each job that
 //	                              started is compared with the priority that this job had then; if the

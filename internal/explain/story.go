@@ -61,16 +61,19 @@ type Story struct {
 	Planned      Instant `json:"first_planned_at"`
 	PlannedStart Instant `json:"first_planned_start"`
 
-	// Ahead are the jobs of its partition that were pending at its first submission and started before
-	// its last start. Overtook are the jobs that were submitted later and first started before the
-	// job's last start.
+	// Ahead are the jobs of its partition that were pending at its first submission and started while it
+	// was in the queue. Overtook are the jobs that were submitted later and started while it was in the
+	// queue.
 	Ahead    Crowd `json:"ahead"`
 	Overtook Crowd `json:"overtook"`
-	// The field before counts the processors of the jobs that started since this job was eligible. The field higher
-	// counts the processors of those among them that had a higher priority than this job had at that time. The field
-	// ranks says whether the record has priorities of this job while it waited; without them, higher is not known.
+	// The field before counts the processors of the jobs that started while this job waited behind jobs with a higher
+	// priority. The field higher counts the processors of those among them that had a higher priority than this job
+	// had at that time. The field ranks says whether the record has priorities of this job while it waited; without
+	// them, higher is not known. The field between is the longest time over which higher depends on an interpolated
+	// priority ([ranking.at]).
 	higher, before int
 	ranks          bool
+	between        time.Duration
 	// Holders are the jobs that, in the middle of the job's longest wait for nodes, held the nodes
 	// on which the job ran next. The wait may be after a lost run. The holder of the most
 	// processors comes first.
@@ -198,12 +201,6 @@ func (rec *Record) Job(name string) (*Story, error) {
 	if row.TimeLimit > 0 && row.TimeLimit != hpc.Unlimited {
 		s.TimeLimit = row.TimeLimit.Seconds()
 	}
-	until := rec.end
-	if row.Start != 0 {
-		until = row.Start
-	} else if row.End != 0 {
-		until = row.End
-	}
 	s.sums(rec, row)
 	s.stops(rec, row)
 	for _, span := range s.Reasons {
@@ -213,7 +210,8 @@ func (rec *Record) Job(name string) (*Story, error) {
 		}
 	}
 	s.backfilled()
-	s.crowds(rec, row, until)
+	s.crowds(rec, row)
+	s.outranking(rec, row)
 	s.holders(rec, row)
 	s.letStart(rec, row)
 	s.judge(rec, row)
@@ -306,26 +304,22 @@ func (s *Story) backfilled() {
 	slices.SortStableFunc(s.Backfill, func(a, b BackfillTime) int { return cmp.Compare(b.Seconds, a.Seconds) })
 }
 
-// crowds finds the jobs that started before this job. The weight of this job's priority is computed
-// from those jobs only that started after this job was eligible.
-func (s *Story) crowds(rec *Record, row *run.Row, until hpc.Time) {
+// during reports whether an instant is in one of the periods.
+func during(periods []waits.Period, t hpc.Time) bool {
+	return slices.ContainsFunc(periods, func(p waits.Period) bool { return p.From <= t && (p.To == 0 || p.To > t) })
+}
+
+// crowds finds the jobs that started while this job was in the queue.
+func (s *Story) crowds(rec *Record, row *run.Row) {
 	s.Ahead, s.Overtook = Crowd{List: []string{}}, Crowd{List: []string{}}
-	since := max(row.Submit, min(row.Eligible, until))
-	known := priorities(row, since)
-	s.ranks = len(known) > 0
+	queued := waits.AppendQueued(nil, row)
 	users := map[*Crowd]map[string]int{&s.Ahead: {}, &s.Overtook: {}}
 	for i := range rec.rows {
 		other := &rec.rows[i]
 		if other == row || !shareNodes(row, other) {
 			continue
 		}
-		if other.Start != 0 && other.Start >= since && other.Start < until {
-			s.before += other.Processors
-			if s.ranks && float64(other.Priority) > known.at(other.Start) {
-				s.higher += other.Processors
-			}
-		}
-		processors, ok := startedBetween(other, row.Submit, until)
+		processors, ok := startedDuring(other, row.Submit, queued)
 		if !ok {
 			continue
 		}
@@ -346,54 +340,17 @@ func (s *Story) crowds(rec *Record, row *run.Row, until hpc.Time) {
 	}
 }
 
-// ranking is the priority of a waiting job over time, as far as the record has it, in order of the dates.
-type ranking []rank
-
-// rank is the priority of a job at an instant.
-type rank struct {
-	at       hpc.Time
-	priority uint32
-}
-
-// priorities returns the priorities of a job that the record has since an instant of its wait, and the
-// last one before. The priority at the start is the last one. The ranking is empty if the record has no priority
-// while the job waited.
-func priorities(row *run.Row, since hpc.Time) (known ranking) {
-	for _, span := range row.Reasons {
-		if span.Priority != 0 && span.To > since {
-			known = append(known, rank{span.From, span.Priority})
-		}
-	}
-	if len(known) > 0 && row.Start != 0 && row.Priority != 0 {
-		known = append(known, rank{row.Start, row.Priority})
-	}
-	return known
-}
-
-// at returns the priority at an instant. It interpolates between two known priorities, because age grows
-// linearly.
-func (known ranking) at(t hpc.Time) float64 {
-	i := slices.IndexFunc(known, func(k rank) bool { return k.at > t })
-	switch i {
-	case -1:
-		return float64(known[len(known)-1].priority)
-	case 0:
-		return float64(known[0].priority)
-	}
-	a, b := known[i-1], known[i]
-	return float64(a.priority) + (float64(b.priority)-float64(a.priority))*float64(t.Sub(a.at))/float64(b.at.Sub(a.at))
-}
-
-// startedBetween reports whether a run of the job started in the interval [from, until), and returns
-// the processors of the first such run. It reports false for a job that had nodes at the interval's
-// beginning, or had ended by then.
-func startedBetween(row *run.Row, from, until hpc.Time) (processors int, ok bool) {
+// startedDuring reports whether a run of the job started in one of the periods, and returns the processors of the
+// first such run. It reports false for a job that had nodes at the instant from, or had ended by then.
+func startedDuring(row *run.Row, from hpc.Time, periods []waits.Period) (processors int, ok bool) {
 	for _, r := range row.Runs() {
-		if r.Start >= from {
-			return r.Processors, r.Start < until
-		}
-		if r.EndedBy != rm.Requeue || r.End > from { // the job had nodes at that instant, or had ended
-			break
+		switch {
+		case r.Start >= from:
+			if during(periods, r.Start) {
+				return r.Processors, true
+			}
+		case r.EndedBy != rm.Requeue || r.End > from: // the job had nodes at that instant, or had ended
+			return 0, false
 		}
 	}
 	return 0, false
@@ -599,40 +556,6 @@ func (s *Story) belowLimit(row, other *run.Row) string {
 		return ""
 	}
 	return what
-}
-
-// ranked returns the cause of the job's low priority ([Cause]).
-func (s *Story) ranked() Cause {
-	waited := 0.0
-	for _, span := range s.Reasons {
-		if span.Part == waits.Priority {
-			waited += span.Seconds
-		}
-	}
-	text := fmt.Sprintf("for %.0f %% of its wait it waited %s", 100*waited/s.Wait, waits.Priority.Meaning())
-	if !s.ranks {
-		text += "; the record does not have its priority while it waited, so it is not known how many processors they took"
-	} else {
-		text += fmt.Sprintf(", and jobs with a higher priority than it had when they started took %d of the %d %s that "+
-			"jobs got since it was eligible", s.higher, s.before, quantity.Plural(s.before, "processor", "processors"))
-		if s.higher < s.CPUs {
-			text += fmt.Sprintf(" (it needs %d)", s.CPUs)
-		}
-	}
-	return Cause{Kind: Ranked, Weight: waited / s.Wait * s.outranked(), Text: text}
-}
-
-// outranked returns the factor of the weight of [Story.ranked] that comes from the jobs that started
-// before this job. It is 1 if the record does not say which of them had a higher priority.
-func (s *Story) outranked() float64 {
-	if s.before == 0 || s.Priority == 0 {
-		return 0
-	}
-	if !s.ranks {
-		return 1
-	}
-	enough := min(1, float64(s.higher)/float64(max(1, s.CPUs)))
-	return float64(s.higher) / float64(s.before) * enough
 }
 
 // forNodes returns the causes at an instant at which a job waited for nodes or for an unknown

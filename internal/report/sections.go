@@ -746,18 +746,21 @@ func (r *Report) divergences(p *compare.Pair) []Block {
 	}
 	first := &p.Divergences[0]
 	list := []Block{paragraph("First divergence of the first runs, on %s (%s): %s.", quantity.Instant(hpc.Time(first.At), r.options.Zone), r.options.Zone, first.Reason)}
-	t := &Table{Caption: "Just before the first divergence", Head: []string{"", compare.Letter(p.Baseline), compare.Letter(p.Set)}}
+	t := &Table{Caption: "The job of the first divergence", Head: []string{"", compare.Letter(p.Baseline), compare.Letter(p.Set)}}
 	add := func(name string, value func(*compare.Situation) string) {
 		t.Rows = append(t.Rows, []string{name, value(&first.Baseline), value(&first.Set)})
 	}
 	add("job started", func(s *compare.Situation) string { return quantity.Instant(hpc.Time(s.Start), r.options.Zone) })
 	add("on nodes", func(s *compare.Situation) string { return quantity.OrUnknown(s.Nodes) })
-	add("jobs that waited", func(s *compare.Situation) string { return quantity.Count(s.Queued) })
-	add("waiting only here", func(s *compare.Situation) string { return quantity.OrUnknown(strings.Join(s.OnlyQueued, ", ")) })
-	add("jobs that ran", func(s *compare.Situation) string { return quantity.Count(s.Running) })
-	add("running only here", func(s *compare.Situation) string { return quantity.OrUnknown(strings.Join(s.OnlyRunning, ", ")) })
-	add("busy nodes", func(s *compare.Situation) string { return quantity.OrUnknown(s.Busy()) })
-	add("busy only here", func(s *compare.Situation) string { return quantity.OrUnknown(s.OnlyBusy) })
+	if !first.BeforeWindow {
+		t.Caption += ", and the queue and the nodes just before"
+		add("jobs that waited", func(s *compare.Situation) string { return quantity.Count(s.Queued) })
+		add("waiting only here", func(s *compare.Situation) string { return quantity.OrUnknown(strings.Join(s.OnlyQueued, ", ")) })
+		add("jobs that ran", func(s *compare.Situation) string { return quantity.Count(s.Running) })
+		add("running only here", func(s *compare.Situation) string { return quantity.OrUnknown(strings.Join(s.OnlyRunning, ", ")) })
+		add("busy nodes", func(s *compare.Situation) string { return quantity.OrUnknown(s.Busy()) })
+		add("busy only here", func(s *compare.Situation) string { return quantity.OrUnknown(s.OnlyBusy) })
+	}
 	list = append(list, Block{Table: t})
 	if why := causes(first); len(why) > 0 {
 		list = append(list, paragraph("Why, as far as the records show it:"), Block{List: why})
