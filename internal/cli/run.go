@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -195,13 +196,14 @@ func addSiteSlurmFlag(f *pflag.FlagSet, site *string) {
 
 // addNodesFlag adds --nodes to commands that read a site's configuration.
 func addNodesFlag(f *pflag.FlagSet, to *string) {
-	f.StringVar(to, "nodes", "", "multiply the number of nodes of each kind by `FACTOR`, such as x2 or x0.5")
+	f.StringVar(to, "nodes", "", "multiply the number of nodes of each kind by `FACTOR`, such as x2 or 50%")
 }
 
 // nodeFactor reads the value of --nodes.
 func nodeFactor(text string) (float64, error) {
-	if text != "" && !strings.HasPrefix(text, "x") {
-		return 0, console.Usagef("--nodes %s: not a factor (want, for example, x2 or x0.5; the number of nodes is in slurm.conf)", text)
+	if n, err := strconv.ParseFloat(text, 64); err == nil && n > 0 && !strings.HasPrefix(text, "+") {
+		return 0, console.Usagef("--nodes %s: a number without x (want, for example, x2, x0.5 or 120%%; the number of nodes is "+
+			"in slurm.conf)", text)
 	}
 	return factorOf("nodes", text)
 }

@@ -79,7 +79,7 @@ func TestZone(t *testing.T) {
 }
 
 func TestParseFactor(t *testing.T) {
-	for text, want := range map[string]float64{"": 0, "x2": 2, "0.5": 0.5, "x0.5": 0.5} {
+	for text, want := range map[string]float64{"": 0, "x2": 2, "0.5": 0.5, "x0.5": 0.5, "120%": 1.2} {
 		if got, err := ParseFactor(text); err != nil || got != want {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
@@ -87,6 +87,14 @@ func TestParseFactor(t *testing.T) {
 	for _, text := range []string{"x", "fast", "x0", "-1", "xNaN", "inf"} {
 		if _, err := ParseFactor(text); err == nil {
 			t.Errorf("%q is a factor", text)
+		}
+	}
+	for text, want := range map[string]string{
+		"+20%": "want x1.2 or 120% for 20 % more", "-20%": "want x0.8 or 80% for 20 % less", "+2": "no sign", "x+2": "no sign",
+		"-200%": "no sign",
+	} {
+		if _, err := ParseFactor(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
 }

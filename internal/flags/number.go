@@ -56,8 +56,11 @@ type number struct {
 }
 
 // Set reads the value. It passes a text that is not a number to the flag unchanged: the flag's
-// error says what is wrong.
+// error says what is wrong. It refuses a plus sign: +20% reads as a fifth more.
 func (n number) Set(text string) error {
+	if strings.HasPrefix(text, "+") {
+		return errors.New("a plus sign (want the number itself)")
+	}
 	switch plain, percent := strings.CutSuffix(text, "%"); {
 	case n.whole:
 		text = wholeNumber(text)

@@ -43,6 +43,7 @@ func TestNumbers(t *testing.T) {
 	for _, test := range [][2]string{
 		{"limit", "few"}, {"limit", "1.5"}, {"limit", "1,2"}, {"limit", "0.0001k"}, {"limit", "k"}, {"limit", "1e30"}, {"limit", "5%"},
 		{"share", "%"}, {"share", "half"}, {"seed", "10k"}, {"memory", "much"}, {"memory", "0.1"},
+		{"share", "+20%"}, {"share", "+0.2"}, {"limit", "+5"},
 	} {
 		if err := f.Set(test[0], test[1]); err == nil {
 			t.Errorf("--%s %s is taken", test[0], test[1])

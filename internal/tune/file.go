@@ -283,7 +283,7 @@ func (c *constraint) UnmarshalYAML(n ast.Node) error {
 	number, percent := strings.CutSuffix(c.worseBy, "%")
 	c.Relative = percent
 	if c.Limit, err = strconv.ParseFloat(strings.TrimSpace(number), 64); err != nil || !(c.Limit >= 0) ||
-		math.IsInf(c.Limit, 0) {
+		math.IsInf(c.Limit, 0) || strings.HasPrefix(number, "+") {
 		return f.errorf("worse-by", "%s: worse-by: %q: want a share such as 5%%, or a number in the metric's unit, from 0",
 			c.Metric, c.worseBy)
 	}

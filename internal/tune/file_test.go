@@ -96,6 +96,7 @@ func TestLoadRefuses(t *testing.T) {
 		{minimal + "  - {name: x, integer: [1, 5]}\n  - {name: y, integer: [1, 5], when: x=1}\n", "x is a number"},
 		{minimal + "constraints: [{metric: utilization}]\n", `worse-by: "": want a share`},
 		{minimal + "constraints: [{metric: utilization, worse-by: -1%}]\n", "want a share"},
+		{minimal + "constraints: [{metric: utilization, worse-by: +1%}]\n", "want a share"},
 		{minimal + "constraints: [{metric: mean_wait_s, worse-by: 1%, by: colour}]\n", "not something to group jobs by"},
 		{minimal + "constraints: [{metric: mean_wait_s, worse-by: 1%, ignore: x}]\n", `ignore: "x"`},
 		{minimal + strings.Repeat("x", 9000), "line of 9000 bytes"},

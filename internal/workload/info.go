@@ -135,7 +135,7 @@ func NewInfo(w *Workload) *Info {
 	}
 	info.FirstSubmit, info.LastSubmit = w.Jobs.Submit(0), w.Jobs.Submit(w.Jobs.Len()-1)
 	info.First, info.Last = info.FirstSubmit.String(), info.LastSubmit.String()
-	info.Begin = max(w.Start, info.FirstSubmit)
+	info.Begin = cmp.Or(w.Start, info.FirstSubmit)
 	window := max(0, info.LastSubmit.Sub(info.Begin))
 	info.WindowS = window.Seconds()
 	info.PerHour = make([]int, int(window/time.Hour)+1)

@@ -141,6 +141,10 @@ func TestInfoOfWindow(t *testing.T) {
 	if text := new(strings.Builder); info.Render(text, time.UTC) != nil || !strings.Contains(text.String(), "at its start  1 job runs, 1 wait\n") {
 		t.Errorf("text\n%s", text)
 	}
+	w.Start = w.Jobs.Submit(0).Add(-time.Hour) // nobody submits a job in the window's first hour
+	if info := workload.NewInfo(w); info.Begin != w.Start || info.PerHour[0] != 0 {
+		t.Errorf("from %s, by hour %v; want from %s", info.Begin, info.PerHour, w.Start)
+	}
 }
 
 func golden(t *testing.T, name string, got []byte) {

@@ -12,6 +12,7 @@ import (
 
 	"rmreplay/internal/finished"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -26,12 +27,14 @@ type Reader struct {
 	times map[*Field]*clockReader
 	rows  int
 	words map[string]string // equal texts share one string
+
+	arrays map[uint32]hpc.Time // the submissions of arrays whose tasks have IDs such as 17_3
 }
 
 // NewReader returns a reader. The parameter source names where the jobs come from.
 func NewReader(m *Map, source string, opts workload.ReadOptions) (*Reader, error) {
 	s := &Reader{b: finished.NewBuilder(source, opts), m: m, times: make(map[*Field]*clockReader),
-		words: make(map[string]string)}
+		words: make(map[string]string), arrays: make(map[uint32]hpc.Time)}
 	zone, err := m.zone(opts.Location())
 	if err != nil {
 		return nil, err
@@ -305,6 +308,12 @@ func (v *values) size(r *finished.Job) {
 		r.ReqCPUs = 1 // only the GPUs are known
 	}
 	r.NodeList = value(v, "node_list", (*Field).nodeList)
+	v.array(r)
+}
+
+// array finds the array of a task by the fields for it, or by an ID as Slurm writes it: 17_3, 17_[4-9]. Such IDs
+// count only as long as they have one instant of submission, because other systems number jobs by date or host.
+func (v *values) array(r *finished.Job) {
 	job, hasJob := v.c.values["array_job"]
 	task, hasTask := v.c.values["array_task"]
 	if number, err := strconv.ParseUint(job, 10, 32); hasJob && hasTask && err == nil && number > 0 {
@@ -312,6 +321,18 @@ func (v *values) size(r *finished.Job) {
 			r.ArrayJob, r.ArrayTask = uint32(number), n
 			r.ID = job + "_" + task
 		}
+		return
+	}
+	id, err := slurmspec.ParseJobID(r.ID)
+	if err != nil || id.Number == 0 || id.Task < 0 && id.Rest == "" || id.Task > hpc.MaxArrayIndex {
+		return
+	}
+	submit, seen := v.s.arrays[id.Number]
+	if !seen {
+		submit, v.s.arrays[id.Number] = r.Submit, r.Submit
+	}
+	if submit == r.Submit {
+		r.ArrayJob, r.ArrayTask, r.ArrayRest = id.Number, id.Task, id.Rest
 	}
 }
 

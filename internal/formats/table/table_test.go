@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -212,6 +213,23 @@ func TestTimes(t *testing.T) {
 	}
 }
 
+// TestTasks reads IDs of tasks as Slurm writes them. A number with several submissions is not an array.
+func TestTasks(t *testing.T) {
+	text := "job,s,b,e,n,st\n17_1,100,200,300,4,COMPLETED\n17_2,100,200,350,4,COMPLETED\n17_[5-6],100,,400,4,CANCELLED\n" +
+		"2024_1,100,200,300,4,COMPLETED\n2024_2,500,600,700,4,COMPLETED\nc1_7,1,2,3,4,COMPLETED\n"
+	w := read(t, "fields: {id: job, submit: s, start: b, end: e, cpus: n, state: st}\n", text)
+	var got []string
+	for i := range w.Jobs.Len() {
+		job := w.Jobs.At(i)
+		got = append(got, job.ID+":"+job.Array)
+	}
+	slices.Sort(got)
+	want := []string{"17#2:1-2", "17:5-6", "2024:1", "2024_2:", "c1_7:"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestRows counts rows that are not jobs. Strict reading says where they are and what is wrong.
 func TestRows(t *testing.T) {
 	const mapText = "fields: {id: job, submit: submitted, start: started, end: ended, cpus: cores, memory: mem}"
@@ -395,7 +413,7 @@ func TestPropose(t *testing.T) {
 		t.Errorf("%+v with\n%s", w, b.String())
 	}
 	b.Reset()
-	if _, err := Propose(&b, bufio.NewReaderSize(strings.NewReader("1,2,3\n4,5,6\n"), headLength), nil, 0, "jobs"); err != nil || !strings.Contains(b.String(), "header: false\ncolumns: [column1, column2, column3]") || !strings.Contains(b.String(), "# Missing: no field submit") {
+	if _, err := Propose(&b, bufio.NewReaderSize(strings.NewReader("1,2,3\n4,5,6\n"), headLength), nil, 0, "jobs"); err != nil || !strings.Contains(b.String(), "header: false\ncolumns: [column1, column2, column3]") || !strings.Contains(b.String(), "# Missing: the map has no field submit") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 }

@@ -211,9 +211,13 @@ func MapPartition(from, to string) (Step, error) {
 		}
 		return strings.Join(out, ",")
 	}
-	return Step{fmt.Sprintf("--map-partition %s=%s", from, to), func(w *workload.Workload, _ *Environment) (int, error) {
+	return Step{fmt.Sprintf("--map-partition %s=%s", from, to), func(w *workload.Workload, env *Environment) (int, error) {
 		n := 0
+		named := map[string]bool{}
 		for i, job := range w.Jobs.All() {
+			for name := range strings.SplitSeq(job.Partition, ",") {
+				named[name] = true
+			}
 			if p := mapped(job.Partition); p != job.Partition {
 				job.Partition = p
 				w.Jobs.Set(i, job)
@@ -222,8 +226,18 @@ func MapPartition(from, to string) (Step, error) {
 		}
 		for i := range w.Reservations {
 			if r := &w.Reservations[i]; r.Partition != "" {
+				named[r.Partition] = true
 				r.Partition = mapped(r.Partition)
 			}
+		}
+		switch {
+		case from == "" && !named[from]:
+			env.note("every job names a partition")
+		case from != "*" && !named[from]:
+			env.note("no job is in partition %s (%s)", from, spelling.Meant(from, sortedKeys(named)))
+		}
+		if _, known := env.Partitions[to]; env.Partitions != nil && !known {
+			env.note("the cluster has no partition %s (%s)", to, spelling.Meant(to, sortedKeys(env.Partitions)))
 		}
 		return n, nil
 	}}, nil

@@ -41,6 +41,10 @@ func Maintenance(from hpc.Time, length time.Duration, nodes string) (Step, error
 		if from < begin {
 			return 0, fmt.Errorf("%s is before the workload begins, at %s (want a later instant)", from, begin)
 		}
+		if last, ok := lastSubmit(w); ok && from > last {
+			env.note("the maintenance begins after the last submission, at %s: it delays only jobs that wait until then, "+
+				"or whose time limits reach it", last)
+		}
 		taken := map[string]bool{}
 		for _, ev := range w.Reservations {
 			taken[ev.Name] = true
@@ -52,6 +56,14 @@ func Maintenance(from hpc.Time, length time.Duration, nodes string) (Step, error
 		w.Reservations = append(w.Reservations, hpc.ReservationEvent{At: begin, Action: "create", Reservation: reservation})
 		return 0, nil
 	}}, nil
+}
+
+// lastSubmit returns the last submission of a workload. ok is false for a workload without jobs.
+func lastSubmit(w *workload.Workload) (last hpc.Time, ok bool) {
+	if w.Jobs.Len() == 0 {
+		return 0, false
+	}
+	return w.Jobs.Submit(w.Jobs.Len() - 1), true
 }
 
 // hasNodes returns an error for a host list with a name that no node of the cluster has.

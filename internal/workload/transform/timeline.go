@@ -393,8 +393,15 @@ func clipReservations(events []hpc.ReservationEvent, from hpc.Time) []hpc.Reserv
 // fails if a user name stands for two different users, or if both workloads have windows with
 // different starts.
 func Merge(other *workload.Workload, name string) Step {
-	return Step{"--merge " + name, func(w *workload.Workload, _ *Environment) (int, error) {
+	return Step{"--merge " + name, func(w *workload.Workload, env *Environment) (int, error) {
 		add := clone(other)
+		add.Sort()
+		end, has := lastSubmit(w)
+		last, adds := lastSubmit(add)
+		if has && adds && (w.Jobs.Submit(0) > last || add.Jobs.Submit(0) > end) {
+			env.note("the jobs are not submitted at the same time: those of %s from %s to %s, the others from %s to %s", name,
+				add.Jobs.Submit(0), last, w.Jobs.Submit(0), end)
+		}
 		if w.Start != 0 && add.Start != 0 && w.Start != add.Start {
 			return 0, fmt.Errorf("both workloads have a window, one begins at %s and the other at %s (want at most one, or "+
 				"equal ones)", w.Start, add.Start)

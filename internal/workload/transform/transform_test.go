@@ -577,6 +577,39 @@ func TestMapPartition(t *testing.T) {
 	}
 }
 
+// TestAbsent: a step that names what the workload lacks, or a time outside it, has a note.
+func TestAbsent(t *testing.T) {
+	late, other := small(), small()
+	for i := range late.Jobs.Len() {
+		late.Jobs.Change(i, func(j *hpc.Job) { j.Submit = j.Submit.Add(30 * 24 * time.Hour) })
+	}
+	cluster := Environment{Partitions: map[string]Partition{"batch": {}, "long": {}}}
+	for _, test := range []struct {
+		env  Environment
+		step Step
+		want string
+	}{
+		{cluster, must(MapPartition("batchh", "long")), "no job is in partition batchh (did you mean batch?)"},
+		{cluster, must(MapPartition("batch", "lonk")), "the cluster has no partition lonk (did you mean long?)"},
+		{cluster, must(MapPartition("", "long")), "every job names a partition"},
+		{cluster, must(MapPartition("batch", "long")), ""},
+		{Environment{}, must(MapPartition("*", "other")), ""},
+		{Environment{}, must(Maintenance(epoch.Add(20*24*time.Hour), time.Hour, "")), "the maintenance begins after the last submission"},
+		{Environment{}, must(Maintenance(epoch, time.Hour, "")), ""},
+		{Environment{}, Merge(late, "late"), "the jobs are not submitted at the same time: those of late from "},
+		{Environment{}, Merge(other, "other"), ""},
+	} {
+		_, results, err := Apply(small(), test.env, test.step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := strings.Join(results[0].Notes, "|")
+		if !strings.HasPrefix(notes, test.want) || test.want == "" && notes != "" {
+			t.Errorf("%s: notes %q, want %q", results[0].Step, notes, test.want)
+		}
+	}
+}
+
 // TestShake: a submission moves by at most the given time. It stays on its side of the window's
 // start and after the jobs on which it depends.
 // Jitter does not move an array behind the start of its tasks that run when the window begins.

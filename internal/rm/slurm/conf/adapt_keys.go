@@ -54,7 +54,7 @@ func (a *adapter) communication(site string) string {
 // selectOptions returns those options of a comma list for whose names the function wanted returns true. A name is in
 // lower case and ends before "=".
 func selectOptions(list string, wanted func(name string) bool) []string {
-	return slices.DeleteFunc(splitList(list), func(option string) bool {
+	return slices.DeleteFunc(syntax.List(list), func(option string) bool {
 		name, _, _ := strings.Cut(option, "=")
 		return !wanted(strings.ToLower(name))
 	})
@@ -172,7 +172,7 @@ func (a *adapter) prologFlags(site string) string {
 			flags = append(flags, flag)
 		}
 	}
-	for _, flag := range splitList(site) {
+	for _, flag := range syntax.List(site) {
 		name := strings.ToLower(flag)
 		switch {
 		case slices.Contains([]string{"contain", "runinjob", "x11"}, name), !history.Options["PrologFlags"].Some[name].Includes(a.release):
@@ -204,7 +204,7 @@ var ownSubmitPlugins = []string{"all_partitions", "defaults", "logging", "partit
 
 func (a *adapter) jobSubmit(site string) string {
 	var plugins []string
-	for _, plugin := range splitList(site) {
+	for _, plugin := range syntax.List(site) {
 		name := strings.TrimPrefix(plugin, "job_submit/")
 		if slices.Contains(ownSubmitPlugins, name) && a.installed("job_submit/"+name) {
 			plugins = append(plugins, plugin)

@@ -280,7 +280,7 @@ func (c *Cluster) Accounting() bool {
 // opposites).
 func (c *Cluster) EnforcesAssociations() bool {
 	value, _ := c.Get("AccountingStorageEnforce")
-	return slices.ContainsFunc(splitList(value), func(item string) bool {
+	return slices.ContainsFunc(syntax.List(value), func(item string) bool {
 		return slices.Contains([]string{"1", "2", "3", "associations", "limits", "qos", "safe", "wckeys", "all"}, strings.ToLower(item))
 	})
 }
@@ -321,13 +321,17 @@ func (c *Cluster) resolve() error {
 	return c.checkTopology()
 }
 
-// warnRepeated warns of repeated keys with different values, and of operators, which Slurm parses and ignores.
+// warnRepeated warns of repeated keys with different values, and of operators and misspelled options, which Slurm
+// parses and ignores.
 func (c *Cluster) warnRepeated() {
 	first := make(map[string]Statement)
 	for _, s := range c.Statements {
 		k, _ := slurmGrammar.Lookup(s.Key)
 		if s.Operator != 0 {
 			c.warn(s, "%s%c=%s: Slurm ignores the sign, and the value replaces the earlier one", k.Name, s.Operator, s.Value)
+		}
+		for _, mistake := range values.Misspelled(k.Name, s.Value) {
+			c.warn(s, "%s", mistake)
 		}
 		if k.Attributes != nil || slices.Contains([]string{"Prolog", "Epilog"}, k.Name) {
 			continue // since 24.05 a site may have several prologs; none runs in a replay

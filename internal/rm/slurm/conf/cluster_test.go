@@ -139,7 +139,7 @@ func TestWarnings(t *testing.T) {
 	c, err := openText(t, `ClusterName=c
 KillWait=1
 KillWait=2
-SchedulerParameters+=bf_continue
+SchedulerParameters+=bf_continue,bf_intervall=30
 NodeName=n[1-6]
 DownNodes=n1,x1 State=DOWN
 DownNodes=n2 State=gone
@@ -152,7 +152,8 @@ PartitionName=q Default=YES
 	all := strings.Join(c.Warnings, "\n")
 	for _, want := range []string{
 		"slurm.conf:3: KillWait is set again (first in ",
-		"slurm.conf:4: SchedulerParameters+=bf_continue: Slurm ignores the sign",
+		"slurm.conf:4: SchedulerParameters has no option bf_intervall, so Slurm ignores it; did you mean bf_interval?",
+		"slurm.conf:4: SchedulerParameters+=bf_continue,bf_intervall=30: Slurm ignores the sign",
 		"slurm.conf:6: DownNodes=n1,x1: there is no node x1",
 		"slurm.conf:7: DownNodes=n2 is ignored: State=gone: not a node state",
 		"slurm.conf:8: partition p is not the default: q is one further down",
@@ -162,8 +163,8 @@ PartitionName=q Default=YES
 			t.Errorf("no warning %q in\n%s", want, all)
 		}
 	}
-	if len(c.Warnings) != 6 {
-		t.Errorf("%d warnings, want 6:\n%s", len(c.Warnings), all)
+	if len(c.Warnings) != 7 {
+		t.Errorf("%d warnings, want 7:\n%s", len(c.Warnings), all)
 	}
 	if v, ok := c.Get("killwait"); v != "2" || !ok {
 		t.Errorf("KillWait=%q, want the last", v)

@@ -61,7 +61,7 @@ func (c *Cluster) resolveGRES() error {
 // nodes.
 func (c *Cluster) gresTypes() []string {
 	v, _ := c.Get("GresTypes")
-	kinds := splitList(v)
+	kinds := syntax.List(v)
 	if plugins, _ := c.Get("NodeFeaturesPlugins"); strings.Contains(plugins, "knl_") {
 		kinds = append(kinds, "hbm")
 	}

@@ -174,7 +174,7 @@ func (c *Cluster) hardware(l nodeLine) (hpc.Node, error) {
 		CoreSpecCount:  l.numberOr("CoreSpecCount", 0),
 		MemSpecLimit:   int64(l.numberOr("MemSpecLimit", 0)),
 		Weight:         1,
-		Features:       splitList(l.feature()),
+		Features:       syntax.List(l.feature()),
 	}
 	if w, ok := l.number("Weight"); ok {
 		n.Weight = uint32(min(w, math.MaxUint32-1))
@@ -281,15 +281,4 @@ func (c *Cluster) resolveDownNodes() {
 			c.warn(s, "DownNodes=%s: there is no node %s", syntax.Shorten(s.Value), hostlist.Compress(unknown))
 		}
 	}
-}
-
-// splitList splits a comma list and leaves out empty entries.
-func splitList(s string) []string {
-	var list []string
-	for item := range strings.SplitSeq(s, ",") {
-		if item = strings.TrimSpace(item); item != "" {
-			list = append(list, item)
-		}
-	}
-	return list
 }

@@ -157,7 +157,7 @@ func (p Partition) allowed(key string, lower bool) []string {
 	if lower {
 		v = strings.ToLower(v)
 	}
-	return splitList(v)
+	return syntax.List(v)
 }
 
 // nodeSet is a NodeSet line.

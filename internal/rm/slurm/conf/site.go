@@ -3,6 +3,7 @@ package conf
 import (
 	"strings"
 
+	"rmreplay/internal/rm/slurm/conf/syntax"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/slurmspec/history"
 )
@@ -54,7 +55,7 @@ func (e *evidence) statement(s Statement) {
 		e.See(history.Attributes[r.key+" "+r.attributes.Canonical(attribute.Key)])
 	}
 	if list, ok := history.Options[r.key]; ok {
-		for _, option := range splitList(s.Value) {
+		for _, option := range syntax.List(s.Value) {
 			life := list.Some[history.OptionName(option)].Lifetime
 			if !list.Refused {
 				life.Until = slurmspec.Release{} // Slurm ignores options of old releases

@@ -68,7 +68,7 @@ func (c *Cluster) tracksWCKeys() bool {
 		return true
 	}
 	enforce, _ := c.Get("AccountingStorageEnforce")
-	for _, item := range splitList(enforce) {
+	for _, item := range syntax.List(enforce) {
 		if strings.EqualFold(item, "wckeys") || strings.EqualFold(item, "all") {
 			return true
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"rmreplay/internal/rm/slurm/conf/syntax"
 	"rmreplay/internal/rm/slurm/conf/values"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/slurmspec/history"
@@ -87,7 +88,7 @@ func (t *translation) missing(s Statement, r *rule) {
 }
 
 func (t *translation) preemptParameters(s Statement) {
-	for _, option := range splitList(s.Value) {
+	for _, option := range syntax.List(s.Value) {
 		if key := history.PreemptOptions[history.OptionName(option)]; key != "" {
 			t.moved[key] = append(t.moved[key], "preempt_"+option)
 		} else {
@@ -111,7 +112,7 @@ func (t *translation) append(key string) {
 		}
 	}
 	from := s.Value
-	s.Value = strings.Join(append(splitList(s.Value), options...), ",")
+	s.Value = strings.Join(append(syntax.List(s.Value), options...), ",")
 	t.out = append(t.out, s)
 	t.change(s, key, from, s.Value, "the options of PreemptParameters, where "+t.a.release.Series().String()+" reads them")
 }
@@ -151,7 +152,7 @@ func (t *translation) value(s Statement, r *rule) Statement {
 func (t *translation) options(s Statement, key string, effective bool, list history.OptionList) (to string, reasons []string) {
 	var kept []string
 	release := t.a.release
-	for _, option := range splitList(s.Value) {
+	for _, option := range syntax.List(s.Value) {
 		life, ok := list.Some[history.OptionName(option)]
 		switch {
 		case !ok || life.Includes(release):

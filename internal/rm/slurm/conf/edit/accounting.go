@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/rm/slurm/associations"
+	"rmreplay/internal/rm/slurm/conf/values"
 )
 
 // setAccounting adds the command of sacctmgr that changes a QOS, an account or a user.
@@ -72,7 +73,7 @@ func (e *editor) assignment(p parameter, value string) (string, error) {
 	switch {
 	case isTRES:
 		if p.part != "" {
-			if value == off {
+			if value == values.Off {
 				value = "-1" // no limit
 			}
 			value = p.part + "=" + value
@@ -85,7 +86,7 @@ func (e *editor) assignment(p parameter, value string) (string, error) {
 		}
 	case p.part != "":
 		sign := "+="
-		if value == off {
+		if value == values.Off {
 			sign = "-="
 		}
 		return p.key + sign + quote(p.part), nil

@@ -138,7 +138,7 @@ func (e *editor) setKey(p parameter, value string) error {
 		if err := e.knownWeights(lower, value); err != nil {
 			return err
 		}
-		e.warnings = append(e.warnings, ignored(p.key, value)...)
+		e.warnings = append(e.warnings, values.Ignored(p.key, value)...)
 	}
 	if _, again := e.values[lower]; !again {
 		e.keys = append(e.keys, p.key)
@@ -204,7 +204,7 @@ func (e *editor) partition(name string) (*conf.Statement, error) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, fmt.Errorf("the cluster has no partition %s%s", name, didYouMean(name, slices.Values(names)))
+		return nil, fmt.Errorf("the cluster has no partition %s%s", name, values.DidYouMean(name, slices.Values(names)))
 	case 1:
 	default: // several lines of DEFAULT, which add to each other
 		return nil, fmt.Errorf("slurm.conf has %d lines PartitionName=%s (want one)", len(found), name)
@@ -246,7 +246,7 @@ func (e *editor) knownTRES(name string) error {
 		return nil
 	}
 	return fmt.Errorf("the cluster does not track %s (want one of AccountingStorageTRES or %s)%s",
-		name, strings.Join(builtinTRES, ", "), didYouMean(name, slices.Values(tracked)))
+		name, strings.Join(builtinTRES, ", "), values.DidYouMean(name, slices.Values(tracked)))
 }
 
 // knownWeights returns an error if a whole list of weights names a resource that the cluster does not track.
@@ -279,7 +279,7 @@ func exists[V any](what, name string, declared map[string]V) error {
 	if _, ok := declared[strings.ToLower(name)]; ok {
 		return nil
 	}
-	return fmt.Errorf("the cluster has no %s %s%s", what, name, didYouMean(name, maps.Keys(declared)))
+	return fmt.Errorf("the cluster has no %s %s%s", what, name, values.DidYouMean(name, maps.Keys(declared)))
 }
 
 // declared returns what the site's commands for sacctmgr declare.
@@ -412,15 +412,14 @@ func (e *editor) relative(path string) (string, error) {
 }
 
 // withItem returns a comma list in which an item has a value. The item keeps its place; a new item
-// comes last. With the value of the constant on, the item is the name without a value. With the
-// value of the constant off, the item is removed.
+// comes last. The value [values.On] sets a name without a value, and [values.Off] removes the item.
 func withItem(list, name, separator, value string) string {
 	item := name + separator + value
-	if value == on {
+	if value == values.On {
 		item = name
 	}
 	var items []string
-	done := value == off
+	done := value == values.Off
 	for old := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' || r == ';' && separator == ":" }) {
 		old = strings.TrimSpace(old)
 		if same, _, _ := strings.Cut(old, separator); !strings.EqualFold(strings.TrimSpace(same), name) {

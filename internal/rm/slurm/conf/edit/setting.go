@@ -16,10 +16,10 @@ import (
 // Setting gives a parameter a value.
 type Setting struct{ Name, Value string }
 
-// The values of flags, and of names in a list.
-const (
-	on  = "true"
-	off = "false"
+// The keys with lists of items that a site chooses.
+var (
+	weightLists = []string{"priorityweighttres", "tresbillingweights"}
+	nameLists   = []string{"allowaccounts", "allowgroups", "allowqos", "denyaccounts", "denyqos"}
 )
 
 // kind says to what a parameter belongs.
@@ -145,8 +145,8 @@ func checkKey(p parameter, value string) error {
 	switch err := conf.CheckKey(p.key, "0"); {
 	case err != nil: // 0 is a value of every kind
 		return err
-	case lists[lower] != nil:
-		return checkOption(p.key, p.part, value)
+	case values.HasOptions(p.key):
+		return values.CheckOption(p.key, p.part, value)
 	case slices.Contains(weightLists, lower):
 		return checkWeight(p.part, value)
 	case lower == "licenses":
@@ -165,7 +165,7 @@ func refused(key, value string, check func(key, value string) error) error {
 
 // checkLicense checks the number of one licence.
 func checkLicense(name, value string) error {
-	if !strings.Contains(name, ":") && (value == off || value != "" && strings.Trim(value, "0123456789") == "" &&
+	if !strings.Contains(name, ":") && (value == values.Off || value != "" && strings.Trim(value, "0123456789") == "" &&
 		len(value) < 10) {
 		return nil
 	}
@@ -184,7 +184,7 @@ func checkAttribute(p parameter, value string) error {
 				return err
 			}
 			return fmt.Errorf("%s: not a list with items that can be set singly (to replace the whole value, set %[1]s itself)", p.key)
-		case value != on && value != off:
+		case value != values.On && value != values.Off:
 			return fmt.Errorf("%s.%s=%.40s: want true or false", p.key, p.part, value)
 		}
 		return nil
@@ -232,13 +232,13 @@ func checkAccounting(p parameter, value string) error {
 		}
 	case p.part == "":
 	case isTRES:
-		if value == off {
+		if value == values.Off {
 			return nil
 		}
 		return checkTRES(p.key, p.part+"="+value)
 	case !slices.Contains(sacctmgrLists, lower) || lower == "defaultqos":
 		return fmt.Errorf("%s: not a list with items that can be set singly (to replace the whole value, set %[1]s itself)", p.key)
-	case value != on && value != off:
+	case value != values.On && value != values.Off:
 		return fmt.Errorf("%s.%s=%.40s: want true or false", p.key, p.part, value)
 	}
 	return nil
@@ -255,6 +255,17 @@ func checkTRES(key, value string) error {
 			return fmt.Errorf("%s=%.60s: not limits of TRES (want cpu=64 or cpu=64,gres/gpu=4, with -1 for no limit)", key,
 				value)
 		}
+	}
+	return nil
+}
+
+// checkWeight checks one weight of a TRES.
+func checkWeight(name, value string) error {
+	if value == values.Off {
+		return nil
+	}
+	if _, err := slurmspec.ParseScaled(value); err != nil {
+		return fmt.Errorf("%s=%.40s: not a weight (want a number such as 0.25 or 0.25G, or false)", name, value)
 	}
 	return nil
 }

@@ -109,3 +109,14 @@ func ParseCount(s string) (int64, error) {
 	}
 	return n, nil
 }
+
+// List splits a comma list and leaves out empty entries.
+func List(s string) []string {
+	var list []string
+	for item := range strings.SplitSeq(s, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			list = append(list, item)
+		}
+	}
+	return list
+}

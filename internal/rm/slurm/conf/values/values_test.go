@@ -156,3 +156,24 @@ func TestNothingPreempts(t *testing.T) {
 		}
 	}
 }
+
+// TestMisspelled: an option that slurmctld knows or finds, and one that is near no other, are no mistakes.
+func TestMisspelled(t *testing.T) {
+	for _, test := range []struct{ key, list, want string }{
+		{"SchedulerParameters", "bf_intervall=30,bf_continue", "SchedulerParameters has no option bf_intervall, so Slurm ignores it; " +
+			"did you mean bf_interval?"},
+		{"SchedulerParameters", "bf_contine", "SchedulerParameters has no option bf_contine, so Slurm ignores it; did you mean bf_continue?"},
+		{"DependencyParameters", "kill_invalid_depends_", ""}, // slurmctld finds it in the text
+		{"DependencyParameters", "kil_invalid_depend", "DependencyParameters has no option kil_invalid_depend, so Slurm ignores it; " +
+			"did you mean kill_invalid_depend?"},
+		{"SchedulerParameters", "", ""},
+		{"SchedulerParameters", "BF_INTERVAL=30, defer,max_rpc_count=9,Ignore_NUMA,whole_pack,bf_yield_rpc_count=3,max_job_bf=5", ""},
+		{"SchedulerParameters", "deferred,sites_own_option=7", ""},
+		{"SlurmctldParameters", "idle_on_node_suspendd", ""}, // not all of its options are known here
+		{"PrologFlags", "alocc", ""},                         // slurmctld refuses it
+	} {
+		if got := strings.Join(Misspelled(test.key, test.list), "|"); got != test.want {
+			t.Errorf("%s=%s: %q, want %q", test.key, test.list, got, test.want)
+		}
+	}
+}

@@ -1,4 +1,4 @@
-package edit
+package values
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/rm/slurm/conf/syntax"
 	"rmreplay/internal/slurmspec/history"
 	"rmreplay/internal/spelling"
 )
@@ -26,6 +26,12 @@ const unbounded = math.MaxInt32 // slurmctld reads these numbers with atoi
 func from(minimum int64) option    { return option{number: true, min: minimum, max: unbounded} }
 func within(a, b int64) option     { return option{number: true, min: a, max: b} }
 func oneOf(words ...string) option { return option{words: words} }
+
+// The values that set or remove a flag of a list.
+const (
+	On  = "true"
+	Off = "false"
+)
 
 // schedulerOptions are the options of SchedulerParameters of 22.05 to 26.05 with the numbers that
 // slurmctld accepts: slurm.conf(5), _load_config in src/plugins/sched/backfill/backfill.c and
@@ -64,6 +70,7 @@ var schedulerOptions = map[string]option{
 	"bf_window_linear":             from(1),
 	"bf_yield_interval":            within(1, 10_000_000),
 	"bf_yield_rpc_cnt":             within(0, 200),
+	"bf_yield_rpc_count":           within(0, 200),
 	"bf_yield_sleep":               within(1, 10_000_000),
 	"build_queue_timeout":          from(100),
 	"correspond_after_task_cnt":    from(10),
@@ -71,16 +78,20 @@ var schedulerOptions = map[string]option{
 	"defer":                        {},
 	"defer_batch":                  {},
 	"delay_boot":                   from(0),
+	"disable_hetero_steps":         {},
 	"disable_hetjob_steps":         {},
 	"disable_job_shrink":           {},
+	"enable_hetero_steps":          {},
 	"enable_hetjob_steps":          {},
 	"enable_job_state_cache":       {},
 	"enable_user_top":              {},
 	"extra_constraints":            {},
 	"ignore_constraint_validation": {},
+	"ignore_numa":                  {},
 	"ignore_prefer_validation":     {},
 	"max_array_tasks":              from(1),
 	"max_rpc_cnt":                  within(0, 1000),
+	"max_rpc_count":                within(0, 1000),
 	"max_sched_time":               from(1),
 	"max_script_size":              within(1, 512<<20),
 	"max_submit_line_size":         from(1),
@@ -108,6 +119,7 @@ var schedulerOptions = map[string]option{
 	"step_retry_time":              from(0),
 	"time_min_as_soft_limit":       {},
 	"whole_hetjob":                 {},
+	"whole_pack":                   {},
 }
 
 // flags returns options without values.
@@ -138,26 +150,23 @@ var lists = map[string]map[string]option{
 	"selecttypeparameters": of("SelectTypeParameters"),
 }
 
+// HasOptions reports whether all options of a key are known.
+func HasOptions(key string) bool { return lists[strings.ToLower(key)] != nil }
+
 // of returns the options of a key. The history of the releases has all of them.
 func of(key string) map[string]option {
 	list := history.Options[key]
 	return flags(slices.Concat(list.Always, slices.Collect(maps.Keys(list.Some)))...)
 }
 
-// The keys with lists of items that a site chooses.
-var (
-	weightLists = []string{"priorityweighttres", "tresbillingweights"}
-	nameLists   = []string{"allowaccounts", "allowgroups", "allowqos", "denyaccounts", "denyqos"}
-)
-
-// checkOption checks an option of a list and its value.
-func checkOption(key, name, value string) error {
+// CheckOption checks an option of a list and its value.
+func CheckOption(key, name, value string) error {
 	known := lists[strings.ToLower(key)]
 	o, ok := known[strings.ToLower(name)]
 	if !ok {
-		return fmt.Errorf("%s has no option %s%s", key, name, didYouMean(name, maps.Keys(known)))
+		return fmt.Errorf("%s has no option %s%s", key, name, DidYouMean(name, maps.Keys(known)))
 	}
-	if value == off {
+	if value == Off {
 		return nil
 	}
 	if err := o.check(value, " or false"); err != nil {
@@ -187,14 +196,14 @@ func (o option) check(value, otherwise string) error {
 		if !slices.Contains(o.words, strings.ToLower(value)) {
 			return fmt.Errorf("not a value of this option (want %s%s)", strings.Join(o.words, ", "), otherwise)
 		}
-	case value != on:
+	case value != On:
 		return errors.New("this option is a flag and takes no other value (want true or false)")
 	}
 	return nil
 }
 
-// ignored returns the mistakes in a whole list: items that slurmctld accepts, but ignores or misunderstands.
-func ignored(key, list string) (mistakes []string) {
+// Ignored returns the mistakes in a whole list: items that slurmctld accepts, but ignores or misunderstands.
+func Ignored(key, list string) (mistakes []string) {
 	known := lists[strings.ToLower(key)]
 	if known == nil {
 		return nil
@@ -206,7 +215,7 @@ func ignored(key, list string) (mistakes []string) {
 		switch {
 		case item == "", ok && !o.number && o.words == nil: // slurmctld finds the name of a flag, whatever follows
 		case !ok:
-			mistakes = append(mistakes, fmt.Sprintf("%s has no option %.60s%s", key, name, didYouMean(name, maps.Keys(known))))
+			mistakes = append(mistakes, fmt.Sprintf("%s has no option %.60s%s", key, name, DidYouMean(name, maps.Keys(known))))
 		case !valued:
 			mistakes = append(mistakes, fmt.Sprintf("%s: %s: %v", key, item, o.check("", "")))
 		default:
@@ -218,19 +227,31 @@ func ignored(key, list string) (mistakes []string) {
 	return mistakes
 }
 
-// checkWeight checks one weight of a TRES.
-func checkWeight(name, value string) error {
-	if value == off {
+// Misspelled returns, for a key whose unknown options slurmctld ignores, those that are spelled almost like a
+// known one. slurmctld finds an option anywhere in the text of the list.
+func Misspelled(key, list string) (mistakes []string) {
+	known := lists[strings.ToLower(key)]
+	if known == nil || history.Options[key].Refused {
 		return nil
 	}
-	if _, err := slurmspec.ParseScaled(value); err != nil {
-		return fmt.Errorf("%s=%.40s: not a weight (want a number such as 0.25 or 0.25G, or false)", name, value)
+	for _, item := range syntax.List(strings.ToLower(list)) {
+		found := slices.ContainsFunc(slices.Collect(maps.Keys(known)), func(name string) bool {
+			if o := known[name]; o.number || o.words != nil {
+				name += "="
+			}
+			return strings.Contains(item, name)
+		})
+		name, _, _ := strings.Cut(item, "=")
+		near := spelling.Nearest(name, 2, slices.Collect(maps.Keys(known)))
+		if _, ok := known[name]; !found && !ok && near != "" {
+			mistakes = append(mistakes, fmt.Sprintf("%s has no option %s, so Slurm ignores it; did you mean %s?", key, name, near))
+		}
 	}
-	return nil
+	return mistakes
 }
 
-// didYouMean suggests the known name that is nearest to a wrong one.
-func didYouMean(wrong string, known func(func(string) bool)) string {
+// DidYouMean suggests the known name that is nearest to a wrong one.
+func DidYouMean(wrong string, known func(func(string) bool)) string {
 	if len(wrong) > 60 {
 		return ""
 	}
