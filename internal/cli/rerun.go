@@ -180,7 +180,7 @@ func (o *rerunOptions) rerun(c *cobra.Command, g *globals, dir string) error {
 	if spec.Slurm != nil {
 		return o.replay.run(c.Context(), g, spec)
 	}
-	resources.CollectLate()
+	defer resources.CollectSeldom()()
 	return o.simulate.run(c.Context(), g, spec)
 }
 

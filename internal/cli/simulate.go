@@ -85,7 +85,7 @@ result, and 130 if it was interrupted. The record then ends at the interruption.
 			if err != nil {
 				return err
 			}
-			resources.CollectLate()
+			defer resources.CollectSeldom()()
 			return opts.run(c.Context(), g, spec)
 		},
 	}

@@ -118,10 +118,9 @@ func refusedCommands(cluster *conf.Cluster) string {
 // refuseHopeless returns an error if sacctmgr refuses commands of a cluster's file, and Slurm would therefore reject
 // every job: such a run shows nothing. If Slurm would accept some jobs, the run can be made, but is not valid.
 func refuseHopeless(cluster *conf.Cluster, forecast *admission.Forecast, jobs int) error {
-	text := refusedCommands(cluster)
-	if text == "" || jobs == 0 || forecast.Rejected < jobs {
+	if jobs == 0 || forecast.Rejected < jobs || refusedCommands(cluster) == "" {
 		return nil
 	}
-	return inputError(fmt.Errorf("checking the cluster: %s; so Slurm would reject every job of the workload (%s)", text,
-		quantity.Regular(jobs, "job")))
+	return inputError(fmt.Errorf("checking the cluster: %s; so Slurm would reject every job of the workload (%s)",
+		refusedCommands(cluster), quantity.Regular(jobs, "job")))
 }

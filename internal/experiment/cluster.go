@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"rmreplay/internal/bundle"
@@ -42,6 +43,33 @@ func OpenCluster(path string, factor float64) (*conf.Cluster, error) {
 		c, err = c.Scale(factor)
 	}
 	return c, inputError(err)
+}
+
+// machine is a simulated cluster, with the facts that checks of a workload use.
+type machine struct {
+	cluster *conf.Cluster
+	facts   workload.Cluster
+}
+
+// open reads the simulated cluster, unless a run that shares it has read it.
+func (s *Simulator) open() (m machine, err error) {
+	if s.Opened != nil {
+		return s.Opened()
+	}
+	if m.cluster, err = OpenCluster(s.Cluster, s.NodeFactor); err == nil {
+		m.facts = ClusterFacts(m.cluster)
+	}
+	return m, err
+}
+
+// Sharing returns a specification whose simulations read the cluster once, and see no later change of its files.
+func (s Spec) Sharing() Spec {
+	if s.Simulator != nil && s.Simulator.Opened == nil {
+		simulator := *s.Simulator
+		simulator.Opened = sync.OnceValues(s.Simulator.open)
+		s.Simulator = &simulator
+	}
+	return s
 }
 
 // openBundled reads the cluster in a bundle. Its files exist only while they are read. Errors name the bundle in

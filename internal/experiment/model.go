@@ -36,7 +36,7 @@ import (
 type modelEngine struct {
 	spec    Simulator
 	release slurmspec.Release
-	cluster *conf.Cluster
+	machine
 	config  slurmmodel.Config
 	costs   charge.Costs
 	missing []coverage.Missing
@@ -67,7 +67,7 @@ func (e *modelEngine) check(spec *Spec) (err error) {
 	if e.release, err = slurmspec.ParseRelease(cmp.Or(s.Release, ModelRelease)); err != nil {
 		return fieldError("slurm", "%w", err)
 	}
-	if e.cluster, err = OpenCluster(s.Cluster, s.NodeFactor); err != nil {
+	if e.machine, err = s.open(); err != nil {
 		return err
 	}
 	e.halfLife, err = decayHalfLife(e.cluster)
@@ -109,7 +109,7 @@ func (e *modelEngine) setCosts(clock string) (err error) {
 }
 
 func (e *modelEngine) fit(*workload.Workload) (workload.Cluster, error) {
-	return ClusterFacts(e.cluster), nil
+	return e.facts, nil
 }
 
 func (e *modelEngine) admit(p *Prepared) error {
@@ -142,7 +142,7 @@ func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, err erro
 	if _, err := conf.Preview(cluster, e.release, ""); err != nil { // the model does not play what slurmctld refuses
 		return config, inputError(fmt.Errorf("checking the cluster: %w", err))
 	}
-	config = modelOf(cluster, w.Submitters())
+	config = modelOf(cluster, site)
 	config.Release, config.Epoch = e.release, p.begin
 	config.PreRoll, config.PresetBurst = p.begin < w.Start, w.PresetBurst()
 	config.Rejected = map[string]string{}
@@ -155,9 +155,9 @@ func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, err erro
 	return config, refuseHopeless(cluster, forecast, w.Jobs.Len())
 }
 
-// modelOf returns the configuration of a cluster in the model's form.
-func modelOf(c *conf.Cluster, users []hpc.User) slurmmodel.Config {
-	out := slurmmodel.Config{Get: c.Get, Nodes: slices.Clone(c.Nodes)}
+// modelOf returns the configuration of a cluster with its rules in the model's form.
+func modelOf(c *conf.Cluster, rules *admission.Site) slurmmodel.Config {
+	out := slurmmodel.Config{Get: c.Get, Nodes: slices.Clone(c.Nodes), Associations: rules.Declared()}
 	for i := range c.Partitions {
 		p := &c.Partitions[i]
 		out.Partitions = append(out.Partitions, config.Partition{Name: p.Name, Default: p.Default, Nodes: p.Nodes, Get: p.Get})
@@ -166,10 +166,6 @@ func modelOf(c *conf.Cluster, users []hpc.User) slurmmodel.Config {
 		for _, s := range c.Topology {
 			out.Switches = append(out.Switches, switchOf(s))
 		}
-	}
-	if c.Accounting() {
-		commands, _ := c.AccountCommands(users)
-		out.Associations = admission.Declared(c, commands)
 	}
 	return out
 }

@@ -124,16 +124,16 @@ func PolicyModel(spec string) string {
 
 // fitCluster makes the machine of a cluster directory.
 func (e *simEngine) fitCluster() (workload.Cluster, error) {
-	c, err := OpenCluster(e.spec.Cluster, e.spec.NodeFactor)
+	c, err := e.spec.open()
 	if err != nil {
 		return workload.Cluster{}, err
 	}
-	if e.config.Cluster, err = simulatedCluster(c); err != nil {
+	if e.config.Cluster, err = simulatedCluster(c.cluster); err != nil {
 		return workload.Cluster{}, inputError(err)
 	}
-	e.site, e.cluster = c, capacity(c)
+	e.site, e.cluster = c.cluster, capacity(c.cluster)
 	e.cluster.Dir = absolute(e.spec.Cluster)
-	return ClusterFacts(c), nil
+	return c.facts, nil
 }
 
 // The largest machines without a slurm.conf.

@@ -124,6 +124,8 @@ type Simulator struct {
 	// Clock is the virtual time that the computing of that slurmctld takes, as [ModelClock] returns it; "" if
 	// the computing takes no virtual time.
 	Clock string `json:"clock,omitempty"`
+	// Opened opens the cluster once for all runs that share it ([Spec.Sharing]); it may be nil.
+	Opened func() (machine, error) `json:"-"`
 }
 
 // SlurmPolicy is the policy that is a model of Slurm's scheduler, with the site's slurm.conf. ModelRelease is the

@@ -1,6 +1,8 @@
 package experiment
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -29,5 +31,38 @@ func TestWatchEnds(t *testing.T) {
 	}})
 	if err != nil || result.Now != until || started != 1 {
 		t.Errorf("it ends at %s, want %s; %d jobs have started; %v", result.Now, until, started, err)
+	}
+}
+
+// TestSharing: runs that share a cluster read its files once.
+func TestSharing(t *testing.T) {
+	w := &workload.Workload{Epoch: hpc.Unix(1e9)}
+	w.Jobs.Append(&hpc.Job{ID: "a", Submit: w.Epoch, Request: hpc.Request{Tasks: 1, TimeLimit: time.Hour}})
+	for _, policy := range []string{"easy", SlurmPolicy} {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "slurm.conf")
+		text := "ClusterName=small\nSlurmctldHost=ctl\nSlurmUser=slurm\nStateSaveLocation=/var/spool/slurmctld\n" +
+			"NodeName=n1 CPUs=4\nPartitionName=all Nodes=ALL Default=YES\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		spec := Spec{Workload: Workload{Value: w}, Output: t.TempDir(), Simulator: &Simulator{Policy: policy, Cluster: dir}}
+		shared := spec.Sharing()
+		watch := func(spec Spec) error {
+			_, err := Watch(t.Context(), spec, Watcher{Until: hpc.Never, See: func(rm.Event) error { return nil }})
+			return err
+		}
+		if err := watch(shared); err != nil {
+			t.Fatalf("%s: %v", policy, err)
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		if err := watch(shared); err != nil {
+			t.Errorf("%s: the second run: %v", policy, err)
+		}
+		if err := watch(spec); err == nil {
+			t.Errorf("%s: a run that does not share the cluster does not read it", policy)
+		}
 	}
 }

@@ -41,9 +41,9 @@ const (
 // times, where k has a Poisson distribution of mean 1, or with [rate.Busy], the ratio of the two usual
 // rates. A copy of an ended job runs as long as that job. If the job still runs or waits, its copy's
 // run time is drawn, because jobs that have not ended are mostly long. A job that was cancelled before
-// its start is not submitted again. The parameter l has the distributions of run times; nil means
-// the true run times.
-func (q *Queue) arrive(w *workload.Workload, l learned, opts Options, realization int) {
+// its start is not submitted again. The parameter d has the distributions of run times, unless they
+// are the true run times.
+func (q *Queue) arrive(w *workload.Workload, d draws, opts Options, realization int) {
 	switch opts.Arrivals {
 	case Recorded:
 		for _, job := range q.future.Jobs.All() {
@@ -53,7 +53,7 @@ func (q *Queue) arrive(w *workload.Workload, l learned, opts Options, realizatio
 		}
 		w.NodeEvents, w.Reservations, w.Actions = q.future.NodeEvents, q.future.Reservations, q.future.Actions
 	case Recent:
-		q.repeat(w, l, opts, realization)
+		q.repeat(w, d, opts, realization)
 	}
 	w.Sort()
 }
@@ -88,7 +88,7 @@ func source(rng *rand.Rand, known time.Duration) (back, span time.Duration) {
 	return span, span
 }
 
-func (q *Queue) repeat(w *workload.Workload, l learned, opts Options, realization int) {
+func (q *Queue) repeat(w *workload.Workload, d draws, opts Options, realization int) {
 	list, known := q.recent()
 	if len(list) == 0 {
 		return
@@ -114,7 +114,7 @@ func (q *Queue) repeat(w *workload.Workload, l learned, opts Options, realizatio
 				n++
 				job := &hpc.Job{ID: "forecast-arrival-" + strconv.Itoa(n), Submit: at, Request: *one[0].Request}
 				job.Dependency, job.Reservation, job.Name = "", "", ""
-				if q.again(job, one, l, opts, realization) {
+				if q.again(job, one, d, opts, realization) {
 					w.Jobs.Append(job)
 				}
 			}
@@ -134,7 +134,7 @@ func tasksAt(list []predict.Case) int {
 
 // again gives a job the run times of an earlier job, or of the tasks of an earlier array. It returns false if the
 // earlier job was cancelled before it started.
-func (q *Queue) again(job *hpc.Job, before []predict.Case, l learned, opts Options, realization int) bool {
+func (q *Queue) again(job *hpc.Job, before []predict.Case, d draws, opts Options, realization int) bool {
 	array, limit, limited := strings.Cut(job.Array, "%")
 	comes := false
 	var tasks []string
@@ -151,11 +151,11 @@ func (q *Queue) again(job *hpc.Job, before []predict.Case, l learned, opts Optio
 			tasks = append(tasks, name)
 		}
 		ran := hpc.Unlimited
-		switch d := l[arrival(c)]; {
+		switch times := d.of(arrival(c)); {
 		case c.Ran() && (c.End <= q.At || opts.RunTimes == True):
 			ran = time.Duration(math.Round(c.Seconds())) * time.Second
-		case d != nil:
-			ran = l.runTime(d, job, task, q.elapsed(c), opts.Seed, realization)
+		case times != nil:
+			ran = runTime(times, job, task, q.elapsed(c), opts.Seed, realization)
 		}
 		if job.RunTime = ran; task >= 0 {
 			if job.TaskRunTimes == nil {

@@ -46,7 +46,7 @@ func TestRecent(t *testing.T) {
 	seen, unlike := map[string]int{}, map[time.Duration]bool{}
 	for i := range 200 {
 		later := q.copy()
-		q.arrive(later, l, opts, i)
+		q.arrive(later, draws{learned: l}, opts, i)
 		for _, job := range later.Jobs.All() {
 			seen[job.User]++
 			switch job.User {
@@ -139,7 +139,7 @@ func TestBusy(t *testing.T) {
 		mean := 0.0
 		for i := range counts {
 			later := q.copy()
-			q.arrive(later, learned{}, Options{Arrivals: Recent}, i)
+			q.arrive(later, draws{}, Options{Arrivals: Recent}, i)
 			for _, job := range later.Jobs.All() {
 				if ahead := job.Submit.Sub(now); ahead >= tt.from && ahead < tt.to {
 					counts[i]++

@@ -236,7 +236,7 @@ func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (_ *Evaluati
 		Seed: opts.Seed, Realizations: opts.realizations(), Horizon: opts.Horizon.Seconds(), Slurm: &Beside{},
 		Limits: &Beside{},
 	}
-	e.Notes = Unplayed(c, &opts.Engine)
+	e.Notes, opts.Engine = Unplayed(c, &opts.Engine), opts.Engine.Sharing()
 	until, where := hpc.Never, "in the run"
 	if opts.Arrivals == Recent {
 		until, where = c.lastSubmission(), "before the run's last submission"

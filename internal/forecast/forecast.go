@@ -112,6 +112,7 @@ func (q *Queue) play(ctx context.Context, pending []Key, opts Options, draw func
 		return nil, fmt.Errorf("making a forecast: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // only temporary files
+	opts.Engine = opts.Engine.Sharing()
 	all := make([]*realization, n)
 	var ended atomic.Int64
 	seed := func(i int) uint64 {
@@ -202,7 +203,7 @@ func (q *Queue) true(opts Options, realization int) *workload.Workload {
 			w.Jobs.Set(k, known)
 		}
 	}
-	q.arrive(w, nil, opts, realization)
+	q.arrive(w, draws{}, opts, realization)
 	q.shorten(w, opts)
 	return w
 }

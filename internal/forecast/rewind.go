@@ -43,7 +43,7 @@ func (q *Queue) state(key Key) phase {
 }
 
 // redraw gives new run times to the tasks of a job that have not ended at the instant.
-func (l learned) redraw(job *hpc.Job, q *Queue, seed uint64, realization int) {
+func (d draws) redraw(job *hpc.Job, q *Queue, seed uint64, realization int) {
 	if job.CancelAfter > 0 && job.Submit.Add(job.CancelAfter) >= q.At {
 		job.CancelAfter = 0
 	}
@@ -67,7 +67,7 @@ func (l learned) redraw(job *hpc.Job, q *Queue, seed uint64, realization int) {
 			}
 			job.TaskExitCodes[task] = 0
 		}
-		ran := l.runTime(l[job.ID], job, task, elapsed, seed, realization)
+		ran := runTime(d.of(job.ID), job, task, elapsed, seed, realization)
 		switch {
 		case task >= 0:
 			if job.TaskRunTimes == nil {

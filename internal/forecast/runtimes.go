@@ -110,40 +110,45 @@ func (q *Queue) learn(ctx context.Context, opts Options) (learned, error) {
 	return of, nil
 }
 
-// drawn returns the distributions of a realization.
-func (l learned) drawn(seed uint64, realization int) learned {
-	p, of := newPosterior(seed, realization), make(learned, len(l))
-	for name, d := range l {
-		of[name] = p.draw(d)
-	}
-	return of
+// draws has the distributions of a realization. It draws a distribution when a job first needs it.
+type draws struct {
+	learned   learned
+	posterior *posterior
 }
+
+// drawn returns the distributions of a realization.
+func (l learned) drawn(seed uint64, realization int) draws {
+	return draws{l, newPosterior(seed, realization)}
+}
+
+// of returns the distribution of a job or an arrival; nil if there is none.
+func (d draws) of(name string) Distribution { return d.posterior.draw(d.learned[name]) }
 
 // draw gives a job the run times of a realization. The draw depends only on the seed, the realization and the job's
 // name, so variants of a queue have the same draws.
-func (l learned) draw(job *hpc.Job, q *Queue, seed uint64, realization int) {
+func (d draws) draw(job *hpc.Job, q *Queue, seed uint64, realization int) {
 	switch {
 	case q.past[job.ID]:
 		return
 	case q.states != nil:
-		l.redraw(job, q, seed, realization)
+		d.redraw(job, q, seed, realization)
 		return
 	}
 	job.CancelAfter, job.EndAt, job.ExitCode, job.TaskExitCodes, job.TaskRunTimes = 0, 0, 0, nil, nil
 	forgetEnd(job)
-	d := l[job.ID]
+	times := d.of(job.ID)
 	if q.Workload.Preset(job) {
 		elapsed := q.At.Sub(job.Recorded.Start).Seconds()
-		job.RunTime = l.runTime(d, job, -1, elapsed, seed, realization)
+		job.RunTime = runTime(times, job, -1, elapsed, seed, realization)
 		if job.RunTime != hpc.Unlimited {
 			job.EndAt = max(job.Recorded.Start.Add(job.RunTime), q.At)
 		}
 		return
 	}
 	tasks := hpc.TasksOf(job)
-	job.RunTime = l.runTime(d, job, tasks[0], 0, seed, realization)
+	job.RunTime = runTime(times, job, tasks[0], 0, seed, realization)
 	for _, task := range tasks[1:] {
-		if ran := l.runTime(d, job, task, 0, seed, realization); ran != job.RunTime {
+		if ran := runTime(times, job, task, 0, seed, realization); ran != job.RunTime {
 			if job.TaskRunTimes == nil {
 				job.TaskRunTimes = map[int]time.Duration{}
 			}
@@ -153,8 +158,7 @@ func (l learned) draw(job *hpc.Job, q *Queue, seed uint64, realization int) {
 }
 
 // runTime draws a run time in whole seconds, or [hpc.Unlimited] for a job that reaches its limit.
-func (l learned) runTime(d Distribution, job *hpc.Job, task int, elapsed float64, seed uint64,
-	realization int) time.Duration {
+func runTime(d Distribution, job *hpc.Job, task int, elapsed float64, seed uint64, realization int) time.Duration {
 	name := fnv.New64a()
 	_, _ = fmt.Fprintf(name, "%s\x00%d", job.ID, task) // a hash returns no error
 	rng := rand.New(rand.NewPCG(seed+uint64(realization)*0x9e3779b97f4a7c15, name.Sum64()))

@@ -25,7 +25,7 @@ func TestCutShort(t *testing.T) {
 	} {
 		q := &Queue{At: at, states: c.phases(at)}
 		job := &hpc.Job{ID: "a"}
-		learned{"a": untilLimit(600)}.redraw(job, q, 1, 0)
+		draws{learned: learned{"a": untilLimit(600)}}.redraw(job, q, 1, 0)
 		if job.RunTime != want {
 			t.Errorf("at %v: %v, want %v", time.Duration(at), job.RunTime, want)
 		}

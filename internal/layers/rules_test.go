@@ -358,7 +358,7 @@ var rules = []rule{
 		"the commands are a package of their own, which internal/cli adds to the program"},
 	{"program", "internal/cli/forecastcmd", []string{
 		"internal/access", "internal/accounts", "internal/cli/console",
-		"internal/experiment", "internal/finished", "internal/flags", "internal/forecast", "internal/forecast/capture", "internal/forecast/judge", "internal/forecast/service", "internal/hpc", "internal/inert", "internal/interrupt", "internal/predict/...", "internal/quantity", "internal/slurmspec/...",
+		"internal/experiment", "internal/finished", "internal/flags", "internal/forecast", "internal/forecast/capture", "internal/forecast/judge", "internal/forecast/service", "internal/hpc", "internal/inert", "internal/interrupt", "internal/predict/...", "internal/quantity", "internal/resources", "internal/slurmspec/...",
 	}, nil,
 		"the commands are a package of their own, which internal/cli adds to the program"},
 	{"program", "internal/cli/recordcmd", []string{"internal/cli/console", "internal/explain", "internal/flags", "internal/formats", "internal/hpc", "internal/jobtable", "internal/metrics", "internal/rm/slurm", "internal/run", "internal/vclock"}, offline,

@@ -14,6 +14,7 @@ import (
 	"rmreplay/internal/forecast/judge"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/interrupt"
+	"rmreplay/internal/resources"
 )
 
 // evaluateOptions are the flags of `forecast evaluate`.
@@ -67,6 +68,7 @@ right state.`,
 }
 
 func (o commands) evaluate(ctx context.Context, dirs []string, opts evaluateOptions) error {
+	defer resources.CollectSeldom()()
 	var all judge.Evaluation
 	defer interrupt.Hold()() // do not end before the results so far are printed
 	for _, dir := range dirs {

@@ -21,6 +21,7 @@ import (
 	"rmreplay/internal/forecast/capture"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict/model"
+	"rmreplay/internal/resources"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -336,6 +337,7 @@ func (o commands) forecast(ctx context.Context, args []string, opts forecastOpti
 	if len(opts.whatIf) > 0 && opts.submit == "" {
 		return console.Usagef("--what-if needs --submit, whose variants it describes")
 	}
+	defer resources.CollectSeldom()()
 	show := o.Progress(false)
 	defer show.End()
 	src, err := o.source(ctx, args, opts, show.Update)

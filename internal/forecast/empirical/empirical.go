@@ -13,8 +13,11 @@ type Mass struct{ Seconds, Weight float64 }
 // Sorted sorts masses by their run times, and returns them.
 func Sorted(masses []Mass) []Mass {
 	slices.SortFunc(masses, func(a, b Mass) int {
-		if a.Seconds != b.Seconds {
-			return cmp.Compare(a.Seconds, b.Seconds)
+		switch { // no value is NaN, and this is faster than cmp.Compare
+		case a.Seconds < b.Seconds:
+			return -1
+		case a.Seconds > b.Seconds:
+			return 1
 		}
 		return cmp.Compare(a.Weight, b.Weight)
 	})
@@ -96,7 +99,10 @@ func (e Distribution) Longer(seconds float64) float64 {
 // interpolate returns the value at x of the line through points whose xs ascend. Outside of the points it is the
 // value of the nearest point. If several points have the same x, the last point counts.
 func interpolate(xs, ys []float64, x float64) float64 {
-	i := sort.Search(len(xs), func(i int) bool { return xs[i] > x })
+	i := 0
+	if len(xs) > 0 && xs[0] <= x { // often x is 0
+		i = sort.Search(len(xs), func(i int) bool { return xs[i] > x })
+	}
 	switch i {
 	case 0:
 		return ys[0]

@@ -27,6 +27,35 @@ func (b Set) Put(i int, in bool) {
 	}
 }
 
+// Sparse is a set of few nodes: the words of a [Set] that are not 0.
+type Sparse []word
+
+// word is a word of a set.
+type word struct {
+	at   int
+	bits uint64
+}
+
+// Sparse returns the set as a Sparse.
+func (b Set) Sparse() (s Sparse) {
+	for i, w := range b {
+		if w != 0 {
+			s = append(s, word{i, w})
+		}
+	}
+	return s
+}
+
+// Overlaps reports whether the sets have a node in common.
+func (s Sparse) Overlaps(set Set) bool {
+	for _, w := range s {
+		if set[w.at]&w.bits != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Reset removes all nodes.
 func (b Set) Reset() { clear(b) }
 

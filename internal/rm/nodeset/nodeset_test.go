@@ -50,6 +50,9 @@ func TestSet(t *testing.T) {
 		if got, want := a.Overlaps(b), and.Count() > 0; got != want || a.CountAnd(b) != and.Count() {
 			t.Fatalf("overlap %v of %d nodes, want %v of %d", got, a.CountAnd(b), want, and.Count())
 		}
+		if got, want := a.Sparse().Overlaps(b), and.Count() > 0; got != want {
+			t.Fatalf("as a sparse set: overlap %v, want %v", got, want)
+		}
 		if a.Contains(b) != (or.Count() == a.Count()) || a.Equal(b) != maps.Equal(inA, inB) {
 			t.Fatalf("%v contains %v: %v, is equal: %v", inA, inB, a.Contains(b), a.Equal(b))
 		}

@@ -67,7 +67,9 @@ func (e *Engine) run(j *job) {
 	e.tester.Changed(j.alloc.Nodes)
 	at, _ := slices.BinarySearchFunc(e.running, j, compareEnds)
 	e.running = slices.Insert(e.running, at, j)
-	e.horizon = slices.Insert(e.horizon, at, selection.Running{Allocation: j.alloc, End: j.end, Licensed: j.licensed})
+	e.horizon = slices.Insert(e.horizon, at, selection.Running{
+		Allocation: j.alloc, Nodes: j.alloc.Nodes.Sparse(), End: j.end, Licensed: j.licensed,
+	})
 }
 
 // compareEnds compares running jobs by the ends of their time limits, then by place in the list.

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,12 +38,12 @@ type class struct {
 }
 
 // readPartition reads a partition. The parameter kinds has the kind of each node of the cluster
-// ([kindOf]).
-func (s *Site) readPartition(from *conf.Partition, kinds []string) (*partition, error) {
+// ([kindsOf]).
+func (s *Site) readPartition(from *conf.Partition, kinds []int) (*partition, error) {
 	p := &partition{Partition: from, has: map[string]bool{}, submit: true, sched: true,
 		maxNodes: slurmspec.Infinite, maxTime: slurmspec.Infinite, defaultTime: slurmspec.NoVal,
 		maxCPUsPerNode: slurmspec.Infinite}
-	classes := map[string]int{} // the index in p.classes of each kind of node
+	classes := map[int]int{} // the index in p.classes of each kind of node
 	for _, name := range from.Nodes {
 		i, ok := s.cluster.Node(name)
 		if !ok {
@@ -90,11 +91,23 @@ func (s *Site) readPartition(from *conf.Partition, kinds []string) (*partition, 
 	return p, nil
 }
 
-// kindOf returns equal texts for two nodes if no request can distinguish them, except by name.
-func kindOf(n *hpc.Node) string {
-	like := *n
-	like.Name, like.Weight, like.State = "", 0, ""
-	return fmt.Sprintf("%+v", like)
+// kindsOf returns equal numbers for two nodes if no request can distinguish them, except by name.
+func kindsOf(nodes []hpc.Node) []int {
+	kinds, numbers := make([]int, len(nodes)), map[string]int{}
+	var last hpc.Node
+	for i, like := range nodes {
+		like.Name, like.Weight, like.State = "", 0, ""
+		if i > 0 && reflect.DeepEqual(&like, &last) { // this is faster than the text
+			kinds[i] = kinds[i-1]
+			continue
+		}
+		text := fmt.Sprintf("%+v", like)
+		if _, known := numbers[text]; !known {
+			numbers[text] = len(numbers)
+		}
+		kinds[i], last = numbers[text], like
+	}
+	return kinds
 }
 
 func isYes(p *conf.Partition, key string) bool {

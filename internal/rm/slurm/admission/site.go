@@ -84,10 +84,7 @@ func New(cluster *conf.Cluster, submitters []hpc.User, o Options) (*Site, error)
 	if err := s.readKeys(); err != nil {
 		return nil, fmt.Errorf("%s: %w", cluster.Path, err)
 	}
-	kinds := make([]string, len(cluster.Nodes))
-	for i := range kinds {
-		kinds[i] = kindOf(&cluster.Nodes[i])
-	}
+	kinds := kindsOf(cluster.Nodes)
 	for i := range cluster.Partitions {
 		p, err := s.readPartition(&cluster.Partitions[i], kinds)
 		if err != nil {
@@ -101,6 +98,9 @@ func New(cluster *conf.Cluster, submitters []hpc.User, o Options) (*Site, error)
 	}
 	return s, nil
 }
+
+// Declared returns what the commands for sacctmgr declare; nil without accounting.
+func (s *Site) Declared() *associations.Set { return s.accounts }
 
 // readEnforcement reads AccountingStorageEnforce (slurm.conf(5)). The number 2 is an older notation of
 // limits.

@@ -34,6 +34,9 @@ func FromFloat(f float64) Float {
 	case math.IsInf(f, 1):
 		return Inf()
 	}
+	if all := math.Float64bits(f); all>>52 > 0 { // not subnormal
+		return Float{1<<63 | all<<11, int32(all>>52) - (1023 + 63)}
+	}
 	fraction, exponent := math.Frexp(f) // fraction in [0.5, 1) has 53 bits
 	return Float{uint64(fraction*(1<<53)) << 11, int32(exponent) - 64}
 }
@@ -60,6 +63,10 @@ func (a Float) Float64() float64 {
 	rest := a.mantissa & (1<<11 - 1)
 	if rest > 1<<10 || rest == 1<<10 && m&1 == 1 {
 		m++
+	}
+	all := math.Float64bits(float64(m))
+	if of := int32(all>>52) + a.exponent + 11; m > 0 && 0 < of && of < 2047 { // neither subnormal nor infinite
+		return math.Float64frombits(uint64(of)<<52 | all&(1<<52-1))
 	}
 	return math.Ldexp(float64(m), int(a.exponent)+11)
 }

@@ -13,6 +13,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurmmodel/accounts"
+	"rmreplay/internal/rm/slurmmodel/extended"
 	"rmreplay/internal/rm/slurmmodel/tres"
 	"rmreplay/internal/slurmspec"
 )
@@ -112,6 +113,8 @@ type FairShare struct {
 	last     int64             // when Run last ran, in seconds since 1970; 0 before the first run
 	powers   map[int64]float64 // powers of decay, by exponent
 	resets   resets
+	amounts  []extended.Float // memory of [FairShare.amount]
+	unranked bool             // the last run has left Fair Tree's factors to settle
 }
 
 // New returns the computation for a slurmctld that starts with no usage in its state files. The
@@ -161,7 +164,7 @@ func (f *FairShare) Run(now int64, jobs iter.Seq[Job]) {
 		for job := range jobs {
 			f.visit(job, now)
 		}
-		f.rank()
+		f.unranked = true
 		for job := range jobs {
 			job.Prioritize(now)
 		}
@@ -181,6 +184,7 @@ func (f *FairShare) visit(job Job, now int64) {
 // enforces limits. The parameters now and end are in seconds since 1970.
 func (f *FairShare) End(r *Running, now, end int64) {
 	if f.settings.Limits {
+		f.settle()
 		f.charge(r, min(now, end), true)
 	}
 }
@@ -188,9 +192,19 @@ func (f *FairShare) End(r *Running, now, end int64) {
 // Factor returns the fair-share factor of an association's jobs (_get_fairshare_priority).
 func (f *FairShare) Factor(a *accounts.Association) float64 {
 	if f.settings.FairTree {
+		f.settle()
 		return a.FairShare.Factor
 	}
 	return f.classicFactor(a)
+}
+
+// settle computes the factors of the last run, before somebody needs them and before usage changes. Often nobody
+// needs them: while the jobs that run when a window begins are put in place, no other job waits.
+func (f *FairShare) settle() {
+	if f.unranked {
+		f.unranked = false
+		f.rank()
+	}
 }
 
 // BelowThreshold reports whether a job must wait because its fair-share factor is below
@@ -202,6 +216,7 @@ func (f *FairShare) BelowThreshold(a *accounts.Association, q *accounts.QOS, poi
 		return false
 	}
 	if points == 0 {
+		f.settle()
 		if a.FairShare.Unknown {
 			f.setEffective(a)
 		}

@@ -65,10 +65,13 @@ func (f *FairShare) charge(r *Running, end int64, ends bool) {
 		unused = uint64(float64(unused) * factor)
 	}
 	decayed := run * f.power(max(0, end-start))
+	f.amounts = f.amounts[:0]
 	c := charge{
 		limits: f.settings.Limits, tres: r.TRES, unused: unused,
-		decayed: amount{decayed * factor, decayed * r.Billing * factor},
-		whole:   amount{run * factor, run * r.Billing * factor},
+		decayed: f.amount(decayed*factor, decayed*r.Billing*factor, r.TRES),
+	}
+	if r.QOS != nil && r.QOS.NoDecay || r.PartitionQOS != nil && r.PartitionQOS.NoDecay {
+		c.whole = f.amount(run*factor, run*r.Billing*factor, r.TRES)
 	}
 	c.addQOS(r.QOS, r, f.settings.Release)
 	if r.PartitionQOS != r.QOS {
@@ -118,8 +121,25 @@ type charge struct {
 	decayed, whole amount // whole is for QOS with the flag NoDecay
 }
 
-// amount is wall time in seconds, and billing × seconds.
-type amount struct{ wall, billing float64 }
+// amount is usage: wall time in seconds, billing × seconds, and resources × seconds.
+type amount struct {
+	wall float64
+	raw  extended.Float
+	tres []extended.Float // empty if slurmctld enforces no limits
+}
+
+// amount returns the usage of resources for a time. It is valid until the next job is charged.
+func (f *FairShare) amount(wall, billing float64, resources tres.Vector) amount {
+	a := amount{wall: wall, raw: extended.FromFloat(billing)}
+	if f.settings.Limits {
+		from, seconds := len(f.amounts), extended.FromFloat(wall)
+		for _, n := range resources {
+			f.amounts = append(f.amounts, seconds.Mul(extended.FromUint(n)))
+		}
+		a.tres = f.amounts[from:]
+	}
+	return a
+}
 
 func (c *charge) addQOS(q *accounts.QOS, r *Running, release slurmspec.Release) {
 	switch {
@@ -138,13 +158,13 @@ func (c *charge) addQOS(q *accounts.QOS, r *Running, release slurmspec.Release) 
 
 func (c *charge) add(u *accounts.Usage, a amount) {
 	u.Wall += a.wall
-	u.Raw = u.Raw.Add(extended.FromFloat(a.billing))
+	u.Raw = u.Raw.Add(a.raw)
 	if !c.limits {
 		return
 	}
 	for i, n := range c.tres {
 		if i != tres.Energy && n > 0 {
-			u.TRES[i] = u.TRES[i].Add(extended.FromFloat(a.wall).Mul(extended.FromUint(n)))
+			u.TRES[i] = u.TRES[i].Add(a.tres[i])
 		}
 	}
 	c.release(u.Reserved)

@@ -215,20 +215,17 @@ func (c *selection) qos(q *accounts.QOS) bool {
 	if !c.groups(&q.Usage, &q.Counts, set, groups, qosGrpMins, qosGrp, qosGrpRunMins) {
 		return false
 	}
-	for _, each := range []struct {
-		limits, imposed, amounts tres.Vector
-		divisor                  uint64
-		least                    bool
-		kind                     kind
-	}{
-		{set.MaxTRESMinutes, imposed.MaxTRESMinutes, c.minutes, 0, false, qosMaxMins},
-		{set.MaxTRES, imposed.MaxTRES, c.request, 0, false, qosMax},
-		{set.MaxTRESPerNode, imposed.MaxTRESPerNode, c.request, c.request[tres.Node], false, qosMaxPerNode},
-		{set.MinTRES, imposed.MinTRES, c.request, 0, true, qosMin},
-	} {
-		if i := ofQOS(each.limits, each.imposed, each.amounts, each.divisor, each.least); i >= 0 {
-			return c.job.wait(c.reason(each.kind, i))
-		}
+	if i := ofQOS(set.MaxTRESMinutes, imposed.MaxTRESMinutes, c.minutes, 0, false); i >= 0 {
+		return c.job.wait(c.reason(qosMaxMins, i))
+	}
+	if i := ofQOS(set.MaxTRES, imposed.MaxTRES, c.request, 0, false); i >= 0 {
+		return c.job.wait(c.reason(qosMax, i))
+	}
+	if i := ofQOS(set.MaxTRESPerNode, imposed.MaxTRESPerNode, c.request, c.request[tres.Node], false); i >= 0 {
+		return c.job.wait(c.reason(qosMaxPerNode, i))
+	}
+	if i := ofQOS(set.MinTRES, imposed.MinTRES, c.request, 0, true); i >= 0 {
+		return c.job.wait(c.reason(qosMin, i))
 	}
 	if !c.present(set.MaxTRESPerAccount, imposed.MaxTRESPerAccount, account, qosPerAccount) ||
 		!c.present(set.MaxTRESPerUser, imposed.MaxTRESPerUser, user, qosPerUser) {

@@ -285,7 +285,10 @@ func TestWillRun(t *testing.T) {
 	c := newCluster(2)
 	a, b := c.run(t, "a", low, 8, 0), c.run(t, "b", nil, 8, 1)
 	a.End, b.End = 900, 800
-	running := []selection.Running{{Allocation: b.Allocation, End: 800}, {Allocation: a.Allocation, End: 900}}
+	running := []selection.Running{
+		{Allocation: b.Allocation, Nodes: b.Allocation.Nodes.Sparse(), End: 800},
+		{Allocation: a.Allocation, Nodes: a.Allocation.Nodes.Sparse(), End: 900},
+	}
 	s := read(t, slurmspec.R2205, byQOS+"REQUEUE")
 	for _, release := range []bool{false, true} {
 		for _, one := range []struct {

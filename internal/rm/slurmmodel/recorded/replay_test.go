@@ -649,6 +649,7 @@ func (m *model) checkUsage(f []string) {
 
 func (m *model) checkLevel(f []string) {
 	a := m.find(f[1])
+	_ = m.shares.Factor(a) // Level FS is computed when somebody needs a factor
 	if got := levelText(a); got != f[2] {
 		m.errorf("%s has the Level FS %s, want %s", f[1], got, f[2])
 	}

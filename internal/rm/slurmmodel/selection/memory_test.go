@@ -167,7 +167,7 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 				continue
 			}
 			m.Add(state, a)
-			h.Running = append(h.Running, selection.Running{Allocation: a, End: h.Now + int64(rng.IntN(2000))})
+			h.Running = append(h.Running, selection.Running{Allocation: a, Nodes: a.Nodes.Sparse(), End: h.Now + int64(rng.IntN(2000))})
 			slices.SortStableFunc(h.Running, func(x, y selection.Running) int { return int(x.End - y.End) })
 			quick.Changed(a.Nodes)
 		case 1: // a job ends
@@ -238,7 +238,7 @@ func TestOthersMoveWindows(t *testing.T) {
 		a := x.Test(s, one(cpus), on, counts(1), selection.RunNow)
 		x.Add(s, a)
 		x.Changed(on)
-		h.Running = append(h.Running, selection.Running{Allocation: a, End: end})
+		h.Running = append(h.Running, selection.Running{Allocation: a, Nodes: a.Nodes.Sparse(), End: end})
 		slices.SortFunc(h.Running, func(a, b selection.Running) int { return int(a.End - b.End) })
 	}
 	begin(0, 4, 40)
@@ -415,7 +415,7 @@ func TestUntil(t *testing.T) {
 		a := x.Test(s, one(8), on, counts(1), selection.RunNow)
 		x.Add(s, a)
 		x.Changed(on)
-		h.Running = append(h.Running, selection.Running{Allocation: a, End: h.Now - 100 + int64(rng.IntN(2000))})
+		h.Running = append(h.Running, selection.Running{Allocation: a, Nodes: a.Nodes.Sparse(), End: h.Now - 100 + int64(rng.IntN(2000))})
 		slices.SortFunc(h.Running, func(a, b selection.Running) int { return int(a.End - b.End) })
 	}
 	for node := range nodes {

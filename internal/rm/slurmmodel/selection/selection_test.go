@@ -148,7 +148,7 @@ func TestWillRunTakesJobsAwayInWindows(t *testing.T) {
 		set.Set(i)
 		a := x.Test(s, one(8), set, counts(1), selection.RunNow)
 		x.Add(s, a)
-		running = append(running, selection.Running{Allocation: a, End: end})
+		running = append(running, selection.Running{Allocation: a, Nodes: a.Nodes.Sparse(), End: end})
 	}
 	a, start := x.WillRun(s, one(8), all(2), counts(1), &selection.Horizon{Now: now, Running: running})
 	if !a.Nodes.Has(0) || a.Nodes.Has(1) || a.CPUs != 8 || start != now+110 {
@@ -203,7 +203,7 @@ func TestCompleting(t *testing.T) {
 			a := x.Test(s, one(cpus), set, counts(1), selection.RunNow)
 			x.Add(s, a)
 			x.Changed(set)
-			running = append(running, selection.Running{Allocation: a, End: 700})
+			running = append(running, selection.Running{Allocation: a, Nodes: a.Nodes.Sparse(), End: 700})
 		}
 		check := func(what string, last bool, at int64) {
 			t.Helper()

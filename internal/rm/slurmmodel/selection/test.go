@@ -295,11 +295,13 @@ type tally struct {
 	r                  *Request
 	set, usable        Bits
 	least, count, cpus int
+	memory             int64 // the least memory of a node
 	counts             bool
 }
 
 func (x *Tester) newTally(r *Request, set Bits, least int) tally {
 	t := tally{x: x, r: r, set: set, usable: x.free, least: least, counts: !x.careful && x.MayBeFull(r)}
+	t.memory = r.LeastMemory()
 	t.usable.Reset()
 	if t.counts {
 		for i := range set.All {
@@ -313,7 +315,7 @@ func (x *Tester) newTally(r *Request, set Bits, least int) tally {
 // look counts what a node of the set offers now.
 func (t *tally) look(node int) {
 	offer, s := 0, t.x.future
-	serves := t.x.serves(s, t.r, node, t.r.LeastMemory())
+	serves := t.x.serves(s, t.r, node, t.memory)
 	if t.usable.Put(node, serves); serves {
 		offer = t.x.freeCPUs(s, t.r, node)
 	}
@@ -358,8 +360,11 @@ func (m *Machine) choose(t *test, nodes Bits) bool {
 	if m.Since2605 && t.counts.Max == 1 && !m.LeastLoaded && !t.request.LeastLoaded && !m.packsLast(t.request, t.counts) {
 		return m.chooseOne(t, nodes)
 	}
-	m.lookAll(t, nodes)
 	r := t.request
+	if r.Required != nil && len(r.Devices) == 0 && r.Required.Count() >= t.counts.Max {
+		nodes.And(r.Required) // the job can get no other nodes
+	}
+	m.lookAll(t, nodes)
 	if nodes.Count() < t.counts.Min || r.Required != nil && !nodes.Contains(r.Required) {
 		return false
 	}

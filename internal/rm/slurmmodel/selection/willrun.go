@@ -79,7 +79,7 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 	if h.BeginsLater() {
 		x.reweigh(left, h, false)
 		for k := range h.Ended() {
-			if h.Running[k].Allocation.Has(set) { // the ends of other jobs change how rows are packed
+			if h.Running[k].Nodes.Overlaps(set) { // the ends of other jobs change how rows are packed
 				x.leave(&full, h.Running[k].Allocation)
 			}
 		}
@@ -102,20 +102,6 @@ func (x *Tester) reweigh(set Bits, h *Horizon, now bool) {
 			x.Weights[i] |= 1 << 8
 		}
 	}
-}
-
-// Has reports whether the job has a node of a set. It is fast for jobs with few nodes; most jobs
-// have few.
-func (a *Allocation) Has(set Bits) bool {
-	if len(a.Parts) > len(set) {
-		return set.Overlaps(a.Nodes)
-	}
-	for i := range a.Parts {
-		if set.Has(a.Parts[i].Node) {
-			return true
-		}
-	}
-	return false
 }
 
 // afterEnds removes running jobs, a window at a time, until the job can start.

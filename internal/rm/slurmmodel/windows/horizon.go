@@ -7,7 +7,7 @@ import (
 )
 
 // Horizon are the parameters of a search for a start in the future.
-type Horizon[A Allocation] struct {
+type Horizon[A any] struct {
 	Now int64 // seconds since 1970
 	// Running are the running jobs in the order of their ends. Jobs with the same end are in
 	// Slurm's order.
@@ -92,7 +92,7 @@ func (h *Horizon[A]) Walk(set nodeset.Set) Walk[A] {
 // last. In 26.05 only jobs on these nodes count, if there are such jobs.
 func (h *Horizon[A]) EndBefore(w *Walk[A], nodes nodeset.Set) int64 {
 	for last := w.Last; h.Since2605 && last >= 0; last-- {
-		if w.Jobs[last].Allocation.Has(nodes) {
+		if w.Jobs[last].Nodes.Overlaps(nodes) {
 			return w.Jobs[last].End
 		}
 	}

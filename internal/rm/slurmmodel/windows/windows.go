@@ -8,15 +8,10 @@ import (
 	"rmreplay/internal/rm/slurmmodel/licenses"
 )
 
-// Allocation is the nodes of a running job.
-type Allocation interface {
-	// Has reports whether the job has a node of a set.
-	Has(set nodeset.Set) bool
-}
-
 // Job is a running job.
-type Job[A Allocation] struct {
+type Job[A any] struct {
 	Allocation A
+	Nodes      nodeset.Sparse
 	// End is when the job's time limit ends, in seconds since 1970.
 	End int64
 	// Licensed are the licences that the job holds.
@@ -24,7 +19,7 @@ type Job[A Allocation] struct {
 }
 
 // Walk removes running jobs that have nodes of a set, a window at a time.
-type Walk[A Allocation] struct {
+type Walk[A any] struct {
 	Jobs []Job[A] // in the order of their ends
 	Set  nodeset.Set
 	// Also is [Horizon.Also].
@@ -83,7 +78,7 @@ func (w *Walk[A]) round(leave func(A)) bool {
 			break
 		}
 		w.at++
-		has := job.Allocation.Has(w.Set)
+		has := job.Nodes.Overlaps(w.Set)
 		if !has && (w.Also == nil || !w.Also(*job)) {
 			continue
 		}

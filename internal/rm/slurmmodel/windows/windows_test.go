@@ -13,11 +13,13 @@ import (
 // node is the only node of a job.
 type node int
 
-func (n node) Has(set nodeset.Set) bool { return set.Has(int(n)) }
-
 type job = windows.Job[node]
 
-func ending(at int64, on node) job { return job{End: at, Allocation: on} }
+func ending(at int64, on node) job {
+	set := nodeset.New(2)
+	set.Set(int(on))
+	return job{End: at, Allocation: on, Nodes: set.Sparse()}
+}
 
 func here(ends ...int64) (list []job) {
 	for _, end := range ends {
