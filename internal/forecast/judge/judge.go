@@ -7,6 +7,7 @@ package judge
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -249,7 +250,11 @@ func (j *Judge) See(at hpc.Time, starts map[forecast.Key]hpc.Time, pending []Pen
 	for i := range pending {
 		waits[pending[i].Key] = true
 	}
-	for key, w := range j.waiting {
+	order := slices.SortedFunc(maps.Keys(j.waiting), func(a, b forecast.Key) int { // scales depend on the order of starts
+		return cmp.Or(cmp.Compare(starts[a], starts[b]), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Task, b.Task))
+	})
+	for _, key := range order {
+		w := j.waiting[key]
 		switch start, started := starts[key]; {
 		case started && start > w.Forecasts[0].At:
 			j.settle(w, start)

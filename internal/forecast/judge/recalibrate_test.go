@@ -72,32 +72,75 @@ func TestRecalibration(t *testing.T) {
 	}
 }
 
-// TestRecalibrate: few jobs change nothing, bounds stay around the median and after the forecast,
-// and a bound that is not known stays unknown.
+// TestRecalibrate: bounds stay around the median and after the forecast. A bound that is not known stays unknown, and a
+// bound beyond the horizon becomes unknown.
 func TestRecalibrate(t *testing.T) {
 	const m = time.Minute
 	wide := Scale{Low: 3, High: 3, Jobs: Enough}
 	narrow := Scale{Low: -4, High: -4, Jobs: Enough}
-	few := Scale{Low: 3, High: 3, Jobs: Enough - 1}
 	open := wait(10*m, 20*m, 0)
 	open.P90 = forecast.Later
+	ahead := wait(10*m, 20*m, 30*m)
+	ahead.Horizon = after(60 * m)
 	for _, tt := range []struct {
 		name     string
 		scale    Scale
 		f        Forecast
 		p10, p90 hpc.Time
 	}{
-		{"few jobs", few, wait(10*m, 20*m, 30*m), after(10 * m), after(30 * m)},
 		{"wide", wide, wait(10*m, 20*m, 30*m), began, after(20*m + time.Duration(math.Exp(3)*float64(11*m)) - m)},
 		{"narrow", narrow, wait(10*m, 20*m, 30*m), after(20 * m), after(20 * m)},
 		{"certain and wide", wide, wait(20*m, 20*m, 20*m), after(21*m - time.Duration(math.Exp(3)*float64(m))), after(19*m + time.Duration(math.Exp(3)*float64(m)))},
 		{"open", wide, open, began, forecast.Later},
+		{"beyond the horizon", wide, ahead, began, forecast.Later},
 	} {
 		j := New(State{Scales: []Scaled{{Class{"batch", 1}, tt.scale}}}, 24*time.Hour)
 		p10, p90 := j.Recalibrate("batch", &tt.f)
 		near := func(a, b hpc.Time) bool { return a == b || a < forecast.Later && a.Sub(b).Abs() <= time.Second }
 		if !near(p10, tt.p10) || !near(p90, tt.p90) {
 			t.Errorf("%s: %v to %v, want %v to %v", tt.name, p10, p90, tt.p10, tt.p90)
+		}
+	}
+}
+
+// TestBegin: a class without starts has the prior. Jobs of other partitions with the same lead time count beside it.
+func TestBegin(t *testing.T) {
+	f := wait(10*time.Minute, 20*time.Minute, 30*time.Minute)
+	class, _ := ClassOf("new", &f)
+	if s := New(State{}, 24*time.Hour).scale(class); s.Low != prior[class.Lead].Low || s.High != prior[class.Lead].High {
+		t.Errorf("without starts: %+v, want %+v", s, prior[class.Lead])
+	}
+	j := New(State{Scales: []Scaled{
+		{Class{"a", class.Lead}, Scale{Low: 1, High: 2, Jobs: Enough}},
+		{Class{"b", class.Lead}, Scale{Low: 3, High: -2, Jobs: 2 * Enough}},
+		{Class{"b", class.Lead + 1}, Scale{Low: -4, High: -4, Jobs: 1000}},
+	}}, 24*time.Hour)
+	s, want := j.scale(class), prior[class.Lead]
+	want.Low, want.High = (want.Low+1+2*3)/4, (want.High+2-2*2)/4
+	if math.Abs(s.Low-want.Low) > 1e-9 || math.Abs(s.High-want.High) > 1e-9 || s.Jobs != 0 {
+		t.Errorf("beside other partitions: %+v, want %+v", s, want)
+	}
+}
+
+// TestSeeOrder: the scales do not depend on the order of a map of starts.
+func TestSeeOrder(t *testing.T) {
+	var first []Scaled
+	for range 10 {
+		j := New(State{}, 24*time.Hour)
+		var pending []Pending
+		starts := map[forecast.Key]hpc.Time{}
+		for i := range 40 {
+			key := forecast.Key{Job: fmt.Sprint(i), Task: -1}
+			pending = append(pending, Pending{key, "batch", wait(10*time.Minute, 20*time.Minute, 30*time.Minute)})
+			starts[key] = after(time.Duration(1+i*i%45) * time.Minute)
+		}
+		j.See(began, nil, pending)
+		j.See(after(2*time.Hour), starts, nil)
+		if first == nil {
+			first = j.Scales()
+		}
+		if diff := cmp.Diff(first, j.Scales()); diff != "" {
+			t.Fatal(diff)
 		}
 	}
 }

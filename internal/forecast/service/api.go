@@ -154,6 +154,9 @@ func (s *Service) pending(one *row, history bool) Job {
 	job.Doubtful = s.judge.Doubtful(w.Partition, &f)
 	if p10, p90 := s.judge.Recalibrate(w.Partition, &f); p10 != f.P10 || p90 != f.P90 {
 		job.P10, job.P90, job.Raw10, job.Raw90 = instant(p10), instant(p90), w.P10, w.P90
+		if p90 == forecast.Later && f.P90 < forecast.Later {
+			job.Beyond = append(slices.Clip(w.Beyond), "p90")
+		}
 	}
 	if job.Within == nil {
 		job.Within = []forecast.Within{}
