@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -103,22 +104,21 @@ func TestRecalibrate(t *testing.T) {
 	}
 }
 
-// TestBegin: a class without starts has the prior. Jobs of other partitions with the same lead time count beside it.
+// TestBegin: a class without starts has factors of 1. Jobs of other partitions with the same lead time count beside them.
 func TestBegin(t *testing.T) {
 	f := wait(10*time.Minute, 20*time.Minute, 30*time.Minute)
 	class, _ := ClassOf("new", &f)
-	if s := New(State{}, 24*time.Hour).scale(class); s.Low != prior[class.Lead].Low || s.High != prior[class.Lead].High {
-		t.Errorf("without starts: %+v, want %+v", s, prior[class.Lead])
+	if s := New(State{}, 24*time.Hour).scale(class); s.Low != 0 || s.High != 0 {
+		t.Errorf("without starts: %+v", s)
 	}
 	j := New(State{Scales: []Scaled{
 		{Class{"a", class.Lead}, Scale{Low: 1, High: 2, Jobs: Enough}},
 		{Class{"b", class.Lead}, Scale{Low: 3, High: -2, Jobs: 2 * Enough}},
 		{Class{"b", class.Lead + 1}, Scale{Low: -4, High: -4, Jobs: 1000}},
 	}}, 24*time.Hour)
-	s, want := j.scale(class), prior[class.Lead]
-	want.Low, want.High = (want.Low+1+2*3)/4, (want.High+2-2*2)/4
-	if math.Abs(s.Low-want.Low) > 1e-9 || math.Abs(s.High-want.High) > 1e-9 || s.Jobs != 0 {
-		t.Errorf("beside other partitions: %+v, want %+v", s, want)
+	low, high := (1+2*3)/4.0, (2-2*2)/4.0
+	if s := j.scale(class); math.Abs(s.Low-low) > 1e-9 || math.Abs(s.High-high) > 1e-9 || s.Jobs != 0 {
+		t.Errorf("beside other partitions: %+v, want %v and %v", s, low, high)
 	}
 }
 
@@ -142,5 +142,56 @@ func TestSeeOrder(t *testing.T) {
 		if diff := cmp.Diff(first, j.Scales()); diff != "" {
 			t.Fatal(diff)
 		}
+	}
+}
+
+// TestStillWaits: a job counts once, as late, when its P90 has passed, and not again when it starts.
+func TestStillWaits(t *testing.T) {
+	j := New(State{}, 24*time.Hour)
+	key := forecast.Key{Job: "1", Task: -1}
+	list := []Pending{{key, "batch", wait(10*time.Minute, 20*time.Minute, 30*time.Minute)}}
+	j.See(began, nil, list)
+	for _, tt := range []struct {
+		at   time.Duration
+		jobs int
+	}{{29 * time.Minute, 0}, {31 * time.Minute, 1}, {40 * time.Minute, 1}} {
+		j.See(after(tt.at), nil, list)
+		jobs := 0
+		for _, s := range j.Scales() {
+			if jobs += s.Jobs; s.Low >= 0 || s.High <= 0 || s.Raw >= 0.8 || s.Covered >= 0.8 {
+				t.Errorf("after %s: %+v", tt.at, s)
+			}
+		}
+		if jobs != tt.jobs {
+			t.Errorf("after %s: %d jobs, want %d", tt.at, jobs, tt.jobs)
+		}
+	}
+	j.See(after(time.Hour), map[forecast.Key]hpc.Time{key: after(50 * time.Minute)}, nil)
+	if list := j.Scales(); len(list) != 1 || list[0].Jobs != 1 {
+		t.Errorf("after the start: %+v", list)
+	}
+}
+
+// TestSurvivors: a queue grows, so that half of the jobs of each hour start early and half wait for days. P90 does not
+// move inwards while the late jobs wait.
+func TestSurvivors(t *testing.T) {
+	j := New(State{}, 24*time.Hour)
+	var pending []Pending
+	for i := range 10 {
+		at, starts := after(time.Duration(i)*time.Hour), map[forecast.Key]hpc.Time{}
+		for k := range pending {
+			if p := &pending[k]; p.Key.Task == 0 && p.At == at.Add(-time.Hour) {
+				starts[p.Key] = p.P50
+			}
+		}
+		pending = slices.DeleteFunc(pending, func(p Pending) bool { return starts[p.Key] != 0 })
+		f := Forecast{At: at, P10: at.Add(10 * time.Minute), P50: at.Add(20 * time.Minute), P90: at.Add(30 * time.Minute)}
+		for task := range 2 {
+			pending = append(pending, Pending{forecast.Key{Job: fmt.Sprint(i), Task: task}, "batch", f})
+		}
+		j.See(at, starts, pending)
+	}
+	if s := j.scales[Class{"batch", 1}]; s.High < 0.5 || s.Jobs < 15 {
+		t.Errorf("%+v", s)
 	}
 }
