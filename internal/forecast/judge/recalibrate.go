@@ -28,7 +28,7 @@ type Scale struct {
 	// recalibrated intervals.
 	Raw     float64 `json:"raw"`
 	Covered float64 `json:"covered"`
-	// Jobs counts the jobs.
+	// Jobs counts the jobs that started, or that wait beyond P90.
 	Jobs int `json:"jobs"`
 }
 

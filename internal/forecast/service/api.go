@@ -269,8 +269,7 @@ type Lately struct {
 	// Raw is the coverage of the realizations' intervals, and Coverage the coverage of the recalibrated intervals.
 	Raw      float64 `json:"raw_coverage"`
 	Coverage float64 `json:"coverage"`
-	// Low and High are the factors of the distances from the median to P10 and P90. They are applied once enough jobs
-	// are known.
+	// Low and High are the factors of the distances from the median to P10 and P90.
 	Low   float64 `json:"low_factor"`
 	High  float64 `json:"high_factor"`
 	Wrong bool    `json:"wrong"`
