@@ -83,7 +83,6 @@ func (e *Evaluation) Run() func(at hpc.Time, list []forecast.Outcome) {
 				delete(starts, key)
 			}
 		}
-		j.See(at, began, nil)
 		pending := make([]Pending, len(list))
 		for i := range list {
 			o := &list[i]
@@ -92,13 +91,15 @@ func (e *Evaluation) Run() func(at hpc.Time, list []forecast.Outcome) {
 			if o.Horizon != hpc.Never {
 				pending[i].Horizon = o.Horizon
 			}
-			p10, p90 := j.Recalibrate(o.Partition, &pending[i].Forecast)
+		}
+		j.See(at, began, pending)
+		for i := range list {
+			o, f := &list[i], &pending[i].Forecast
 			lead := leadOf(o.Start.Sub(at))
 			for _, class := range []Class{{"", everything}, {"", lead}, {o.Partition, everything}, {o.Partition, lead}} {
-				e.row(class).count(&pending[i].Forecast, p10, p90, o.Start)
+				e.row(class).count(f, o.Start)
 			}
 		}
-		j.See(at, nil, pending)
 	}
 }
 
@@ -112,8 +113,8 @@ func (e *Evaluation) row(class Class) *Row {
 	return e.rows[class]
 }
 
-// count counts a forecast. p10 and p90 are its recalibrated bounds.
-func (r *Row) count(f *Forecast, p10, p90, start hpc.Time) {
+// count counts a forecast that [Judge.See] recalibrated.
+func (r *Row) count(f *Forecast, start hpc.Time) {
 	before := r.Forecasts
 	if r.Tally.count(f, start); r.Forecasts == before {
 		return // the start is beyond the horizon
@@ -131,11 +132,11 @@ func (r *Row) count(f *Forecast, p10, p90, start hpc.Time) {
 	}
 	add(&r.Early, start < f.P10)
 	add(&r.Late, start > f.P90)
-	add(&r.Recalibrated, p10 <= start && start <= p90)
+	add(&r.Recalibrated, f.C10 <= start && start <= f.C90)
 	add(&r.Cycle, f.P10.Add(-cycle) <= start && (f.P90 >= forecast.Later || start <= f.P90.Add(cycle)))
-	if max(f.P90, p90) < forecast.Later { // both widths are of the same forecasts
+	if max(f.P90, f.C90) < forecast.Later { // both widths are of the same forecasts
 		r.widths = append(r.widths, f.P90.Sub(f.P10).Seconds())
-		r.recalibrated = append(r.recalibrated, p90.Sub(p10).Seconds())
+		r.recalibrated = append(r.recalibrated, f.C90.Sub(f.C10).Seconds())
 	}
 	if start == forecast.Later || f.P50 == forecast.Later {
 		return

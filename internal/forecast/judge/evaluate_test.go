@@ -91,3 +91,22 @@ func TestEvaluationForward(t *testing.T) {
 		t.Errorf("%d starts in recalibrated intervals, and %d if the last one is outside (want one less)", inside, outside)
 	}
 }
+
+// TestEvaluationWaits: at the second instant five jobs wait beyond P90, so the intervals of that instant are wider.
+func TestEvaluationWaits(t *testing.T) {
+	const m = time.Minute
+	var e Evaluation
+	see := e.Run()
+	for _, at := range []hpc.Time{began, after(time.Hour)} {
+		var list []forecast.Outcome
+		for i := range 5 {
+			list = append(list, forecast.Outcome{Key: forecast.Key{Job: fmt.Sprint(i), Task: -1}, Partition: "batch", P10: at.Add(18 * m),
+				P50: at.Add(20 * m), P90: at.Add(42 * m), Start: after(3 * time.Hour)})
+		}
+		see(at, list)
+	}
+	widths := e.rows[Class{"batch", everything}].recalibrated
+	if len(widths) != 10 || widths[0] != 24*60 || widths[9] < 30*60 {
+		t.Errorf("widths %v", widths)
+	}
+}
