@@ -36,8 +36,9 @@ compares the forecasts with the starts in the run: the share of starts between P
 P90, and the error of the median, by partition and lead time. The bias is the mean of
 forecast minus start; it is negative if forecasts are too early. A forecast uses only
 what had happened before its instant. For several runs the command prints a line for
-each run, and the classes (of partition and lead time) over all runs. If it is
-interrupted, it prints the results so far.
+each run, and the classes (of partition and lead time) over all runs. Recalibration
+learns from run to run, so give the runs of one cluster in their order. If the command
+is interrupted, it prints the results so far.
 
 With --arrivals recent, a start after the run's last submission counts as after the
 horizon. A real queue would get further jobs then, but the workload of the run has none.

@@ -26,7 +26,8 @@ type Evaluation struct {
 	// times in each partition.
 	Classes []Row `json:"classes"`
 
-	rows map[Class]*Row
+	rows  map[Class]*Row
+	judge *Judge // of the last run
 }
 
 // Row says how good the forecasts of a class were.
@@ -50,21 +51,29 @@ type Row struct {
 	MedianError float64 `json:"median_error_s"`
 	SlurmError  float64 `json:"slurm_median_error_s,omitempty"`
 	BesideError float64 `json:"beside_median_error_s,omitempty"`
+	// Width is the median distance from P10 to P90 in seconds, and RecalibratedWidth that of the recalibrated intervals.
+	Width             float64 `json:"median_width_s"`
+	RecalibratedWidth float64 `json:"recalibrated_median_width_s"`
 
 	at                    hpc.Time // the instant of the last counted forecast
 	errors, slurm, beside []float64
+	widths, recalibrated  []float64
 }
 
 // everything stands for all partitions or all lead times in a [Class].
 const everything = -1
 
-// Run returns the function that takes the forecasts of the next run, for See of
-// [forecast.EvaluateOptions].
+// Run returns the function that takes the forecasts of the next run, for See of [forecast.EvaluateOptions]. The run
+// begins with the scales that were learned from the earlier runs, as a service learns from earlier days.
 func (e *Evaluation) Run() func(at hpc.Time, list []forecast.Outcome) {
+	learned := State{}
 	if e.rows == nil {
 		e.rows = map[Class]*Row{}
+	} else {
+		learned.Scales = e.judge.Scales()
 	}
-	j := New(State{}, math.MaxInt64)
+	j := New(learned, math.MaxInt64)
+	e.judge = j
 	starts := map[forecast.Key]hpc.Time{} // the starts of the jobs that waited
 	return func(at hpc.Time, list []forecast.Outcome) {
 		began := map[forecast.Key]hpc.Time{}
@@ -74,7 +83,6 @@ func (e *Evaluation) Run() func(at hpc.Time, list []forecast.Outcome) {
 				delete(starts, key)
 			}
 		}
-		j.See(at, began, nil)
 		pending := make([]Pending, len(list))
 		for i := range list {
 			o := &list[i]
@@ -83,13 +91,15 @@ func (e *Evaluation) Run() func(at hpc.Time, list []forecast.Outcome) {
 			if o.Horizon != hpc.Never {
 				pending[i].Horizon = o.Horizon
 			}
-			p10, p90 := j.Recalibrate(o.Partition, &pending[i].Forecast)
+		}
+		j.See(at, began, pending)
+		for i := range list {
+			o, f := &list[i], &pending[i].Forecast
 			lead := leadOf(o.Start.Sub(at))
 			for _, class := range []Class{{"", everything}, {"", lead}, {o.Partition, everything}, {o.Partition, lead}} {
-				e.row(class).count(&pending[i].Forecast, p10, p90, o.Start)
+				e.row(class).count(f, o.Start)
 			}
 		}
-		j.See(at, nil, pending)
 	}
 }
 
@@ -103,8 +113,8 @@ func (e *Evaluation) row(class Class) *Row {
 	return e.rows[class]
 }
 
-// count counts a forecast. The parameters p10 and p90 are its recalibrated bounds.
-func (r *Row) count(f *Forecast, p10, p90, start hpc.Time) {
+// count counts a forecast that [Judge.See] recalibrated.
+func (r *Row) count(f *Forecast, start hpc.Time) {
 	before := r.Forecasts
 	if r.Tally.count(f, start); r.Forecasts == before {
 		return // the start is beyond the horizon
@@ -122,8 +132,12 @@ func (r *Row) count(f *Forecast, p10, p90, start hpc.Time) {
 	}
 	add(&r.Early, start < f.P10)
 	add(&r.Late, start > f.P90)
-	add(&r.Recalibrated, p10 <= start && start <= p90)
+	add(&r.Recalibrated, f.C10 <= start && start <= f.C90)
 	add(&r.Cycle, f.P10.Add(-cycle) <= start && (f.P90 >= forecast.Later || start <= f.P90.Add(cycle)))
+	if max(f.P90, f.C90) < forecast.Later { // both widths are of the same forecasts
+		r.widths = append(r.widths, f.P90.Sub(f.P10).Seconds())
+		r.recalibrated = append(r.recalibrated, f.C90.Sub(f.C10).Seconds())
+	}
 	if start == forecast.Later || f.P50 == forecast.Later {
 		return
 	}
@@ -152,6 +166,7 @@ func (e *Evaluation) Finish() {
 	e.Classes = []Row{}
 	for _, r := range e.rows {
 		r.MedianError, r.SlurmError, r.BesideError = middle(r.errors), middle(r.slurm), middle(r.beside)
+		r.Width, r.RecalibratedWidth = middle(r.widths), middle(r.recalibrated)
 		e.Classes = append(e.Classes, *r)
 	}
 	place := func(r *Row) int { return slices.IndexFunc(Leads, func(l Lead) bool { return l.Name == r.Lead }) }
@@ -190,17 +205,18 @@ func (e *Evaluation) Render() string {
 	if len(e.Runs) > 0 {
 		b.WriteString("\n")
 	}
-	table := quantity.NewTable(34, 9, 8, 9, 9, 9, 9, 9, 10, 8, 8, 8)
-	table.Row("partition and lead time", "instants", "starts", "P10-P90", "30 s", "recal.", "before", "after", "error",
-		"1 min", "5 min", "1 h")
+	table := quantity.NewTable(34, 9, 8, 9, 9, 9, 10, 10, 9, 9, 10, 8, 8, 8)
+	table.Row("partition and lead time", "instants", "starts", "P10-P90", "30 s", "recal.", "width", "recal.", "before",
+		"after", "error", "1 min", "5 min", "1 h")
 	for i := range e.Classes {
 		r := &e.Classes[i]
 		share := func(n int) string { return percent(n, r.Forecasts) }
 		table.Row(r.name(), r.Instants, r.Forecasts, share(r.Covered), share(r.Cycle), share(r.Recalibrated),
-			share(r.Early), share(r.Late), inSeconds(r.MedianError), share(r.Near[0]), share(r.Near[1]), share(r.Near[2]))
+			inSeconds(r.Width), inSeconds(r.RecalibratedWidth), share(r.Early), share(r.Late), inSeconds(r.MedianError),
+			share(r.Near[0]), share(r.Near[1]), share(r.Near[2]))
 	}
-	b.WriteString(table.String() + "30 s: at most 30 s, a backfill cycle, outside of P10-P90; recal.: P10-P90 " +
-		"recalibrated with earlier starts\n")
+	b.WriteString(table.String() + "30 s: at most 30 s, a backfill cycle, outside of P10-P90; width: median of P90 " +
+		"minus P10; recal.: P10-P90 recalibrated with earlier starts\n")
 	e.beside(&b)
 	return b.String()
 }

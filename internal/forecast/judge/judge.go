@@ -7,6 +7,7 @@ package judge
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -43,6 +44,8 @@ type Waiting struct {
 	// Forecasts are in the order of their instants: the last forecast, one forecast for each minute of the last
 	// hour, one for each hour of the last day, and one for each earlier day.
 	Forecasts []Forecast `json:"forecasts"`
+	// Learned has a bit for each class of lead times for which the job has moved a [Scale].
+	Learned uint8 `json:"learned,omitempty"`
 	// Missed counts the captures in a row that showed neither the job nor its start.
 	Missed int `json:"missed,omitempty"`
 }
@@ -249,13 +252,18 @@ func (j *Judge) See(at hpc.Time, starts map[forecast.Key]hpc.Time, pending []Pen
 	for i := range pending {
 		waits[pending[i].Key] = true
 	}
-	for key, w := range j.waiting {
+	order := slices.SortedFunc(maps.Keys(j.waiting), func(a, b forecast.Key) int { // scales depend on the order of starts
+		return cmp.Or(cmp.Compare(starts[a], starts[b]), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Task, b.Task))
+	})
+	for _, key := range order {
+		w := j.waiting[key]
 		switch start, started := starts[key]; {
 		case started && start > w.Forecasts[0].At:
 			j.settle(w, start)
 			delete(j.waiting, key)
 		case waits[key]:
 			w.Missed = 0
+			j.recalibrate(w, at, false)
 		default:
 			if w.Missed++; w.Missed >= patience {
 				delete(j.waiting, key)
@@ -290,7 +298,7 @@ func (j *Judge) settle(w *Waiting, start hpc.Time) {
 		}
 		j.tally(dayOf(start), Class{w.Partition, leadOf(start.Sub(f.At))}).count(f, start)
 	}
-	j.recalibrate(w.Partition, w.Forecasts, start)
+	j.recalibrate(w, start, true)
 }
 
 // add adds a forecast, and drops earlier forecasts that are too close to each other by the rule of [Waiting].

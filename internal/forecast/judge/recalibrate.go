@@ -16,8 +16,9 @@ import (
 // Each bound is moved as in adaptive conformal inference (Gibbs and Candès, "Adaptive conformal inference under
 // distribution shift", NeurIPS 2021), on a logarithmic scale of its distance from the median: outwards by
 // step*(1-miss) if a start lies beyond it, and inwards by step*miss otherwise. Then the share of starts beyond a
-// bound approaches the constant miss for any sequence of starts. All forecasts of one job in a class count as one
-// forecast, since a job that starts late is outside all its intervals.
+// bound approaches the constant miss for any sequence of starts. Only the first forecast of a job in a class counts,
+// since a job that starts late is outside all its intervals. A job that still waits counts as late when its P90 has
+// passed: if only starts counted, the jobs known so far would be those that started early, and P90 would move inwards.
 type Scale struct {
 	// Low and High are logarithms of factors: Low's factor applies to the distance from P50 to P10, High's to the
 	// distance from P50 to P90.
@@ -27,7 +28,7 @@ type Scale struct {
 	// recalibrated intervals.
 	Raw     float64 `json:"raw"`
 	Covered float64 `json:"covered"`
-	// Jobs counts the jobs.
+	// Jobs counts the jobs that started, or that wait beyond P90.
 	Jobs int `json:"jobs"`
 }
 
@@ -42,7 +43,7 @@ const (
 	widest = 4
 	// slack is added to each distance, so that a bound that lies on the median can move.
 	slack = time.Minute
-	// Enough is the least number of jobs of a class for recalibrated intervals and for an alarm.
+	// Enough is the least number of jobs of a class for an alarm. It is also the weight of a factor of 1 in [Judge.scale].
 	Enough = 20
 	// poor is the coverage of recalibrated intervals below which forecasts of a class count as wrong.
 	poor = 0.6
@@ -61,18 +62,34 @@ func leadOf(lead time.Duration) int {
 	return slices.IndexFunc(Leads, func(l Lead) bool { return lead < l.Ends })
 }
 
-// Recalibrate returns P10 and P90 of a forecast with the scale of its class. While too few jobs are
-// known, both quantiles stay as in the forecast. A bound that is not known stays unknown.
+// Recalibrate returns P10 and P90 of a forecast with the scale of its class. A bound that is not known stays unknown.
 func (j *Judge) Recalibrate(partition string, f *Forecast) (p10, p90 hpc.Time) {
 	class, known := ClassOf(partition, f)
-	s := j.scales[class]
-	if !known || s == nil || s.Jobs < Enough {
+	if !known {
 		return f.P10, f.P90
 	}
-	return s.apply(f)
+	return j.scale(class).apply(f)
 }
 
-// apply moves the bounds of a forecast with a known median.
+// scale returns the scale of a class. A class of which no job counts yet has the mean of the scales of the other
+// partitions for the same lead time, weighted by their jobs, and of [Enough] jobs with a factor of 1.
+func (j *Judge) scale(class Class) *Scale {
+	if s := j.scales[class]; s != nil {
+		return s
+	}
+	s, weight := &Scale{Raw: 1 - 2*miss, Covered: 1 - 2*miss}, float64(Enough)
+	for _, other := range j.Scales() { // in a fixed order, so that the sums are always the same
+		if other.Lead == class.Lead {
+			weight += float64(other.Jobs)
+			s.Low += (other.Low - s.Low) * float64(other.Jobs) / weight
+			s.High += (other.High - s.High) * float64(other.Jobs) / weight
+		}
+	}
+	return s
+}
+
+// apply moves the bounds of a forecast with a known median. A bound that moves beyond the horizon becomes
+// [forecast.Later], as a quantile of the realizations does.
 func (s *Scale) apply(f *Forecast) (p10, p90 hpc.Time) {
 	moved := func(distance time.Duration, by float64) time.Duration {
 		return max(time.Duration(math.Exp(by)*float64(distance+slack))-slack, 0).Round(time.Second)
@@ -81,44 +98,37 @@ func (s *Scale) apply(f *Forecast) (p10, p90 hpc.Time) {
 	if f.P90 < forecast.Later {
 		p90 = f.P50.Add(moved(f.P90.Sub(f.P50), s.High))
 	}
+	if f.Horizon != 0 && p90 > f.Horizon {
+		p90 = max(f.P90, forecast.Later)
+	}
 	return p10, p90
 }
 
-// recalibrate moves the scales by the forecasts of a job that started.
-func (j *Judge) recalibrate(partition string, list []Forecast, start hpc.Time) {
-	type share struct{ low, high, raw, covered, n float64 }
-	shares := map[Class]*share{}
-	for i := range list {
-		f := &list[i]
-		class, known := ClassOf(partition, f)
-		if !known || f.At >= start {
+// recalibrate moves the scales by the start of a job, or if it still waits by the present instant.
+func (j *Judge) recalibrate(w *Waiting, start hpc.Time, started bool) {
+	seen := w.Learned
+	for i := range w.Forecasts {
+		f := &w.Forecasts[i]
+		class, known := ClassOf(w.Partition, f)
+		if !known || f.At >= start || seen&(1<<class.Lead) != 0 {
 			continue
 		}
-		s := shares[class]
-		if s == nil {
-			s = &share{}
-			shares[class] = s
+		seen |= 1 << class.Lead
+		scale := j.scale(class)
+		p10, p90 := scale.apply(f)
+		if !started && start <= max(p90, f.P90, f.C90) {
+			continue
 		}
-		if j.scales[class] == nil {
-			j.scales[class] = &Scale{Raw: 1 - 2*miss, Covered: 1 - 2*miss}
-		}
-		p10, p90 := j.scales[class].apply(f) // before this start changes the scale
-		s.n++
-		s.low += one(start < p10)
-		s.high += one(start > p90)
-		s.raw += one(f.P10 <= start && start <= f.P90)
-		s.covered += one(cmp.Or(f.C10, f.P10) <= start && start <= cmp.Or(f.C90, f.P90))
-	}
-	for class, s := range shares {
-		scale := j.scales[class]
+		w.Learned |= 1 << class.Lead
+		j.scales[class] = scale
 		scale.Jobs++
-		move := func(at *float64, beyond float64) {
-			*at = min(max(*at+step*(beyond-miss), -widest), widest)
+		move := func(at *float64, beyond bool) {
+			*at = min(max(*at+step*(one(beyond)-miss), -widest), widest)
 		}
-		move(&scale.Low, s.low/s.n)
-		move(&scale.High, s.high/s.n)
-		scale.Raw += memory * (s.raw/s.n - scale.Raw)
-		scale.Covered += memory * (s.covered/s.n - scale.Covered)
+		move(&scale.Low, start < p10)
+		move(&scale.High, start > p90)
+		scale.Raw += memory * (one(f.P10 <= start && start <= f.P90) - scale.Raw)
+		scale.Covered += memory * (one(cmp.Or(f.C10, f.P10) <= start && start <= cmp.Or(f.C90, f.P90)) - scale.Covered)
 	}
 }
 

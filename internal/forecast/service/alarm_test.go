@@ -2,8 +2,10 @@ package service
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"rmreplay/internal/forecast/judge"
 )
@@ -30,6 +32,14 @@ func TestAlarm(t *testing.T) {
 	if len(a.Forecast.Alarms) > 0 || one.Doubtful || one.Raw90 == nil || !one.P90.After(*one.Raw90) || one.P10.After(*one.Raw10) ||
 		one.P10.Before(began) {
 		t.Errorf("recalibrated: %+v %+v", a.Forecast, one.Wait)
+	}
+	s.judge = judge.New(scales(0.8, 4), s.opts.Keep)
+	horizon := one.Raw90.Add(time.Second)
+	s.known.Round.Report.Horizon = &horizon
+	a = jobAnswer{}
+	get(t, h, "/v1/jobs/3", &a)
+	if one := a.Jobs[0]; one.P90 != nil || one.Raw90 == nil || !slices.Equal(one.Beyond, []string{"p90"}) {
+		t.Errorf("recalibrated beyond the horizon: %+v", one.Wait)
 	}
 	s.judge = judge.New(scales(0.45, 1), s.opts.Keep)
 	a = jobAnswer{}

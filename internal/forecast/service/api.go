@@ -154,6 +154,9 @@ func (s *Service) pending(one *row, history bool) Job {
 	job.Doubtful = s.judge.Doubtful(w.Partition, &f)
 	if p10, p90 := s.judge.Recalibrate(w.Partition, &f); p10 != f.P10 || p90 != f.P90 {
 		job.P10, job.P90, job.Raw10, job.Raw90 = instant(p10), instant(p90), w.P10, w.P90
+		if p90 == forecast.Later && f.P90 < forecast.Later {
+			job.Beyond = append(slices.Clip(w.Beyond), "p90")
+		}
 	}
 	if job.Within == nil {
 		job.Within = []forecast.Within{}
@@ -266,8 +269,7 @@ type Lately struct {
 	// Raw is the coverage of the realizations' intervals, and Coverage the coverage of the recalibrated intervals.
 	Raw      float64 `json:"raw_coverage"`
 	Coverage float64 `json:"coverage"`
-	// Low and High are the factors of the distances from the median to P10 and P90. They are applied once enough jobs
-	// are known.
+	// Low and High are the factors of the distances from the median to P10 and P90.
 	Low   float64 `json:"low_factor"`
 	High  float64 `json:"high_factor"`
 	Wrong bool    `json:"wrong"`
