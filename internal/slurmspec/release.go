@@ -138,7 +138,9 @@ func (r Release) Compare(other Release) int {
 }
 
 // Since reports whether r belongs to the series of the other release or to a newer one.
-func (r Release) Since(other Release) bool { return r.Series().Compare(other.Series()) >= 0 }
+func (r Release) Since(other Release) bool {
+	return r.Major > other.Major || r.Major == other.Major && r.Minor >= other.Minor
+}
 
 // KnownSeries returns what is known of the release's series. ok is false for an unknown series.
 func (r Release) KnownSeries() (known KnownRelease, ok bool) {

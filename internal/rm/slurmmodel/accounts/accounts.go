@@ -87,8 +87,8 @@ func (a *Association) Up(yield func(*Association) bool) {
 type QOS struct {
 	Name   string
 	Limits Limits
-	// Unlimited says that no limit in Limits can keep a job from starting.
-	Unlimited bool
+	// Unlimited says that no limit in Limits can keep a job from starting, and NoTRES that none is on resources.
+	Unlimited, NoTRES bool
 	// Priority is the QOS's priority. PriorityNorm is Priority divided by the largest priority of a
 	// QOS.
 	Priority     uint32
@@ -312,7 +312,7 @@ func (a *Accounts) addQOS() {
 			PreemptMode:           p.PreemptMode, GraceTime: p.GraceTime, PreemptExempt: -1,
 			Usage: a.usage(), Counts: a.counts(), ByUser: map[string]*Counts{}, ByAccount: map[string]*Counts{},
 		}
-		q.Unlimited = q.Limits.letStart()
+		q.Unlimited, q.NoTRES = q.Limits.letStart(), q.Limits.noTRES()
 		if p.Priority != nil {
 			q.Priority = uint32(*p.Priority)
 		}

@@ -57,8 +57,8 @@ func (a *Accounts) policyLimits(p *associations.Policy) Limits {
 	return l
 }
 
-// letStart reports whether the limits let every job start.
-func (l *Limits) letStart() bool {
+// noTRES reports whether no limit is on resources.
+func (l *Limits) noTRES() bool {
 	for _, amounts := range []tres.Vector{
 		l.GrpTRES, l.GrpTRESMinutes, l.GrpTRESRunMinutes, l.MaxTRES, l.MaxTRESPerNode, l.MaxTRESMinutes, l.MaxTRESPerUser,
 		l.MaxTRESPerAccount, l.MinTRES, l.MaxRunMinutesPerUser, l.MaxRunMinutesPerAccount,
@@ -67,12 +67,17 @@ func (l *Limits) letStart() bool {
 			return false
 		}
 	}
+	return true
+}
+
+// letStart reports whether the limits let every job start.
+func (l *Limits) letStart() bool {
 	for _, number := range []int64{l.GrpWall, l.MaxWall, l.GrpJobs, l.MaxJobs, l.MaxJobsPerAccount} {
 		if number != NoLimit {
 			return false
 		}
 	}
-	return true
+	return l.noTRES()
 }
 
 func orNone(limit *int64) int64 {

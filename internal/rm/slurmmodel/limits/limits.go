@@ -30,6 +30,7 @@ type Limits struct {
 	imposed, unlimited accounts.Limits
 	amounts, noAmounts tres.Vector
 	imposes            bool // whether imposed may have a limit
+	bounds             bool // whether amounts may have a limit
 	selecting          selection
 	// Buffers of the present check.
 	request, minutes         tres.Vector
@@ -153,7 +154,10 @@ func limitFactor(first, second *accounts.QOS) float64 {
 func (l *Limits) begin() {
 	if l.imposes {
 		l.imposed, l.imposes = l.unlimited, false
+	}
+	if l.bounds {
 		copy(l.amounts, l.noAmounts)
+		l.bounds = false
 	}
 }
 

@@ -206,10 +206,11 @@ func (l *Limits) selection(j *Job, request tres.Vector, selected []uint64) *sele
 
 // qos does the checks of [Limits.PostSelect] for a QOS (_qos_job_runnable_post_select).
 func (c *selection) qos(q *accounts.QOS) bool {
-	if q.Unlimited {
+	if q.NoTRES {
 		return true
 	}
-	set, imposed := &q.Limits, c.imposing()
+	c.bounds = true
+	set, imposed := &q.Limits, &c.imposed
 	user, account := q.OfUser(c.job.User), q.OfAccount(c.job.Association.Account)
 	groups := usage{request: c.minutes, qos: true, safe: true}
 	if !c.groups(&q.Usage, &q.Counts, set, groups, qosGrpMins, qosGrp, qosGrpRunMins) {
@@ -382,7 +383,7 @@ func (l *Limits) MaxNodes(j *Job) (uint64, slurmspec.Reason) {
 	}
 	first, second := j.order()
 	group := uint64(tres.NoLimit)
-	if first != nil {
+	if first != nil && (!first.NoTRES || second != nil && !second.NoTRES) {
 		lower(nodesOf(first, second, func(l *accounts.Limits) tres.Vector { return l.MaxTRESPerAccount }), qosPerAccount)
 		lower(nodesOf(first, second, func(l *accounts.Limits) tres.Vector { return l.MaxTRES }), qosMax)
 		lower(nodesOf(first, second, func(l *accounts.Limits) tres.Vector { return l.MaxTRESPerUser }), qosPerUser)

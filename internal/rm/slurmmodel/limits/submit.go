@@ -33,7 +33,7 @@ func (l *Limits) Validate(j *Job, request tres.Vector) bool {
 
 func (l *Limits) validateIn(j *Job, request tres.Vector) bool {
 	l.begin()
-	l.imposes = true
+	l.imposes, l.bounds = true, true
 	first, second := j.order()
 	v := validation{Limits: l, Job: j, request: request}
 	v.strict = first == nil || first.DenyOnLimit || second != nil && second.DenyOnLimit

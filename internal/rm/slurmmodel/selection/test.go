@@ -95,6 +95,7 @@ type Tester struct {
 	left       Bits // the nodes that remained after the last test of an immediate start
 	careful    bool // tests are neither stored nor left out, because nodes are completing
 	free       Bits // see tally
+	stale      Bits // see tally
 }
 
 // NewTester returns a tester for a machine.
@@ -103,7 +104,7 @@ func NewTester(m *Machine) *Tester {
 	x := &Tester{
 		Machine: m, Weights: make(Weights, n), rooms: make([]room, n), future: m.NewState(),
 		scratch: test{work: newWork(m)}, nodes: NewBits(n), all: NewBits(n), left: NewBits(n),
-		free:   NewBits(n),
+		free: NewBits(n), stale: NewBits(n),
 		memory: newMemory(m), own: NewBits(n), offers: make([]int, n),
 	}
 	cores := make([]int16, 2*n*m.stride)
@@ -294,15 +295,17 @@ type tally struct {
 	x                  *Tester
 	r                  *Request
 	set, usable        Bits
+	stale              Bits // nodes to count again, because a job has left them
 	least, count, cpus int
 	memory             int64 // the least memory of a node
 	counts             bool
 }
 
 func (x *Tester) newTally(r *Request, set Bits, least int) tally {
-	t := tally{x: x, r: r, set: set, usable: x.free, least: least, counts: !x.careful && x.MayBeFull(r)}
+	t := tally{x: x, r: r, set: set, usable: x.free, stale: x.stale, least: least, counts: !x.careful && x.MayBeFull(r)}
 	t.memory = r.LeastMemory()
 	t.usable.Reset()
+	t.stale.Reset()
 	if t.counts {
 		for i := range set.All {
 			x.offers[i] = 0
@@ -324,18 +327,23 @@ func (t *tally) look(node int) {
 	t.x.offers[node] = offer
 }
 
-// When a job has left, renew counts again the CPUs that its nodes offer.
+// When a job has left, renew notes that the offers of its nodes must be counted again.
 func (t *tally) renew(a *Allocation) {
 	for i := 0; t.counts && i < len(a.Parts); i++ {
-		if node := a.Parts[i].Node; t.set.Has(node) {
-			t.look(node)
-		}
+		t.stale.Set(a.Parts[i].Node)
 	}
 }
 
 // fails reports whether a test would find too few free CPUs, or no room on a node that the job names.
 func (t *tally) fails() bool {
-	return t.counts && (t.count < t.least || t.cpus < t.r.MinCPUs || !t.usable.Contains(t.r.Required))
+	if !t.counts {
+		return false
+	}
+	for i := t.stale.NextAnd(t.set, 0); i >= 0; i = t.stale.NextAnd(t.set, i+1) {
+		t.look(i)
+	}
+	t.stale.Reset()
+	return t.count < t.least || t.cpus < t.r.MinCPUs || !t.usable.Contains(t.r.Required)
 }
 
 // test is [Tester.test] with WillRun for the set. The state s has only the jobs that have not left.

@@ -44,13 +44,13 @@ func (u *Files) Kept() (map[string]string, error) {
 
 // pair matches KEY=VALUE in a file of Slurm. A value in quotes may have spaces. A value without
 // quotes may continue on the next line.
-var pair = regexp.MustCompile(`([A-Za-z][A-Za-z0-9_]*)[ \t]*[-+*/]?=[ \t]*("(?:[^"\\]|\\.)*"|(?:\\\r?\n|\S)*)`)
+var pair = regexp.MustCompile(`[A-Za-z][A-Za-z0-9_]*[ \t]*[-+*/]?=[ \t]*("(?:[^"\\]|\\.)*"|(?:\\\r?\n|\S)*)`)
 
 // withoutSecrets removes keys with values that may be secrets, even in comments. All lines keep
 // their numbers.
 func withoutSecrets(text string) string {
 	return pair.ReplaceAllStringFunc(text, func(found string) string {
-		if key := pair.FindStringSubmatch(found)[1]; !slurmspec.Secret(key) {
+		if key := found[:strings.IndexAny(found, " \t-+*/=")]; !slurmspec.Secret(key) {
 			return found
 		}
 		return strings.Repeat("\n", strings.Count(found, "\n"))
