@@ -69,10 +69,10 @@ type Story struct {
 	// before counts the processors of the jobs that started while this job waited behind jobs with a higher
 	// priority, and higher the processors of such jobs with a higher priority than this job had at that time. ranks
 	// says whether the record has priorities of this job while it waited; without them, higher is not known.
-	// between is the longest time over which higher depends on an interpolated priority ([ranking.at]).
+	// gap is the longest time for which the record lacks a priority on which higher depends ([ranking.at]).
 	higher, before int
 	ranks          bool
-	between        time.Duration
+	gap            time.Duration
 	// Holders are the jobs that, in the middle of the job's longest wait for nodes, held the nodes
 	// on which the job ran next. The wait may be after a lost run. The holder of the most
 	// processors comes first.
