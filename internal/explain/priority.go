@@ -47,7 +47,7 @@ func (s *Story) outranking(rec *Record, row *run.Row) {
 			if float64(startPriority(other, r.Start)) > priority {
 				s.higher += r.Processors
 			}
-			s.between = max(s.between, gap)
+			s.gap = max(s.gap, gap)
 		}
 	}
 }
@@ -165,15 +165,16 @@ func nearest(list []rank, t hpc.Time) float64 {
 }
 
 // at returns the priority at an instant. Between two priorities of the job it interpolates, because age grows
-// linearly. The points of fair-share change in steps: those at the nearest date count. If the record does not have the parts of
-// priorities, gap is the time between the two priorities of the job if they differ: fair-share may have changed then.
+// linearly; after the last one it has this priority. The points of fair-share change in steps: those at the nearest
+// date count. If the record does not have the parts of priorities, fair-share may have changed: gap is the time
+// between the two priorities if they differ, or since the last one.
 func (known *ranking) at(t hpc.Time) (priority float64, gap time.Duration) {
 	i := until(known.own, t)
 	switch i {
 	case 0:
 		priority = known.own[0].points
 	case len(known.own):
-		priority = known.own[i-1].points
+		priority, gap = known.own[i-1].points, t.Sub(known.own[i-1].at)
 	default:
 		a, b := known.own[i-1], known.own[i]
 		priority = a.points + (b.points-a.points)*float64(t.Sub(a.at))/float64(b.at.Sub(a.at))
@@ -188,8 +189,8 @@ func (known *ranking) at(t hpc.Time) (priority float64, gap time.Duration) {
 	return priority, gap
 }
 
-// fewMinutes is Slurm's PriorityCalcPeriod, how often it computes fair-share: a priority that is interpolated over a
-// shorter time is exact enough.
+// fewMinutes is Slurm's PriorityCalcPeriod, how often it computes fair-share. A shorter gap between priorities does
+// not matter.
 const fewMinutes = 5 * time.Minute
 
 // ranked returns the cause of the job's low priority ([Cause]).
@@ -204,14 +205,14 @@ func (s *Story) ranked() Cause {
 	if !s.ranks {
 		text += "; the record does not have its priority while it waited, so it is not known how many processors they took"
 	} else {
-		about, between := "", ""
-		if s.between > fewMinutes {
+		about, gap := "", ""
+		if s.gap > fewMinutes {
 			about = "about "
-			between = fmt.Sprintf(" (its priority is interpolated over up to %s)", span(s.between.Seconds()))
+			gap = fmt.Sprintf(" (the record lacks its priority for up to %s)", span(s.gap.Seconds()))
 		}
 		text += fmt.Sprintf(", and jobs with a higher priority than it had when they started took %s%d of the %d %s that "+
 			"jobs got in that time%s", about, s.higher, s.before, quantity.Plural(s.before, "processor", "processors"),
-			between)
+			gap)
 		if s.higher < s.CPUs {
 			text += fmt.Sprintf(" (it needs %d)", s.CPUs)
 		}

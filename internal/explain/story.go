@@ -69,11 +69,11 @@ type Story struct {
 	// The field before counts the processors of the jobs that started while this job waited behind jobs with a higher
 	// priority. The field higher counts the processors of those among them that had a higher priority than this job
 	// had at that time. The field ranks says whether the record has priorities of this job while it waited; without
-	// them, higher is not known. The field between is the longest time over which higher depends on an interpolated
-	// priority ([ranking.at]).
+	// them, higher is not known. The field gap is the longest time for which the record lacks a priority on which
+	// higher depends ([ranking.at]).
 	higher, before int
 	ranks          bool
-	between        time.Duration
+	gap            time.Duration
 	// Holders are the jobs that, in the middle of the job's longest wait for nodes, held the nodes
 	// on which the job ran next. The wait may be after a lost run. The holder of the most
 	// processors comes first.
