@@ -75,6 +75,9 @@ func runReport(ctx context.Context, g *globals, dirs []string, opts reportOption
 	if err := output.Replaces(opts.output, "a report", report.IsPage); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
+	if err := console.WantPage("output", opts.output); err != nil {
+		return err
+	}
 	sets, err := compare.Open(ctx, dirs)
 	if err != nil {
 		return console.BadInput(err)

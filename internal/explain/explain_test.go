@@ -238,7 +238,7 @@ func TestStory(t *testing.T) {
 	if other, err := rec.Job("4711"); err != nil || other.Submit != s.Submit {
 		t.Errorf("by number: %v", err)
 	}
-	for name, want := range map[string]string{"absent": "no such job", "arr": "such as arr_2", "no": "too large"} {
+	for name, want := range map[string]string{"absent": "no such job", "arr": "such as arr_2", "arr_99": "the array arr has no such task (it has ", "no": "too large"} {
 		if _, err := rec.Job(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}

@@ -163,6 +163,18 @@ func (rec *Record) find(name string) (*run.Row, error) {
 	if len(tasks) > 0 {
 		return nil, fmt.Errorf("job %s is an array (want one of its tasks, such as %s_%s)", name, name, tasks[0])
 	}
+	if array, task, ok := strings.Cut(name, "_"); ok && task != "" && strings.Trim(task, "0123456789") == "" {
+		var has []int
+		for i := range rec.rows {
+			if rec.rows[i].Job == array && rec.rows[i].Task >= 0 {
+				has = append(has, rec.rows[i].Task)
+			}
+		}
+		if len(has) > 0 {
+			return nil, fmt.Errorf("job %s: the array %s has no such task (it has %s, numbered from %d to %d)", name, array,
+				quantity.Regular(len(has), "task"), slices.Min(has), slices.Max(has))
+		}
+	}
 	if number, err := strconv.ParseUint(name, 10, 32); err == nil && number != 0 {
 		for i := range rec.rows {
 			if rec.rows[i].RMJob == uint32(number) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -108,10 +109,41 @@ func hint(name string, t reflect.Type) string {
 			return " (want it in lower case)"
 		}
 	}
-	if near := Nearest(name, names); near != "" {
-		return " (did you mean " + near + "?)"
+	if meant := Meant(name, names); meant != "" {
+		return " (" + meant + ")"
 	}
 	return ""
+}
+
+// usualNames are names that other tools give to values, without underscores, with the fields that have these values.
+var usualNames = func() map[string][]string {
+	all := map[string][]string{}
+	for fields, names := range map[string]string{
+		"tasks cpus_per_task": "cpus ncpus reqcpus alloccpus numcpus cores ncores numcores procs nprocs processors slots",
+		"tasks":               "ntasks numtasks", "min_nodes": "nodes nnodes numnodes reqnodes",
+		"mem_per_node_mib mem_per_cpu_mib": "mem memory reqmem", "time_limit_s": "walltime limit",
+		"run_time_s": "elapsed elapsedraw duration", "submit": "submitted submittime", "id": "job jobid jobnumber",
+		"partition": "queue", "user": "username owner", "account": "project", "recorded_start": "start starttime started",
+		"recorded_end": "end endtime ended", "recorded_state": "state status",
+	} {
+		for name := range strings.FieldsSeq(names) {
+			all[name] = strings.Fields(fields)
+		}
+	}
+	return all
+}()
+
+// Meant says which of the known names a wrong name most likely stands for: "did you mean NAME?", or "". It knows the
+// usual names of other tools, and else takes the nearest name.
+func Meant(name string, known []string) string {
+	meant := slices.DeleteFunc(slices.Clone(usualNames[bare(name)]), func(f string) bool { return !slices.Contains(known, f) })
+	if near := Nearest(name, known); len(meant) == 0 && near != "" {
+		meant = []string{near}
+	}
+	if len(meant) == 0 {
+		return ""
+	}
+	return "did you mean " + strings.Join(meant, " and ") + "?"
 }
 
 // namesOf appends the JSON names of the fields of a struct's type and of the structs in it.

@@ -63,6 +63,8 @@ func TestUnmarshalErrors(t *testing.T) {
 		`{"Tasks":1}`:                            "Tasks: not a field of this record (want it in lower case)",
 		`{"time_limit":60}`:                      "time_limit: not a field of this record (did you mean time_limit_s?)",
 		`{"mempernode":60}`:                      "mempernode: not a field of this record (did you mean mem_per_node_mib?)",
+		`{"cpus":4}`:                             "cpus: not a field of this record (did you mean tasks and cpus_per_task?)",
+		`{"nodes":4}`:                            "nodes: not a field of this record (did you mean min_nodes?)",
 		`{"usre":"ann"}`:                         "usre: not a field of this record (did you mean user?)",
 		`{"qwertyuiop":1}`:                       "qwertyuiop: not a field of this record",
 		`{"recorded":{"nodse":"x"}}`:             "nodse: not a field of this record (did you mean nodes?)",

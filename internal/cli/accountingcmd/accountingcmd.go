@@ -3,6 +3,9 @@
 package accountingcmd
 
 import (
+	"os"
+	"path/filepath"
+
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/accounting/service"
@@ -33,4 +36,13 @@ pages and searches. Everything else works without rmreplay-engine.`,
 	}
 	c.AddCommand(o.serve(), o.info(), o.importJobs(), o.reconcile(), o.export(), o.remove(), o.anonymize(), o.backup(), o.verify())
 	return c
+}
+
+// swapped adds the order of the arguments to an error, if the last one is a data directory and the first is not.
+func swapped(err error, args []string, order string) error {
+	isStore := func(dir string) bool {
+		_, err := os.Stat(filepath.Join(dir, "store.json"))
+		return err == nil
+	}
+	return console.InOrder(err, len(args) == 2 && !isStore(args[0]) && isStore(args[1]), order)
 }

@@ -118,7 +118,7 @@ the backup.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			bytes, err := work.Backup(c.Context(), args[0], args[1])
 			if err != nil {
-				return console.BadInput(err)
+				return console.BadInput(swapped(err, args, "accounting backup DIR TARGET"))
 			}
 			return o.Print(fmt.Sprintf("wrote %s: %d bytes\n", args[1], bytes))
 		},

@@ -63,7 +63,7 @@ does the import.`,
 			}
 			r, err := work.Import(c.Context(), args[0], from)
 			if err != nil {
-				return console.BadInput(err)
+				return console.BadInput(swapped(err, args, "accounting import DIR SOURCE..."))
 			}
 			for _, source := range args[1:] {
 				if doubt := service.Doubt(source); doubt != "" {
@@ -130,7 +130,7 @@ missing or differs.`,
 			}
 			r, err := work.Reconcile(c.Context(), args[0], from, fill)
 			if err != nil {
-				return console.BadInput(err)
+				return console.BadInput(swapped(err, args, "accounting reconcile DIR SOURCE..."))
 			}
 			if asJSON {
 				err = o.PrintJSON(r)

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -27,6 +29,24 @@ func WantArgs(names ...string) cobra.PositionalArgs {
 			}
 		}
 		return nil
+	}
+}
+
+// InOrder adds the order of a command's arguments to an error, if a later argument is what the first should be.
+func InOrder(err error, swapped bool, order string) error {
+	if err == nil || !swapped {
+		return err
+	}
+	return fmt.Errorf("%w; the arguments are in the wrong order (want %s)", err, order)
+}
+
+// WantPage returns an error if the value of a flag is not a name for an HTML page.
+func WantPage(flag, path string) error {
+	switch ext := filepath.Ext(path); strings.ToLower(ext) {
+	case "", ".html", ".htm", ".xhtml":
+		return nil
+	default:
+		return Usagef("--%s %s: the page is HTML, not %s (want a name that ends in .html)", flag, path, ext[1:])
 	}
 }
 

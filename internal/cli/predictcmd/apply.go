@@ -55,7 +55,8 @@ func (o commands) apply(ctx context.Context, modelPath, path string, opts applyO
 	}
 	m, err := o.model(modelPath)
 	if err != nil {
-		return err
+		_, other := o.model(path)
+		return console.InOrder(err, other == nil, "predict apply MODEL WORKLOAD")
 	}
 	cases, err := o.cases(path, m.Target)
 	if err != nil {

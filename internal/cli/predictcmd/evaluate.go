@@ -113,6 +113,9 @@ func (o commands) evaluate(ctx context.Context, path string, opts evaluateOption
 		if err := output.Replaces(opts.report, "a report", report.IsPage); err != nil {
 			return fmt.Errorf("writing the report: %w", err)
 		}
+		if err := console.WantPage("report", opts.report); err != nil {
+			return err
+		}
 	}
 	cases, err := o.cases(path, of)
 	if err != nil {

@@ -1,8 +1,11 @@
 package recordcmd
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"slices"
 	"time"
 
@@ -108,7 +111,8 @@ func (o commands) runExplain(args []string, opts explainOptions) error {
 	}
 	r, err := o.open(args[0])
 	if err != nil {
-		return err
+		_, missing := os.Stat(args[len(args)-1])
+		return console.InOrder(err, errors.Is(err, fs.ErrNotExist) && missing == nil, "explain RUN JOB")
 	}
 	record, err := explain.Open(r)
 	if err != nil {

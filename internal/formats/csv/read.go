@@ -4,6 +4,7 @@ package csv
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -157,11 +158,8 @@ func (t *reader) readHeader(header []string) error {
 		}
 		t.at[name] = i
 		if !slices.Contains(known, name) {
-			hint := "want " + strings.Join(known[:4], ", ") + " and so on: see docs/FORMATS.md"
-			if near := jobjson.Nearest(name, known); near != "" {
-				hint = "did you mean " + near + "?"
-			}
-			return t.wrong(i, fmt.Errorf("not a known column (%s)", hint))
+			hint := cmp.Or(jobjson.Meant(name, known), "want "+strings.Join(known[:4], ", ")+" and so on: see docs/FORMATS.md")
+			return t.wrong(i, fmt.Errorf("not a known column (workload build --from table reads other tables; %s)", hint))
 		}
 		var of *column
 		if c := slices.IndexFunc(columns, func(c column) bool { return c.name == name }); c >= 0 {

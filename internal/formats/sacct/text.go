@@ -294,7 +294,8 @@ func (s *textReader) readHeader(names []string) error {
 		}
 		if string(s.between) == "," && (typed && kind == freeText && name != "jobname" ||
 			strings.HasSuffix(name, "nodelist") || strings.HasSuffix(name, "tres")) {
-			return fmt.Errorf("commas between the columns, as in %s (want sacct -P, or --delimiter with another character)",
+			return fmt.Errorf("commas between the columns, as in %s (want the output of sacct -P, or of sacct "+
+				"--delimiter with another character)",
 				name)
 		}
 		if p := places[name]; p != nil && *p < 0 {

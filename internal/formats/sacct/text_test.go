@@ -430,7 +430,7 @@ func TestSacctErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                 "reading sacct: x: empty",
 		"JobID|Submit|ReqCPUS\n":           "reading sacct: x:1: no column Start, End (want sacct -P -o ...,Start,End)",
-		"JobID,Submit,Start,End,ReqTRES\n": "x:1: commas between the columns, as in reqtres (want sacct -P",
+		"JobID,Submit,Start,End,ReqTRES\n": "x:1: commas between the columns, as in reqtres (want the output of sacct -P, or of sacct --delimiter with",
 		"JobIDRaw|State\n":                 "no column Submit, Start, End, ReqCPUS",
 		fewColumns:                         "reading sacct: x: it has no usable job",
 		fewColumns + "1|a|b|c|\n":          "it has no usable job (record_unreadable 1; the first: ",

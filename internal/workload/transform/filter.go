@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/expr-lang/expr"
@@ -74,7 +75,7 @@ func Filter(text string) (Step, error) {
 func Compile(text string, env any) (*vm.Program, error) {
 	program, err := expr.Compile(text, expr.Env(env), expr.AsBool(), expr.MaxNodes(maxNodes))
 	if err != nil {
-		return nil, fmt.Errorf("%q: %w%s", text, err, meantField(err.Error(), env))
+		return nil, fmt.Errorf("%q: %w%s", text, err, meant(text, err.Error(), env))
 	}
 	return program, nil
 }
@@ -105,12 +106,16 @@ var otherNames = map[string]string{
 
 var unknownName = regexp.MustCompile(`unknown name (\w+)`)
 
-// meantField returns a hint for an error. For an unknown name it is "; did you mean X?", or the
-// names of all fields if no name is similar. For a single = it says what to write instead. For
-// other errors it is "".
-func meantField(problem string, env any) string {
+// meant returns a hint for an error of an expression. For an unknown name it is "; did you mean X?", or the
+// names of all fields if no name is similar. For a single =, and for a number with a unit, it says what to write
+// instead. For other errors it is "".
+func meant(text, problem string, env any) string {
 	if strings.Contains(problem, `unexpected token Operator("=")`) {
 		return "\nwant == for a comparison"
+	}
+	fields := Names(env)
+	if plain := withoutUnit(text, fields); plain != "" {
+		return "\n" + plain
 	}
 	m := unknownName.FindStringSubmatch(problem)
 	if m == nil {
@@ -119,16 +124,54 @@ func meantField(problem string, env any) string {
 	if compared := regexp.MustCompile(`(==|!=|\bin|,|\[)\s*` + m[1] + `\b`); compared.MatchString(problem) {
 		return fmt.Sprintf("; want a text in quotes: %q", m[1])
 	}
-	fields := Names(env)
-	meant := otherNames[strings.ToLower(m[1])]
-	if !slices.Contains(fields, meant) {
-		meant = spelling.Nearest(strings.ToLower(m[1]), max(1, len(m[1])/3), fields)
-	}
-	if meant == "" {
+	name := meantField(m[1], fields)
+	if name == "" {
 		slices.Sort(fields)
 		return fmt.Sprintf("; want one of %s", strings.Join(fields, ", "))
 	}
-	return "; did you mean " + meant + "?"
+	return "; did you mean " + name + "?"
+}
+
+// meantField returns the field that a wrong name stands for, or "": a usual name of the field, the only field that
+// has all words of the name, or the field with the most similar name.
+func meantField(wrong string, fields []string) string {
+	wrong = strings.ToLower(wrong)
+	if name := otherNames[wrong]; slices.Contains(fields, name) {
+		return name
+	}
+	lacks := func(field string) bool {
+		words := strings.Split(field, "_")
+		return slices.ContainsFunc(strings.Split(wrong, "_"), func(w string) bool { return !slices.Contains(words, w) })
+	}
+	if longer := slices.DeleteFunc(slices.Clone(fields), lacks); len(longer) == 1 {
+		return longer[0]
+	}
+	return spelling.Nearest(wrong, max(1, len(wrong)/3), fields)
+}
+
+// comparison matches a name that is compared with a number that has a unit, or with a clock.
+var comparison = regexp.MustCompile(`(\w+)\s*([=!<>]=|[<>])\s*["']?(\d+ [a-zA-Z]+|\d[\w.:-]*)["']?`)
+
+// withoutUnit says what to write in place of the first number of an expression that has a unit, or "".
+func withoutUnit(text string, fields []string) string {
+	for _, m := range comparison.FindAllStringSubmatch(text, -1) {
+		name, value := m[1], m[3]
+		if !slices.Contains(fields, name) {
+			name = meantField(name, fields)
+		}
+		if _, err := strconv.ParseFloat(value, 64); err == nil {
+			continue
+		}
+		duration, notDuration := hpc.ParseDuration(value)
+		bytes, isBytes := hpc.ParseBytes(value)
+		switch {
+		case strings.HasSuffix(name, "_s") && notDuration == nil:
+			return fmt.Sprintf("want %s %s %.10g: durations are in seconds", name, m[2], duration.Seconds())
+		case strings.HasSuffix(name, "_mib") && isBytes:
+			return fmt.Sprintf("want %s %s %d: memory is in MiB", name, m[2], bytes>>20)
+		}
+	}
+	return ""
 }
 
 func filter(w *workload.Workload, program *vm.Program) (int, error) {

@@ -697,6 +697,10 @@ func TestMeantField(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"mem > 3", "did you mean memory_mib?"}, {"runtime > 3", "did you mean run_time_s?"}, {"time_limit > 3", "did you mean time_limit_s?"},
 		{"walltime > 3", "did you mean time_limit_s?"}, {"Runtime > 3", "did you mean run_time_s?"}, {`queue == "a"`, "did you mean partition?"},
+		{"time_limit > 1d12h", "want time_limit_s > 129600: durations are in seconds"},
+		{`run_time_s <= "01:00:00"`, "want run_time_s <= 3600: durations"}, {"run_time_s > 10min and nodes > 1", "want run_time_s > 600: "},
+		{"run_time_s > 60 and time_limit_s < 365 d", "want time_limit_s < 31536000: durations"},
+		{"memory_mib > 4G", "want memory_mib > 4096: memory is in MiB"}, {"limit_s > 3", "did you mean time_limit_s?"},
 		{`partion == "a"`, "did you mean partition?"}, {"wait > 3", "want one of account, array, "}, {"nodes >", ""},
 	} {
 		_, err := Filter(test.text)

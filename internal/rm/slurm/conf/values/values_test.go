@@ -170,7 +170,7 @@ func TestMisspelled(t *testing.T) {
 		{"SchedulerParameters", "BF_INTERVAL=30, defer,max_rpc_count=9,Ignore_NUMA,whole_pack,bf_yield_rpc_count=3,max_job_bf=5", ""},
 		{"SchedulerParameters", "deferred,sites_own_option=7", ""},
 		{"SlurmctldParameters", "idle_on_node_suspendd", ""}, // not all of its options are known here
-		{"PrologFlags", "alocc", ""},                         // slurmctld refuses it
+		{"PrologFlags", "alocc", ""}, // slurmctld refuses it
 	} {
 		if got := strings.Join(Misspelled(test.key, test.list), "|"); got != test.want {
 			t.Errorf("%s=%s: %q, want %q", test.key, test.list, got, test.want)
