@@ -2,8 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,6 +102,40 @@ func TestClosedLoopOnSlurm(t *testing.T) {
 				t.Errorf("mean lateness %v s, want about %v", s.Feedback.Mean, mean)
 			}
 		})
+	}
+}
+
+// The model distribution knows a user's days of the week only from a workload that has them. A run warns of days without
+// a submission.
+func TestDistributionDays(t *testing.T) {
+	dir := t.TempDir()
+	job := func(day int) string {
+		return fmt.Sprintf(`{"type":"job","id":"%d","submit":%d,"user":"ada","run_time_s":60,"tasks":1,`+
+			`"recorded":{"start":%[2]d,"end":%d}}`, day, 86400*day, 86400*day+60)
+	}
+	var week []string
+	for i := range 7 {
+		week = append(week, job(i))
+	}
+	writeFiles(t, dir, map[string]string{"week.jsonl": trace(week...), "days.jsonl": trace(week[0], week[2])})
+	const want = "no submission on 5 of the 7 days of the week"
+	for _, tt := range []struct {
+		workload, model string
+		warns           bool
+	}{{"days", "distribution", true}, {"days", "fluid", false}, {"week", "distribution", false}} {
+		output := filepath.Join(dir, tt.workload+tt.model)
+		text := invoke(t, "simulate", filepath.Join(dir, tt.workload+".jsonl"), "--processors", "1", "--feedback", tt.model,
+			"-o", output, "-q")
+		r, err := run.Open(output)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := slices.ContainsFunc(r.Manifest.Warnings, func(w run.Warning) bool {
+			return w.Code == "days-without-submissions" && strings.Contains(w.Text, want)
+		})
+		if kept != tt.warns || strings.Contains(string(text), want) != tt.warns {
+			t.Errorf("%s, %s: warnings %v; output\n%s", tt.workload, tt.model, r.Manifest.Warnings, text)
+		}
 	}
 }
 

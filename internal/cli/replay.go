@@ -27,7 +27,7 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.slurm.Cluster, "cluster", "", "`DIR` of the cluster: slurm.conf and, if the site has them, "+
 		"gres.conf, topology.conf, accounts.sacctmgr and users")
 	addNodesFlag(f, &o.nodes)
-	o.runOptions.addFlags(c, "--lead and the delays")
+	o.runOptions.addFlags(c, "--lead, the delays, ")
 	f.StringVar(&o.slurm.LaunchDelay, "launch-delay", "", "`DELAY` from a job's allocation to the start of its script: "+
 		"2s, uniform:1s,5s, exp:2s or lognormal:2s,0.5")
 	f.StringVar(&o.slurm.PrologDelay, "prolog-delay", "", "`DELAY` of the prolog on each node (needs PrologFlags=Alloc)")

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -63,7 +65,14 @@ func (o *rerunOptions) addFlags(to *pflag.FlagSet) {
 		to.AddFlag(f)
 	})
 	to.AddFlagSet(simulate.Flags())
-	to.VisitAll(func(f *pflag.Flag) { f.Annotations = nil }) // remove the mark that a flag is required
+	to.VisitAll(func(f *pflag.Flag) {
+		f.Annotations = nil // remove the mark that a flag is required
+		usage, _, says := strings.Cut(f.Usage, " (default")
+		shows := says || !slices.Contains([]string{"", "0", "0s", "false", "[]"}, f.DefValue)
+		if shows && (changes[f.Name] != nil || slurmChanges[f.Name] != nil || simulatorChanges[f.Name] != nil) {
+			f.Usage, f.DefValue = usage+" (default: that of the record)", ""
+		}
+	})
 	to.Lookup("output").Usage = "write the record to the directory `RUN` (default: RUN-again)"
 	to.StringVar(&o.workload, "workload", "", "play `WORKLOAD` in place of the run's")
 }

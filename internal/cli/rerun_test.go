@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -12,6 +14,13 @@ import (
 // TestRerunFlags: rerun has each flag of replay and simulate, and each flag changes the
 // specification or says where results go.
 func TestRerunFlags(t *testing.T) {
+	usages := newRerunCommand(&globals{}).Flags().FlagUsages()
+	for _, name := range []string{"policy", "clock", "seed", "ties", "feedback", "reasons", "drain-limit", "slurm", "lead"} {
+		line := regexp.MustCompile("(?m)^ +--" + name + " .*").FindString(usages)
+		if !strings.HasSuffix(line, "(default: that of the record)") || strings.Count(line, "(default") != 1 {
+			t.Errorf("the default is the record's: %s", line)
+		}
+	}
 	results := []string{"output", "overwrite", "realizations", "parallel", "timezone", "quiet", "json"}
 	g := &globals{Output: console.Output{}}
 	rerun := newRerunCommand(g)

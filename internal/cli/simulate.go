@@ -37,7 +37,7 @@ func (o *simulateOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.clock, "clock", "frozen", "how much virtual time slurmctld's computing takes, with --policy slurm: `MODEL` frozen "+
 		"(none), charged=MAIN,BACKFILL (so much for each job that the main scheduler or backfill considers, such as 50us,2ms), "+
 		"or charged=RUN (the mean costs of the replay RUN with --clock measured)")
-	o.runOptions.addFlags(c, "--jitter, and for the working hours of --feedback distribution")
+	o.runOptions.addFlags(c, "--lead, ")
 	flags.Alias(f, map[string]string{"procs": "processors"})
 }
 

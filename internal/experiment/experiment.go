@@ -222,7 +222,19 @@ func (p *Prepared) manifest(one realization) (run.Manifest, error) {
 		Made: p.made(), Seed: one.seed, Command: p.spec.Command, Spec: spec, Started: one.started, Workload: p.source,
 		Versions:     run.Versions{RMReplay: p.spec.Version, Go: runtime.Version()},
 		VirtualStart: p.begin, WindowStart: p.workload.Start, Feedback: describeUsers(p.spec.Users),
+		Warnings: p.absent(),
 	}, err
+}
+
+// absent warns of days of the week on which no user submits jobs, because nobody did in the workload.
+func (p *Prepared) absent() []run.Warning {
+	n := replay.AbsentDays(&p.workload.Jobs)
+	if p.spec.Users.Model != replay.Distribution || n == 0 || p.workload.Jobs.Len() == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("the workload has no submission on %d of the 7 days of the week (UTC), so users submit nothing on "+
+		"these days, and jobs can come a week later; use a workload of several weeks", n)
+	return []run.Warning{{Code: "days-without-submissions", Text: text, Count: 1}}
 }
 
 // describeUsers returns the record's description of the users, or nil for a rigid replay.

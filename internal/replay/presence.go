@@ -71,6 +71,17 @@ func newProfile(jobs *workload.Jobs) profile {
 	return p
 }
 
+// AbsentDays returns on how many days of the week no job of a workload was submitted. In
+// [Distribution] users submit nothing on these days of the week.
+func AbsentDays(jobs *workload.Jobs) (days int) {
+	for _, share := range newProfile(jobs).day {
+		if share == 0 {
+			days++
+		}
+	}
+	return days
+}
+
 // populationWeight is the weight of the profile of all users, compared with one submission of the
 // user. With it, a user with only three submissions also works in other hours than those three.
 const populationWeight = 10

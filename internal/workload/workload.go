@@ -183,6 +183,9 @@ const (
 	// RuleNoLineEnd counts last lines without a line end, if the reader cannot tell whether they are
 	// complete.
 	RuleNoLineEnd = "last_line_without_end"
+	// RuleFewerNodes counts jobs of sbatch's options that ask for more nodes than tasks. They get as many nodes as
+	// tasks, as sbatch makes them.
+	RuleFewerNodes = "nodes_above_tasks"
 	// RuleLeftRunning counts jobs that ran when a window began, but are left out because their nodes
 	// are not known.
 	RuleLeftRunning = "running_left_out"

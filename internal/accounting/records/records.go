@@ -243,9 +243,32 @@ func exitCode(status, signal int, known bool) string {
 	return slurmspec.ExitCode{Status: status, Signal: signal}.String()
 }
 
+// ArrayNumbers returns the job numbers of a run's arrays, by the workload's ID. In a run on Slurm
+// the task that is split off last keeps the array's number, and all other tasks have later ones. A
+// workload that is imported as a run may lack this task.
+func ArrayNumbers(rows []run.Row, m *run.Manifest) map[string]uint32 {
+	numbers := map[string]uint32{}
+	for i := range rows {
+		r := &rows[i]
+		if r.Task < 0 {
+			continue
+		}
+		if number, known := numbers[r.Job]; !known || r.RMJob < number {
+			numbers[r.Job] = r.RMJob
+		}
+	}
+	for id, number := range numbers {
+		if recorded := leadingNumber(id); m.Engine == run.EngineRecorded || number == 0 {
+			numbers[id] = cmp.Or(recorded, number)
+		}
+	}
+	return numbers
+}
+
 // RunDocuments returns the documents of a job of a run: one for each lost run of the job, and one
-// for its last run, with the whole wait.
-func RunDocuments(r *run.Row, m *run.Manifest, cluster string) (list [][]byte, err error) {
+// for its last run, with the whole wait. The parameter array is the job number of a task's array
+// ([ArrayNumbers]).
+func RunDocuments(r *run.Row, m *run.Manifest, cluster string, array uint32) (list [][]byte, err error) {
 	for _, s := range r.Runs() {
 		if s.EndedBy != rm.Requeue {
 			continue
@@ -259,7 +282,7 @@ func RunDocuments(r *run.Row, m *run.Manifest, cluster string) (list [][]byte, e
 		if s.NodeCount != r.NodeCount || s.Processors != r.Processors {
 			lost.TRES = ""
 		}
-		f := runFields(&lost, m, cluster)
+		f := runFields(&lost, m, cluster, array)
 		f.Waits, f.ExitCode, f.Lost, f.PreemptedBy = document.WaitsLost, "", true, s.PreemptedBy
 		text, err := encode(f)
 		if err != nil {
@@ -267,7 +290,7 @@ func RunDocuments(r *run.Row, m *run.Manifest, cluster string) (list [][]byte, e
 		}
 		list = append(list, text)
 	}
-	f := runFields(r, m, cluster)
+	f := runFields(r, m, cluster, array)
 	f.Eligible = instant(r.FirstEligible())
 	if r.Preset(m.WindowStart) {
 		f.Waits = document.WaitsPreset
@@ -281,7 +304,7 @@ func RunDocuments(r *run.Row, m *run.Manifest, cluster string) (list [][]byte, e
 // runFields returns what the documents of all runs of a job have in common. Jobs that started
 // before the window are preset. If a workload is imported as a run, its recorded exit codes are
 // unknown.
-func runFields(r *run.Row, m *run.Manifest, cluster string) fields {
+func runFields(r *run.Row, m *run.Manifest, cluster string, array uint32) fields {
 	f := fields{
 		JobID: r.RMJob, Cluster: cluster, User: r.User, Group: r.Group,
 		Submit: instant(r.Submit), Eligible: instant(r.Eligible), Start: instant(r.Start), End: instant(r.End),
@@ -294,17 +317,21 @@ func runFields(r *run.Row, m *run.Manifest, cluster string) fields {
 	case f.JobID == 0 && r.Task < 0 && isTask:
 		f.ArrayJob, f.ArrayTask = task.Number, &task.Task
 	case r.Task >= 0 && r.Start == 0: // Slurm numbers a task at its start; before, it has the array's number
-		f.JobID, f.ArrayJob, f.ArrayTask = 0, cmp.Or(leadingNumber(r.Job), r.RMJob), &r.Task
+		f.JobID, f.ArrayJob, f.ArrayTask = 0, array, &r.Task
 	case r.Task >= 0:
-		f.ArrayJob, f.ArrayTask = leadingNumber(r.Job), &r.Task
+		f.ArrayJob, f.ArrayTask = array, &r.Task
 	case f.JobID == 0:
 		f.JobID = leadingNumber(r.Job)
 	}
 	if r.Priority != 0 {
 		f.Priority = &r.Priority
 	}
-	if m.Engine == run.EngineRecorded { // a log says how many processors a job asked for; a run has sbatch's options
+	switch {
+	case m.Engine == run.EngineRecorded: // a log says how many processors a job asked for
 		f.ReqCPUs = r.AskedTasks * max(1, r.AskedCPUsPerTask)
+	case r.Start == 0: // a run has sbatch's options; jobs that started also have their allocation
+		f.ReqNodes = r.AskedMinNodes
+		f.ReqCPUs = max(1, r.AskedTasks, r.AskedMinNodes) * max(1, r.AskedCPUsPerTask)
 	}
 	ran(&f, r.Start)
 	return f

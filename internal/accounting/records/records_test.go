@@ -83,7 +83,7 @@ func TestBack(t *testing.T) {
 
 // documentOf returns the document of a job without lost runs.
 func documentOf(row *run.Row, m *run.Manifest, cluster string) ([]byte, error) {
-	list, err := records.RunDocuments(row, m, cluster)
+	list, err := records.RunDocuments(row, m, cluster, records.ArrayNumbers([]run.Row{*row}, m)[row.Job])
 	if err != nil || len(list) != 1 {
 		return nil, fmt.Errorf("%d documents: %w", len(list), err)
 	}
@@ -102,7 +102,7 @@ func TestLostRuns(t *testing.T) {
 		{Job: "a", Task: -1, RMJob: 5, Submit: at(0), Resubmit: at(55), Eligible: at(57), Start: at(60), End: at(70), State: hpc.Failed, ExitCode: 1, Nodes: "n3", NodeCount: 1, Processors: 4,
 			Segments: append(lost[:2:2], run.Segment{Start: at(60), End: at(70), EndedBy: rm.Ended, NodeCount: 1, Processors: 4})},
 	} {
-		list, err := records.RunDocuments(&row, &run.Manifest{}, "vale")
+		list, err := records.RunDocuments(&row, &run.Manifest{}, "vale", 0)
 		if err != nil || len(list) != 3 {
 			t.Fatalf("%d documents, %v", len(list), err)
 		}
@@ -194,6 +194,41 @@ func TestRunDocument(t *testing.T) {
 	}
 	if j := document.Parse(text, ""); j.Wait.Known || j.SinceEligible.Known || j.WaitParts[10].Known || j.Marks != 0 {
 		t.Errorf("%s: a preset job has the wait %+v", text, j.Wait)
+	}
+}
+
+// A run's tasks stay tasks of their array, also if the workload's ID is no number, and a job that never started keeps the
+// size of its request.
+func TestRunArrays(t *testing.T) {
+	task := func(job string, n int, number uint32, start hpc.Time) run.Row {
+		row := run.Row{Job: job, Task: n, RMJob: number, Submit: at(0), Start: start, End: at(500), State: hpc.Completed,
+			AskedTasks: 6, AskedMinNodes: 2, AskedCPUsPerTask: 4}
+		if start != 0 {
+			row.Nodes, row.NodeCount, row.Processors = "n1", 1, 8
+		}
+		return row
+	}
+	rows := []run.Row{task("d0031", 1, 15, at(10)), task("d0031", 2, 14, at(20)), task("30", 1, 9, at(10)),
+		task("30", 2, 31, 0), task("40_[1-2]", 1, 0, at(10)), task("alone", -1, 50, 0)}
+	for engine, want := range map[string][]string{
+		"slurm":            {"14_1", "14_2", "9_1", "9_2", "40_1", "50"},
+		run.EngineRecorded: {"14_1", "14_2", "30_1", "30_2", "40_1", "50"},
+	} {
+		m := &run.Manifest{Engine: engine}
+		arrays := records.ArrayNumbers(rows, m)
+		for i := range rows {
+			list, err := records.RunDocuments(&rows[i], m, "vale", arrays[rows[i].Job])
+			if err != nil || len(list) != 1 {
+				t.Fatalf("%d documents, %v", len(list), err)
+			}
+			job, marks := records.Finished(list[0], "")
+			if job.ID != want[i] || marks != 0 {
+				t.Errorf("%s: %s is job %s, want %s, marks %v", engine, list[0], job.ID, want[i], marks)
+			}
+			if rows[i].Start == 0 && (job.ReqCPUs != 24 || engine == "slurm" && job.ReqNodes != 2) {
+				t.Errorf("%s: %s asks for %d processors of %d nodes", engine, list[0], job.ReqCPUs, job.ReqNodes)
+			}
+		}
 	}
 }
 

@@ -431,12 +431,13 @@ func readRun(path, name string, from Records,
 	if err != nil {
 		return err
 	}
+	arrays := records.ArrayNumbers(rows, &r.Manifest)
 	for i := range rows {
 		row := &rows[i]
 		if from.End != 0 && row.Submit >= from.End || from.Start != 0 && row.End != 0 && row.End < from.Start {
 			continue
 		}
-		texts, err := records.RunDocuments(row, &r.Manifest, name)
+		texts, err := records.RunDocuments(row, &r.Manifest, name, arrays[row.Job])
 		if err != nil {
 			return err
 		}

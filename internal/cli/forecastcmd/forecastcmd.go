@@ -379,10 +379,11 @@ func (o commands) forecast(ctx context.Context, args []string, opts forecastOpti
 			return fmt.Errorf("finding your user name: %w (want --submit-as USER)", err)
 		}
 	}
-	variants, err := o.variants(opts, src.queue.At)
+	variants, notes, err := o.variants(opts, src.queue.At)
 	if err != nil {
 		return err
 	}
+	src.queue.Notes = append(src.queue.Notes, notes...)
 	made.Progress = func(done, all int) { show.Update(fmt.Sprintf("realization %d of %d", done, all)) }
 	report, err := forecast.NewReport(ctx, src.name, src.queue, variants, by, made)
 	show.End()

@@ -14,16 +14,15 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// variants returns the job of --submit and its variants.
-func (o commands) variants(opts forecastOptions, at hpc.Time) ([]forecast.Variant, error) {
+// variants returns the job of --submit and its variants, and notes about them.
+func (o commands) variants(opts forecastOptions, at hpc.Time) (list []forecast.Variant, notes []string, err error) {
 	if opts.submit == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
 	words, err := submission(opts.submit)
 	if err != nil {
-		return nil, console.Usagef("--submit: %w", err)
+		return nil, nil, console.Usagef("--submit: %w", err)
 	}
-	var list []forecast.Variant
 	for i, change := range append([]string{""}, opts.whatIf...) {
 		name, flag := change, "--what-if "+change
 		if i == 0 {
@@ -31,22 +30,25 @@ func (o commands) variants(opts forecastOptions, at hpc.Time) ([]forecast.Varian
 		}
 		more, err := changes(change)
 		if err != nil {
-			return nil, console.Usagef("%s: %w", flag, err)
+			return nil, nil, console.Usagef("%s: %w", flag, err)
 		}
 		parsed, err := sbatch.Parse(append(append(append([]string{}, words...), more...), "job.sh"), at)
 		if err != nil {
-			return nil, console.Usagef("%s: %w", flag, err)
+			return nil, nil, console.Usagef("%s: %w", flag, err)
 		}
 		request := parsed.Request
 		if opts.user != "" {
 			request.User = opts.user
 		}
 		if request.Array != "" {
-			return nil, console.Usagef("%s: a job array (want a single job)", flag)
+			return nil, nil, console.Usagef("%s: a job array (want a single job)", flag)
 		}
 		list = append(list, forecast.Variant{Name: name, Request: request})
+		if parsed.Fewer != "" {
+			notes = append(notes, parsed.Fewer)
+		}
 	}
-	return list, nil
+	return list, notes, nil
 }
 
 // submission returns options of sbatch. If text is the path of a batch script, it reads them from

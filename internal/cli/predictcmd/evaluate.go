@@ -58,12 +58,14 @@ these other jobs only: do not compare them with the scores over all jobs. --at-o
 measures each model as if run times were known at submission, which is more than any
 predictor can know.
 
-Below the scores are bounds for predictors that know a job's class: its user, name, size
-and limit. An oracle knows something from the future: the median of all jobs of the
-class, or the run time of the class's previous job, which may still run. Twins are jobs
-of one class between whose submissions no job of their user ended. A predictor has the
-same data for all twins, so its mean error is at least about their mean distance from
-their median.`,
+Below the scores are the errors of oracles that know a job's class (its user, name, size
+and limit) and something from the future: the median of the other jobs of the class, or
+the run time of the class's previous job, which may still run. Each oracle predicts only
+the jobs that have such other jobs, and the models' errors beside it are over the same
+jobs. A model may err less than an oracle, because it knows more than the class. Twins
+are jobs of one class between whose submissions no job of their user ended. A predictor
+has the same data for all twins, so its mean error is at least about their mean distance
+from their median.`,
 		Example: `  rmreplay predict evaluate KTH-SP2-1996-2.1-cln.swf.gz
   rmreplay predict evaluate march.jsonl --models last2,boost --retrain-every 7d
   rmreplay predict evaluate march.jsonl --random-split --report prediction.html

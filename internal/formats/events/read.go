@@ -196,6 +196,9 @@ func (e *reader) submit(line int, at hpc.Time, words []string) error {
 	if err != nil {
 		return err
 	}
+	if s.Fewer != "" {
+		e.book.Note(workload.RuleFewerNodes, 1)
+	}
 	e.last.bare = s.Script == ""
 	if n := len(words); n > 0 && words[n-1] == s.Script {
 		e.last.script = s.Script

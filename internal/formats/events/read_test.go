@@ -198,3 +198,11 @@ func TestCutOff(t *testing.T) {
 		}
 	}
 }
+
+// A job with more nodes than tasks is counted.
+func TestFewerNodes(t *testing.T) {
+	w, err := events.Read(strings.NewReader("-dt 0 -e submit_batch_job | -N 4 -n 2 -t 5 a.job\n"), "x", workload.ReadOptions{})
+	if err != nil || w.Rules[workload.RuleFewerNodes] != 1 {
+		t.Errorf("%+v, %v", w, err)
+	}
+}

@@ -57,7 +57,7 @@ type Evaluation struct {
 	EveryS float64  `json:"retrain_every_s"`
 	Seed   uint64   `json:"seed"`
 	Models []Result `json:"models"`
-	// Floor is a bound for any predictor; see [Floor].
+	// Floor has the errors of oracles; see [Floor].
 	Floor *Floor   `json:"floor"`
 	Notes []string `json:"notes"`
 }
@@ -71,8 +71,11 @@ type Result struct {
 	Groups []Group `json:"groups"`
 	// Curve are the scores of each tenth of the jobs, in the order of their submissions.
 	Curve []Point `json:"curve"`
-	// TwinMAE is the mean absolute error for twins: see [Floor].
-	TwinMAE float64 `json:"twin_mae"`
+	// ClassMAE, NeighbourMAE and TwinMAE are the mean absolute errors for the jobs of the oracles'
+	// figures: jobs that are not alone in their class, jobs with a job before, and twins. See [Floor].
+	ClassMAE     float64 `json:"class_mae"`
+	NeighbourMAE float64 `json:"neighbour_mae"`
+	TwinMAE      float64 `json:"twin_mae"`
 	// RandomSplit are the scores of a random split, if that was asked for.
 	RandomSplit *Scores `json:"random_split,omitempty"`
 	// AtOnce are the scores with the values of all earlier submissions, if that was asked for.
@@ -142,7 +145,7 @@ func Run(ctx context.Context, source string, cases *predict.Cases, o Options) (*
 		return nil, err
 	}
 	for _, k := range o.Models {
-		r, err := measure(ctx, cases, k, o, e.Floor.twins)
+		r, err := measure(ctx, cases, k, o, e.Floor)
 		if err != nil {
 			return nil, fmt.Errorf("evaluating predictions: %s: %s: %w", source, k, err)
 		}
@@ -152,7 +155,7 @@ func Run(ctx context.Context, source string, cases *predict.Cases, o Options) (*
 			}
 		}
 		if o.AtOnce {
-			known, err := measure(ctx, cases.AtOnce(), k, o, nil)
+			known, err := measure(ctx, cases.AtOnce(), k, o, new(Floor))
 			if err != nil {
 				return nil, fmt.Errorf("evaluating predictions: %s: %s: known at once: %w", source, k, err)
 			}
@@ -208,13 +211,11 @@ func (e *Evaluation) note(constant bool) {
 		quantity.Plural(e.Scored, "job is", "jobs are"))
 }
 
-// measure plays the cases to one model. The parameter twins has the numbers of the cases that are
-// twins (see [Floor]).
-func measure(ctx context.Context, cases *predict.Cases, k model.Kind, o Options, twins map[int64]bool) (*Result,
-	error) {
+// measure plays the cases to one model. The parameter f says which jobs the oracles can predict.
+func measure(ctx context.Context, cases *predict.Cases, k model.Kind, o Options, f *Floor) (*Result, error) {
 	online := model.NewOnline(model.Options{Kind: k, Target: cases.Target, Seed: o.Seed, Growth: o.Growth, Every: o.Every,
 		Window: o.Window})
-	var all, twin sums
+	var all, class, neighbour, twin sums
 	var curve [parts]sums
 	days := [parts]float64{}
 	groups := make([]sums, len(experience))
@@ -233,8 +234,11 @@ func measure(ctx context.Context, cases *predict.Cases, k model.Kind, o Options,
 		}
 		y := c.Value()
 		all.add(p, y)
-		if twins[c.Number] {
-			twin.add(p, y)
+		in := f.in[c.Number]
+		for s, is := range map[*sums]bool{&class: in.class, &neighbour: in.neighbour, &twin: in.twin} {
+			if is {
+				s.add(p, y)
+			}
 		}
 		curve[part].add(p, y)
 		groups[slices.IndexFunc(experience, func(g struct {
@@ -250,7 +254,8 @@ func measure(ctx context.Context, cases *predict.Cases, k model.Kind, o Options,
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Model: k, Trainings: online.Trainings(), Scores: all.scores(), TwinMAE: twin.scores().MAE}
+	r := &Result{Model: k, Trainings: online.Trainings(), Scores: all.scores(), ClassMAE: class.scores().MAE,
+		NeighbourMAE: neighbour.scores().MAE, TwinMAE: twin.scores().MAE}
 	for i, g := range experience {
 		if groups[i].jobs > 0 {
 			r.Groups = append(r.Groups, Group{g.name, groups[i].scores()})

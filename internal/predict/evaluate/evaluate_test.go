@@ -80,9 +80,9 @@ func TestFloor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Without itself: 10 -> median(20,60) = 40; 20 -> 35; 60 -> 15; a single job has no error.
-	if want := (30 + 15 + 45 + 0) / 4.0; math.Abs(f.ClassMAE-want) > 1e-9 {
-		t.Errorf("class oracle: %g, want %g", f.ClassMAE, want)
+	// Without itself: 10 -> median(20,60) = 40; 20 -> 35; 60 -> 15. The job alone in its class is left out.
+	if want := (30 + 15 + 45) / 3.0; f.Classmates != 3 || math.Abs(f.ClassMAE-want) > 1e-9 {
+		t.Errorf("class oracle: %g for %d jobs, want %g for 3", f.ClassMAE, f.Classmates, want)
 	}
 	if f.Neighbours != 2 || f.NeighbourMAE != (10+40)/2.0 || f.Resubmitted != 0.5 {
 		t.Errorf("neighbours: %+v", *f)
@@ -114,7 +114,8 @@ func TestRun(t *testing.T) {
 		t.Errorf("linear: %+v", l)
 	}
 	text := e.Render()
-	for _, want := range []string{"two users: 600 jobs that ran of 2 users", "no job has a time limit", "\n114 jobs, a random fifth: random split (not honest", "\nlast2 ", "an oracle"} {
+	for _, want := range []string{"two users: 600 jobs that ran of 2 users", "no job has a time limit", "\n114 jobs, a random fifth: random split (not honest", "\nlast2 ",
+		"\n100 % of the jobs are not alone in their class: the median of the class's other jobs 0 s, last2 "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -203,7 +204,14 @@ func TestTwins(t *testing.T) {
 	if want := (290.0 + 280 + 240 + 293 + 283) / 5 * 60; math.Abs(e.Models[0].TwinMAE-want) > 1e-9 {
 		t.Errorf("the error of limits for twins is %g s, want %g s", e.Models[0].TwinMAE, want)
 	}
-	if text := e.Render(); !strings.Contains(text, "\n5 twins (of one class, with the same ended jobs of their user): at least about 720 s, limit 16632 s\n") {
-		t.Error(text)
+	// Each of the figures has the limits' error for its own jobs.
+	for _, want := range []string{
+		"\n86 % of the jobs are not alone in their class: the median of the class's other jobs 1550 s, limit 15860 s\n",
+		"\n71 % of the jobs have an earlier job in their class: the last of these 2316 s, limit 15552 s\n",
+		"\n71 % of the jobs are twins (of one class, with the same ended jobs of their user): at least about 720 s, limit 16632 s\n",
+	} {
+		if text := e.Render(); !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
 	}
 }

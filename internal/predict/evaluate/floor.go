@@ -9,15 +9,15 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// Floor is a lower bound for the error of predictors that know only a job's class: its user, name,
-// size and limit; see [predict.Class]. Such a predictor cannot tell jobs of one class apart. The
-// best constant for a class is the median of its run times, but the median is known only
-// afterwards.
+// Floor has the errors of oracles that know a job's class and something from the future. A class is
+// one user, name, size and limit; see [predict.Class]. Each error is over the jobs that the oracle
+// can predict; [Result] has the models' errors for the same jobs.
 type Floor struct {
-	// ClassMAE is the mean absolute error, in the target's unit, of an oracle that knows each class's
-	// median over the whole log. The job itself is left out of the median, so a job that is alone in
-	// its class gets its user's median.
-	ClassMAE float64 `json:"class_oracle_mae"`
+	// ClassMAE is the mean absolute error, in the target's unit, of an oracle that predicts the median
+	// of the other jobs of the class, over the whole log. Classmates counts the jobs that are not alone
+	// in their class. All other jobs are left out.
+	ClassMAE   float64 `json:"class_oracle_mae"`
+	Classmates int     `json:"class_jobs"`
 	// NeighbourMAE is the mean absolute error of an oracle that predicts the run time of the job of
 	// the same class that was submitted just before, whether or not that job had ended. Neighbours
 	// counts the jobs that have such an earlier job. All other jobs are left out.
@@ -29,11 +29,21 @@ type Floor struct {
 	// one class between whose submissions no job of their user ended. For all twins of a group, a
 	// predictor knows the same request and the same ended jobs of the user, so it can tell them apart
 	// only by other events. The median is the group's own, which makes the distance too small, not too
-	// large. Twins counts the jobs; [Result] has the models' errors for them.
+	// large. Twins counts the jobs.
 	TwinMAE float64 `json:"twin_floor_mae"`
 	Twins   int     `json:"twin_jobs"`
 
-	twins map[int64]bool // the numbers of the cases
+	in map[int64]beside // by the number of the case
+}
+
+// beside says which figures of a [Floor] are also about a job.
+type beside struct{ class, neighbour, twin bool }
+
+// put changes what is noted about a job.
+func (f *Floor) put(number int64, change func(b *beside)) {
+	b := f.in[number]
+	change(&b)
+	f.in[number] = b
 }
 
 // twinGroups groups the submissions of a workload by class and by the user's ended jobs. It is a
@@ -69,7 +79,6 @@ func (f *Floor) addTwins(ctx context.Context, cases *predict.Cases) error {
 	if err := predict.Play(ctx, cases.List, t, nil); err != nil {
 		return err
 	}
-	f.twins = map[int64]bool{}
 	ran := map[int64]float64{}
 	for i := range cases.List {
 		if c := &cases.List[i]; c.Observed() {
@@ -84,7 +93,7 @@ func (f *Floor) addTwins(ctx context.Context, cases *predict.Cases) error {
 		}
 		var list []float64
 		for _, number := range group {
-			f.twins[number] = true
+			f.put(number, func(b *beside) { b.twin = true })
 			list = append(list, ran[number])
 		}
 		slices.Sort(list)
@@ -100,12 +109,11 @@ func (f *Floor) addTwins(ctx context.Context, cases *predict.Cases) error {
 	return nil
 }
 
-// floor computes the bounds. It uses all run times, also those that a predictor could not know yet.
+// floor computes the errors of the oracles, which use all run times, also those of later jobs.
 // It returns the context's error.
 func floor(ctx context.Context, cases *predict.Cases) (*Floor, error) {
 	classes := map[predict.ClassKey][]float64{}
-	users := map[string][]float64{}
-	f := new(Floor)
+	f := &Floor{in: map[int64]beside{}}
 	scored := 0.0
 	for i := range cases.List {
 		c := &cases.List[i]
@@ -116,9 +124,9 @@ func floor(ctx context.Context, cases *predict.Cases) (*Floor, error) {
 		if before := classes[key]; len(before) > 0 {
 			f.Neighbours++
 			f.NeighbourMAE += math.Abs(y - before[len(before)-1])
+			f.put(c.Number, func(b *beside) { b.neighbour = true })
 		}
 		classes[key] = append(classes[key], y)
-		users[c.Request.User] = append(users[c.Request.User], y)
 		scored++
 	}
 	f.Resubmitted = float64(f.Neighbours) / scored
@@ -128,30 +136,23 @@ func floor(ctx context.Context, cases *predict.Cases) (*Floor, error) {
 	for _, list := range classes {
 		slices.Sort(list)
 	}
-	for _, list := range users {
-		slices.Sort(list)
-	}
 	for i := range cases.List {
 		c := &cases.List[i]
-		if !c.Observed() {
-			continue
+		if list := classes[predict.Class(c.Request)]; c.Observed() && len(list) > 1 {
+			f.Classmates++
+			f.ClassMAE += math.Abs(c.Value() - medianWithout(list, c.Value()))
+			f.put(c.Number, func(b *beside) { b.class = true })
 		}
-		y, list := c.Value(), classes[predict.Class(c.Request)]
-		if len(list) == 1 {
-			list = users[c.Request.User]
-		}
-		f.ClassMAE += math.Abs(y-medianWithout(list, y)) / scored
+	}
+	if f.Classmates > 0 {
+		f.ClassMAE /= float64(f.Classmates)
 	}
 	return f, f.addTwins(ctx, cases)
 }
 
-// medianWithout returns the median of sorted values after one value that equals y is left out. It
-// returns y if there is no other value.
+// medianWithout returns the median of two or more sorted values without one value that equals y.
 func medianWithout(sorted []float64, y float64) float64 {
 	n := len(sorted) - 1
-	if n == 0 {
-		return y
-	}
 	at, _ := slices.BinarySearch(sorted, y)
 	value := func(i int) float64 {
 		if i >= at {

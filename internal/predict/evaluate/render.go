@@ -39,26 +39,43 @@ func (e *Evaluation) Render() string {
 		func(r *Result) *Scores { return r.RandomSplit })
 	beside("each job known at once (a bound: as if it ended when it is submitted)",
 		func(r *Result) *Scores { return r.AtOnce })
-	f := e.Floor
-	fmt.Fprintf(&b, "\nan oracle that knows the median of each job's class: mean absolute error %.0f %s\n", f.ClassMAE,
-		e.Unit)
-	if f.Neighbours > 0 {
-		fmt.Fprintf(&b, "an oracle that knows the class's job before: %.0f %s, for the %.0f %% of the jobs that have one\n",
-			f.NeighbourMAE, e.Unit, 100*f.Resubmitted)
-	}
-	if f.Twins > 0 {
-		fmt.Fprintf(&b, "%d twins (of one class, with the same ended jobs of their user): at least about %.0f %s", f.Twins,
-			f.TwinMAE, e.Unit)
-		for i := range e.Models {
-			fmt.Fprintf(&b, ", %s %.0f %s", e.Models[i].Model, e.Models[i].TwinMAE, e.Unit)
+	if bounds := e.Bounds(); len(bounds) > 0 {
+		b.WriteString("\nmean absolute errors beside those of oracles, over the same jobs\n")
+		for _, line := range bounds {
+			b.WriteString(line + "\n")
 		}
-		b.WriteString("\n")
 	}
 	b.WriteString(e.sentence())
 	return b.String()
 }
 
-// sentence says which model has the smallest error, and how far this error is from the bound.
+// Bounds has a line for each figure of the [Floor]: the jobs that it is about, and the errors of the
+// oracle and of each model for these jobs.
+func (e *Evaluation) Bounds() []string {
+	var lines []string
+	add := func(jobs int, which, oracle string, mae float64, of func(r *Result) float64) {
+		if jobs == 0 {
+			return
+		}
+		line := fmt.Sprintf("%.0f %% of the jobs %s: %s %.0f %s", 100*float64(jobs)/float64(e.Scored), which, oracle, mae,
+			e.Unit)
+		for i := range e.Models {
+			line += fmt.Sprintf(", %s %.0f %s", e.Models[i].Model, of(&e.Models[i]), e.Unit)
+		}
+		lines = append(lines, line)
+	}
+	f := e.Floor
+	add(f.Classmates, "are not alone in their class", "the median of the class's other jobs", f.ClassMAE,
+		func(r *Result) float64 { return r.ClassMAE })
+	add(f.Neighbours, "have an earlier job in their class", "the last of these", f.NeighbourMAE,
+		func(r *Result) float64 { return r.NeighbourMAE })
+	add(f.Twins, "are twins (of one class, with the same ended jobs of their user)", "at least about", f.TwinMAE,
+		func(r *Result) float64 { return r.TwinMAE })
+	return lines
+}
+
+// sentence says which model has the smallest error, and how far this error is from the error of the
+// oracle that knows the other jobs of the class.
 func (e *Evaluation) sentence() string {
 	if len(e.Models) == 0 || e.Scored == 0 {
 		return ""
@@ -67,8 +84,8 @@ func (e *Evaluation) sentence() string {
 	text := fmt.Sprintf("\n%s errs least: by %.0f %s on average, where the mean %s is %.0f %s", best.Model,
 		best.Scores.MAE, e.Unit, e.Target.What(), e.Mean, e.Unit)
 	if e.Floor != nil && e.Floor.ClassMAE > 0 {
-		text += fmt.Sprintf("; that is %.1f times the error of the oracle that knows the median of each class",
-			best.Scores.MAE/e.Floor.ClassMAE)
+		text += fmt.Sprintf("; for jobs that are not alone in their class, it errs %.1f times as much as the median of the "+
+			"class's other jobs", best.ClassMAE/e.Floor.ClassMAE)
 	}
 	return text + "\n"
 }

@@ -128,7 +128,7 @@ func groups(e *evaluate.Evaluation) report.Section {
 
 // methods says how to read the numbers.
 func methods(e *evaluate.Evaluation) report.Section {
-	return report.Section{ID: "methods", Title: "Methods", Blocks: []report.Block{
+	s := report.Section{ID: "methods", Title: "Methods", Blocks: []report.Block{
 		{Text: fmt.Sprintf("Trained models are trained again when the number of ended jobs has grown by %.0f %%. Every job "+
 			"that ran counts, from the first one.", 100*e.Growth)},
 		{List: []string{
@@ -139,8 +139,10 @@ func methods(e *evaluate.Evaluation) report.Section {
 			"Pinball loss: mean of max(q(y − p), (q − 1)(y − p)) for P10, P50 and P90.",
 			"Underestimated: the share of jobs whose value is above the median.",
 		}},
-		{Text: fmt.Sprintf("Bounds: an oracle that knows the median of each class (user, name, size, limit) has a mean "+
-			"absolute error of %.0f %s. The job before in the same class, ended or not, has %.0f %s, for %.0f %% of the jobs.",
-			e.Floor.ClassMAE, e.Unit, e.Floor.NeighbourMAE, e.Unit, 100*e.Floor.Resubmitted)},
 	}}
+	if bounds := e.Bounds(); len(bounds) > 0 {
+		s.Blocks = append(s.Blocks, report.Block{Text: "Mean absolute errors beside those of oracles. These know jobs of the " +
+			"same class (user, name, size, limit) that are later or have not ended."}, report.Block{List: bounds})
+	}
+	return s
 }

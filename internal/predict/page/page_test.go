@@ -15,14 +15,15 @@ func TestPage(t *testing.T) {
 	scores := evaluate.Scores{Jobs: 40, MAE: 1234, R2: 0.512, Coverage: 0.8, Width: 60}
 	points := evaluate.Scores{Jobs: 40, MAE: 4321}
 	e := &evaluate.Evaluation{
-		Source: "log <b>", Scored: 40, Users: 3, Notes: []string{"40 jobs are few"}, Floor: &evaluate.Floor{ClassMAE: 777},
+		Source: "log <b>", Scored: 40, Users: 3, Notes: []string{"40 jobs are few"},
+		Floor: &evaluate.Floor{ClassMAE: 777, Classmates: 10},
 		Models: []evaluate.Result{{
 			Model: model.Boost, Scores: scores, Groups: []evaluate.Group{{Name: "first 10 jobs of a user", Scores: scores}},
 			Curve: []evaluate.Point{{Day: 1, Scores: scores}, {Day: 2, Scores: scores}}, RandomSplit: &points,
 		}},
 	}
 	text := write(t, e)
-	for _, want := range []string{"log &lt;b&gt;", "1234", "0.512", "80.0 %", "40 jobs are few", "777", "4321", ">–<", "Random split", "first 10 jobs of a user", "prediction-error", "prediction-coverage"} {
+	for _, want := range []string{"log &lt;b&gt;", "1234", "0.512", "80.0 %", "40 jobs are few", "25 % of the jobs are not alone in their class: the median of the class&#39;s other jobs 777 ", "4321", ">–<", "Random split", "first 10 jobs of a user", "prediction-error", "prediction-coverage"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q on the page", want)
 		}

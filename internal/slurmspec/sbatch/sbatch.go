@@ -37,6 +37,8 @@ type Submission struct {
 	RunTime time.Duration
 	// Script is the path of the batch script as written, or "".
 	Script string
+	// Fewer says that the job asks for fewer nodes than its options, as sbatch warns; "" if it does not.
+	Fewer string
 }
 
 // Parse reads the words of a command line, without the leading "sbatch". Relative
@@ -252,7 +254,14 @@ func (p *parser) finish() error {
 	if r.Deadline != 0 && r.Begin != 0 && r.Deadline < r.Begin {
 		return errors.New("--deadline: is before --begin")
 	}
-	return Complete(r)
+	asked := r.MinNodes
+	if err := Complete(r); err != nil {
+		return err
+	}
+	if r.MinNodes < asked {
+		p.Fewer = fmt.Sprintf("nodes=%d: more nodes than tasks, so the job asks for %d (as sbatch does)", asked, r.MinNodes)
+	}
+	return nil
 }
 
 // exclusiveOptions are sets of options; sbatch accepts only one of each set

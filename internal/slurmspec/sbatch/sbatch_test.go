@@ -285,6 +285,21 @@ func TestOptionsAreUnique(t *testing.T) {
 	}
 }
 
+// sbatch lowers the nodes to the tasks, and warns.
+func TestFewerNodes(t *testing.T) {
+	for line, want := range map[string]string{
+		"-N 2 -n 16":             "",
+		"-N 2-500 -n 16":         "",
+		"-N 500":                 "",
+		"-N 2 -n 16 --nodes=500": "nodes=500: more nodes than tasks, so the job asks for 16 (as sbatch does)",
+		"-N 4-8 -n 1":            "nodes=4: more nodes than tasks, so the job asks for 1 (as sbatch does)",
+	} {
+		if s, err := parseLine(line); err != nil || s.Fewer != want {
+			t.Errorf("%s: %+v, %v", line, s, err)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"-J jobid_1 -sim-walltime 15 --uid=u -t 00:07:00 -n 12 pseudo.job", "-N 2-4k -B 2:*:1 -w n[1-3]", "-a 1-5:2%3 -d afterok:1_[2,3]", "-b 'noon 5/1' --signal=RB:9@5", "-t 1-2:3:4 --mem=5T --switches=1@2", "--ex --hint=a,b"} {
 		f.Add(s)
