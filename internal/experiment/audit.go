@@ -78,7 +78,8 @@ func (f *foreseen) rejected(result replay.Result) []run.Warning {
 	text := fmt.Sprintf("%d %s rejected, of which %d ran when the workload was recorded or have no record: %s", n,
 		quantity.Plural(n, "job was", "jobs were"), len(result.Missing), f.rejections(result.Rejected))
 	if forLimit := func(r replay.Rejection) bool { return strings.Contains(r.Reason, "TIME_LIMIT") }; slices.ContainsFunc(result.Rejected, forLimit) {
-		text += " (if a shorter MaxTime is the question, lower the jobs' limits too: workload transform --max-time-limit)"
+		text += " (if a shorter MaxTime is the question, leave the cluster's MaxTime and lower the jobs' limits: " +
+			"workload transform --max-time-limit)"
 	}
 	affects := len(result.Missing) > 0 || result.Refused == result.Submitted
 	return []run.Warning{{Code: "jobs-rejected", Text: text, AffectsResult: affects, Count: n}}

@@ -3,6 +3,7 @@ package experiment
 import (
 	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -42,6 +43,16 @@ func TestWarnOfDifferences(t *testing.T) {
 		if diff := cmp.Diff(tt.want, r.Manifest.Warnings); diff != "" || r.Manifest.State != run.StateComplete {
 			t.Errorf("%s: state %s (-want +got)\n%s", name, r.Manifest.State, diff)
 		}
+	}
+}
+
+// The hint at a shorter MaxTime says that the cluster's own must stay: under a lower MaxTime the jobs
+// that ran when the window began would be rejected.
+func TestRejectedForLimit(t *testing.T) {
+	why := []replay.Rejection{{Job: "a", Reason: "ESLURM_INVALID_TIME_LIMIT: too long"}}
+	list := (&foreseen{}).rejected(replay.Result{Rejected: why})
+	if len(list) != 1 || !strings.Contains(list[0].Text, "leave the cluster's MaxTime and lower the jobs' limits") {
+		t.Errorf("%+v", list)
 	}
 }
 
