@@ -334,6 +334,25 @@ func TestFiguresInAllFormats(t *testing.T) {
 	}
 }
 
+// The page of valid runs does not say that nothing is known if it lists warnings.
+func TestValidWithWarnings(t *testing.T) {
+	for _, warned := range []bool{false, true} {
+		run1, run2 := schedule("a", 1, 20, machine{nodes: 4, processors: 2}), schedule("a", 2, 20, machine{nodes: 4, processors: 2})
+		if warned {
+			run2.Manifest.Warnings = []run.Warning{{Code: "c", Text: "a hint", Count: 1}}
+		}
+		r, err := New([]compare.Set{{Name: "a", Runs: []compare.Realization{run1, run2}}}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := textOf(t, r)
+		if strings.Contains(text, "All runs are valid: nothing is known to have affected their results.") == warned ||
+			strings.Contains(text, "All runs are valid; their warnings are below.") != warned {
+			t.Errorf("warned %v: %s", warned, text)
+		}
+	}
+}
+
 // Missing data in a run must not make the report fail.
 func TestUnusualRuns(t *testing.T) {
 	small := machine{nodes: 4, processors: 2}

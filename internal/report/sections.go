@@ -178,8 +178,13 @@ func (r *Report) shortVerdict(p *compare.Pair) string {
 func (r *Report) runs() (Section, error) {
 	s := Section{ID: "runs", Title: "What was run"}
 	if r.Valid() {
-		s.Blocks = append(s.Blocks, paragraph("%s valid: nothing is known to have affected %s.",
-			quantity.Plural(r.count(), "The run is", "All runs are"), quantity.Plural(r.count(), "its result", "their results")))
+		text := quantity.Plural(r.count(), "The run is valid", "All runs are valid")
+		if slices.ContainsFunc(r.Sets, func(set compare.Set) bool { return len(warningsOf(set)) > 0 }) {
+			text += "; " + quantity.Plural(r.count(), "its", "their") + " warnings are below"
+		} else {
+			text += ": nothing is known to have affected " + quantity.Plural(r.count(), "its result", "their results")
+		}
+		s.Blocks = append(s.Blocks, paragraph("%s.", text))
 	}
 	t := &Table{Head: []string{""}}
 	rows := []string{"runs", "engine", "clock", "seeds", "cluster", "workload", "jobs", "virtual time", "speed-up", "state"}
