@@ -334,6 +334,25 @@ func TestFiguresInAllFormats(t *testing.T) {
 	}
 }
 
+// The page says how often chance alone makes a difference significant, at the level of the page.
+func TestHardlyChance(t *testing.T) {
+	var sets []compare.Set
+	for seed, name := range []string{"a", "b"} {
+		set := compare.Set{Name: name}
+		for i := range 3 {
+			set.Runs = append(set.Runs, schedule(name, uint64(10*seed+i), 20, machine{nodes: 4, processors: 2}))
+		}
+		sets = append(sets, set)
+	}
+	r, err := New(sets, Options{Compare: compare.Options{Level: 0.9}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := textOf(t, r); !strings.Contains(text, "is hardly chance, but 10 of 100 comparisons of equal settings find one.") {
+		t.Error("the page does not say how often a difference that is significant is chance")
+	}
+}
+
 // The page of valid runs does not say that nothing is known if it lists warnings.
 func TestValidWithWarnings(t *testing.T) {
 	for _, warned := range []bool{false, true} {

@@ -938,7 +938,8 @@ func (r *Report) methods() (Section, error) {
 			"Detectable is the true difference that this number of runs detects in 80 % of cases. If it is larger than a difference that matters, there are too few runs, and “no difference found” says little.",
 			"The energy test compares the distances between runs within and across sets; it notices any difference, but jobs with long, erratic waits weigh most. "+
 				"The depth test (Liu and Singh, with spatial depth) compares how central the runs of one set are in the other; it is robust to outliers and weak with few runs. Holm's correction accounts for both tests.",
-			"A difference that is significant is real. Whether it matters is another question: look at its size.")
+			fmt.Sprintf("A difference that is significant is hardly chance, but %.4g of 100 comparisons of equal settings find one. "+
+				"Whether it matters is another question: look at its size.", 100*(1-c.Level)))
 	}
 	s.Blocks = append(s.Blocks, Block{List: list})
 	return s, nil
