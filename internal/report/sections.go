@@ -13,7 +13,6 @@ import (
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/report/chart"
-	"rmreplay/internal/run"
 	"rmreplay/internal/stats"
 	"rmreplay/internal/waits"
 )
@@ -179,7 +178,7 @@ func (r *Report) runs() (Section, error) {
 	s := Section{ID: "runs", Title: "What was run"}
 	if r.Valid() {
 		text := quantity.Plural(r.count(), "The run is valid", "All runs are valid")
-		if slices.ContainsFunc(r.Sets, func(set compare.Set) bool { return len(warningsOf(set)) > 0 }) {
+		if slices.ContainsFunc(r.Sets, func(set compare.Set) bool { return len(set.Warnings()) > 0 }) {
 			text += "; " + quantity.Plural(r.count(), "its", "their") + " warnings are below"
 		} else {
 			text += ": nothing is known to have affected " + quantity.Plural(r.count(), "its result", "their results")
@@ -202,7 +201,7 @@ func (r *Report) runs() (Section, error) {
 		s.Blocks = append(s.Blocks, warning("%s", text))
 	}
 	for i, set := range r.Sets {
-		if list := warningsOf(set); len(list) > 0 {
+		if list := set.Warnings(); len(list) > 0 {
 			s.Blocks = append(s.Blocks, paragraph("Warnings of %s:", r.setHead(i)), Block{List: list})
 		}
 	}
@@ -288,47 +287,6 @@ func statesOf(s compare.Set) string {
 		order[i] = fmt.Sprintf("%d %s", counts[state], state)
 	}
 	return strings.Join(order, "; ")
-}
-
-// warningsOf lists the warnings of a set's runs. Each text appears once.
-func warningsOf(s compare.Set) []string {
-	type tally struct{ runs, count int }
-	found := make(map[run.Warning]*tally)
-	var order []run.Warning
-	for _, r := range s.Runs {
-		for _, w := range r.Manifest.Warnings {
-			key := w
-			key.Count = 0
-			if found[key] == nil {
-				found[key] = &tally{}
-				order = append(order, key)
-			}
-			found[key].runs++
-			found[key].count += w.Count
-		}
-	}
-	// Warnings that affect the result come first.
-	slices.SortStableFunc(order, func(a, b run.Warning) int {
-		switch {
-		case a.AffectsResult == b.AffectsResult:
-			return 0
-		case a.AffectsResult:
-			return -1
-		}
-		return 1
-	})
-	var list []string
-	for _, w := range order {
-		text := w.Text
-		if w.AffectsResult {
-			text = "[affects the result] " + text
-		}
-		if n := found[w]; n.count > n.runs || len(s.Runs) > 1 {
-			text += fmt.Sprintf(" (%d times in %d of %d runs)", n.count, n.runs, len(s.Runs))
-		}
-		list = append(list, text)
-	}
-	return list
 }
 
 // changesOf returns the table of the changes to the sites' configurations.
