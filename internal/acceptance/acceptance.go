@@ -25,6 +25,7 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/admission"
 	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/rm/window"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
@@ -103,10 +104,14 @@ var somePriority = uint32(1)
 // requestOf returns the request of a job without the options that never decide about acceptance. The field can says
 // whether slurmctld can be asked about the request.
 func requestOf(job *hpc.Job) (r request, can bool) {
-	if job.Reservation != "" {
+	r = request{job.Request, job.Made}
+	switch r.Reservation {
+	case "":
+	case window.Reservation: // of a preset job, which also runs without it
+		r.Reservation = ""
+	default:
 		return r, false
 	}
-	r = request{job.Request, job.Made}
 	const longest = 1024 // characters; slurmctld refuses longer values
 	for _, text := range []*string{&r.Name, &r.Comment} {
 		if len(*text) <= longest {
@@ -201,8 +206,11 @@ func newInquiry(w *workload.Workload, limit int) *inquiry {
 	jobs := map[request]int{}
 	var order []request
 	for _, job := range w.Jobs.All() {
+		if w.Preset(job) && job.Reservation == "" {
+			job = window.OperatorsJob(job) // as a replay submits it
+		}
 		r, can := requestOf(job)
-		if !can || w.Preset(job) {
+		if !can {
 			continue
 		}
 		if jobs[r]++; jobs[r] == 1 {

@@ -66,6 +66,27 @@ func TestAsk(t *testing.T) {
 	}
 }
 
+// TestPreset: slurmctld rejects a job that ran when the window began and whose time limit is above
+// MaxTime.
+func TestPreset(t *testing.T) {
+	needSlurm(t, "")
+	w := jobs(t)
+	w.Start, w.Reservations = w.Epoch+100*hpc.Second, nil
+	w.Jobs = workload.Jobs{}
+	for _, in := range []string{"short", "main"} {
+		w.Jobs.Append(&hpc.Job{ID: in, Submit: w.Epoch, Recorded: &hpc.Recorded{Start: w.Epoch + hpc.Second, Nodes: "n1"},
+			Request: hpc.Request{User: "ada", Tasks: 1, Partition: in, TimeLimit: 45 * time.Minute}})
+	}
+	f, err := Ask(t.Context(), w, Options{Cluster: cluster(t, "EnforcePartLimits=ALL")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Asked.Requests != 2 || f.Asked.ByRules != 0 || len(f.Groups) != 1 || f.Groups[0].Jobs[0] != "short" ||
+		f.Groups[0].Slurm != "ESLURM_INVALID_TIME_LIMIT" || f.Groups[0].Rule != admission.RuleTime {
+		t.Errorf("asked %+v, found %+v", f.Asked, f.Groups)
+	}
+}
+
 // TestComplaint: the answer names a command that sacctmgr refuses, although the rules do not.
 func TestComplaint(t *testing.T) {
 	needSlurm(t, "")
@@ -131,7 +152,8 @@ func TestFinding(t *testing.T) {
 }
 
 // TestRequests: jobs that differ only in options that never decide about acceptance are one request;
-// arrays are two submissions; slurmctld is not asked about preset jobs and jobs with a reservation.
+// arrays are two submissions; a preset job is a submission on its recorded nodes; slurmctld is not
+// asked about jobs with a reservation.
 func TestRequests(t *testing.T) {
 	priority, held := uint32(7), uint32(0)
 	base := hpc.Request{User: "ada", Tasks: 2, TimeLimit: time.Hour}
@@ -156,9 +178,9 @@ func TestRequests(t *testing.T) {
 		"one task":                             {with(func(j *hpc.Job) { j.Array = "9" }), 1},
 		"reservation":                          {with(func(j *hpc.Job) { j.Reservation = "r" }), 0},
 		"preset": {with(func(j *hpc.Job) {
-			j.TimeLimit *= 3
-			j.Recorded = &hpc.Recorded{Start: 1}
-		}), 0},
+			j.Submit = 400 * hpc.Second
+			j.Recorded = &hpc.Recorded{Start: 450 * hpc.Second, Nodes: "n1"}
+		}), 1},
 	} {
 		w := &workload.Workload{Start: 500 * hpc.Second, Jobs: workload.JobsOf(with(func(*hpc.Job) {}), c.job)}
 		if q := newInquiry(w, 100); len(q.jobs) != 1+c.more {

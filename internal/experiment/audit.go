@@ -13,6 +13,7 @@ import (
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/slurm"
 	"rmreplay/internal/run"
+	"rmreplay/internal/slurmspec"
 )
 
 // audit warns of every input that the run did not carry out, and of every difference between the
@@ -78,7 +79,8 @@ func (f *foreseen) rejected(result replay.Result) []run.Warning {
 	text := fmt.Sprintf("%d %s rejected, of which %d ran when the workload was recorded or have no record: %s", n,
 		quantity.Plural(n, "job was", "jobs were"), len(result.Missing), f.rejections(result.Rejected))
 	if forLimit := func(r replay.Rejection) bool { return strings.Contains(r.Reason, "TIME_LIMIT") }; slices.ContainsFunc(result.Rejected, forLimit) {
-		text += " (if a shorter MaxTime is the question, lower the jobs' limits too: workload transform --max-time-limit)"
+		text += " (if a shorter MaxTime is the question, leave the cluster's MaxTime and lower the jobs' limits: " +
+			"workload transform --max-time-limit)"
 	}
 	affects := len(result.Missing) > 0 || result.Refused == result.Submitted
 	return []run.Warning{{Code: "jobs-rejected", Text: text, AffectsResult: affects, Count: n}}
@@ -107,6 +109,17 @@ func (p *Prepared) undone(result replay.Result, never []string) (list []run.Warn
 			text += " (pending for " + why + ")"
 		}
 		list = append(list, run.Warning{Code: "queue-not-drained", Text: text, AffectsResult: true, Count: n})
+	}
+	for i := range p.workload.Reservations {
+		r := &p.workload.Reservations[i].Reservation
+		if !r.HasFlag(slurmspec.FlagMaint, "MAINTENANCE") || p.workload.Reservations[i].Action != "create" {
+			continue
+		}
+		if n := p.workload.PresetsInto(r); n > 0 {
+			text := fmt.Sprintf("%d %s when the window began, and still when the maintenance of %s began", n,
+				quantity.Plural(n, "job ran", "jobs ran"), r.Start)
+			list = append(list, run.Warning{Code: "preset-in-maintenance", Text: text, Count: n})
+		}
 	}
 	for _, d := range result.OfWindow() {
 		list = append(list, run.Warning{Code: d.Code, Text: d.Text, AffectsResult: d.AffectsResult, Count: d.Count})

@@ -3,12 +3,16 @@ package experiment
 import (
 	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
 )
 
 // Differences from slurmdbd's records, and facts that cannot be compared with them, are warnings
@@ -42,6 +46,33 @@ func TestWarnOfDifferences(t *testing.T) {
 		if diff := cmp.Diff(tt.want, r.Manifest.Warnings); diff != "" || r.Manifest.State != run.StateComplete {
 			t.Errorf("%s: state %s (-want +got)\n%s", name, r.Manifest.State, diff)
 		}
+	}
+}
+
+// A run says that jobs run into a maintenance because they ran when the window began.
+func TestPresetInMaintenance(t *testing.T) {
+	start := hpc.Unix(1_709_600_000)
+	w := &workload.Workload{Start: start}
+	w.Jobs.Append(&hpc.Job{ID: "long", Submit: start.Add(-time.Hour), Behaviour: hpc.Behaviour{RunTime: 3 * time.Hour},
+		Recorded: &hpc.Recorded{Start: start.Add(-time.Hour), Nodes: "n1"}})
+	for flag, want := range map[string]int{"MAINT": 1, "FLEX": 0} {
+		w.Reservations = []hpc.ReservationEvent{{At: start, Action: "create",
+			Reservation: hpc.Reservation{Start: start.Add(time.Hour), Duration: time.Hour, Nodes: "ALL", Flags: []string{flag}}}}
+		list := (&Prepared{workload: w}).undone(replay.Result{}, nil)
+		if len(list) != want || want == 1 && (list[0].AffectsResult || !strings.Contains(list[0].Text,
+			"1 job ran when the window began, and still when the maintenance of 2024-03-05T01:53:20Z began")) {
+			t.Errorf("%s: %+v", flag, list)
+		}
+	}
+}
+
+// The hint at a shorter MaxTime says that the cluster's own must stay: under a lower MaxTime the jobs
+// that ran when the window began would be rejected.
+func TestRejectedForLimit(t *testing.T) {
+	why := []replay.Rejection{{Job: "a", Reason: "ESLURM_INVALID_TIME_LIMIT: too long"}}
+	list := (&foreseen{}).rejected(replay.Result{Rejected: why})
+	if len(list) != 1 || !strings.Contains(list[0].Text, "leave the cluster's MaxTime and lower the jobs' limits") {
+		t.Errorf("%+v", list)
 	}
 }
 

@@ -263,7 +263,7 @@ var rules = []rule{
 		"internal/experiment", "internal/hpc", "internal/metrics", "internal/predict", "internal/predict/model", "internal/predict/online", "internal/run", "internal/stats", "internal/workload", "internal/workload/transform", "internal/quantity",
 	}, offline,
 		"a comparison makes sets of realizations and tests them; it knows no command line"},
-	{"use cases", "internal/acceptance", []string{"internal/experiment", "internal/hpc", "internal/replay", "internal/rm", "internal/rm/slurm/admission", "internal/rm/slurm/install", "internal/slurmspec/...", "internal/workload", "internal/quantity"}, offline,
+	{"use cases", "internal/acceptance", []string{"internal/experiment", "internal/hpc", "internal/replay", "internal/rm", "internal/rm/slurm/admission", "internal/rm/slurm/install", "internal/rm/window", "internal/slurmspec/...", "internal/workload", "internal/quantity"}, offline,
 		"slurmctld is asked by a run of its own; the caller prints what it says"},
 	{"use cases", "internal/sweep", []string{"internal/experiment", "internal/filekind", "internal/input", "internal/interrupt", "internal/metrics", "internal/output", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/rm/slurm/install", "internal/run", "internal/spelling", "internal/stats", "internal/quantity"}, offline,
 		"a sweep runs command lines and reads their records; what a command does is not its concern"},

@@ -51,7 +51,7 @@ func (w *Waits) add(seconds float64) {
 	w.Longest = max(w.Longest, seconds)
 }
 
-// Usage is what one partition, account or user used, over the whole run.
+// Usage is what one partition, account or user used, in a run with a window since the window's start.
 type Usage struct {
 	Name             string // empty for jobs without the property
 	Jobs             int    // accepted and rejected
@@ -83,7 +83,7 @@ func NewOverview(rows []run.Row, opts Options, until hpc.Time) *Overview {
 		r := &rows[i]
 		o.count(r, opts)
 		held = r.AppendHeld(held[:0])
-		processors, gpus := heldSeconds(r, held, until)
+		processors, gpus := heldSeconds(r, held, opts.Window, until)
 		wait, waited := waitOf(r, opts)
 		if waited {
 			o.Hours[hourOfWeek(r.Submit, zone)].add(wait)
@@ -170,8 +170,8 @@ func waitOf(r *run.Row, opts Options) (seconds float64, ok bool) {
 	return d.Seconds(), ok
 }
 
-// heldSeconds returns the processor seconds and the GPU seconds that a job held.
-func heldSeconds(r *run.Row, held []run.Segment, until hpc.Time) (processors, gpus float64) {
+// heldSeconds returns the processor seconds and the GPU seconds that a job held since an instant.
+func heldSeconds(r *run.Row, held []run.Segment, since, until hpc.Time) (processors, gpus float64) {
 	if r.State == hpc.Rejected {
 		return 0, 0
 	}
@@ -181,7 +181,7 @@ func heldSeconds(r *run.Row, held []run.Segment, until hpc.Time) (processors, gp
 		if end == 0 {
 			end = until
 		}
-		d := max(0, end.Sub(s.Start).Seconds())
+		d := max(0, end.Sub(max(s.Start, since)).Seconds())
 		processors += d * float64(max(0, s.Processors))
 		gpus += d * devices
 	}

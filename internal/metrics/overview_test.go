@@ -15,7 +15,8 @@ import (
 // monday is Monday 4 March 2024, 0 h UTC.
 var monday = hpc.Unix(1709510400)
 
-// A run with one job of each kind that an overview counts differently.
+// A run with one job of each kind that an overview counts differently. Of the preset job only the hour
+// after the window's start counts.
 func TestOverview(t *testing.T) {
 	at := func(hours float64) hpc.Time { return monday.Add(time.Duration(hours * float64(time.Hour))) }
 	rows := []run.Row{
@@ -42,7 +43,7 @@ func TestOverview(t *testing.T) {
 	}
 	const hour = 3600
 	want := []Usage{
-		{Name: "a", Jobs: 2, ProcessorSeconds: 22 * hour, Waits: Waits{1, hour, hour}},
+		{Name: "a", Jobs: 2, ProcessorSeconds: 21 * hour, Waits: Waits{1, hour, hour}},
 		{Name: "b", Jobs: 2, ProcessorSeconds: 12 * hour, GPUSeconds: 8 * hour, Waits: Waits{2, 3 * hour, 3 * hour}},
 		{Name: "c", Jobs: 2},
 	}

@@ -97,7 +97,7 @@ func withoutScripts(t *testing.T, b *chromium.Browser) {
 }
 
 // tablesFit checks that no table scrolls at the usual width of a window, nor on a telephone, with
-// all folded parts open.
+// all folded parts open, and that the page has the width of the window.
 func tablesFit(t *testing.T, b *chromium.Browser) {
 	small := machine{nodes: 40, processors: 8}
 	reacted, err := New([]compare.Set{{Name: "reacting", Runs: []compare.Realization{reacting(schedule("r", 2, 100, small))}}}, Options{})
@@ -117,6 +117,10 @@ func tablesFit(t *testing.T, b *chromium.Browser) {
 			})()`, &wide)
 			if len(wide) > 0 {
 				t.Errorf("%s: in a window of %d these tables are too wide: %q", name, width, wide)
+			}
+			var page int
+			if b.Eval("document.documentElement.scrollWidth", &page); page > width {
+				t.Errorf("%s: in a window of %d the page has a width of %d", name, width, page)
 			}
 		}
 	}

@@ -280,7 +280,8 @@ func longestWaiting(list []metrics.Usage, jobs int) *metrics.Usage {
 // topUsers is the number of users in the table of users.
 const topUsers = 10
 
-// usersTable lists the users with the most processor hours in the first run of a set.
+// usersTable lists the users with the most processor hours in the first run of a set. Jobs that never
+// started, or that ran when the window began, have no wait to count.
 func (r *Report) usersTable(set int) *Table {
 	list := r.overviews[set].Usage[metrics.ByUser]
 	if named(list) == 0 {
@@ -299,7 +300,7 @@ func (r *Report) usersTable(set int) *Table {
 	if total.GPUSeconds > 0 {
 		t.Head = append(t.Head, "GPU hours")
 	}
-	t.Head = append(t.Head, "mean wait", "longest wait")
+	t.Head = append(t.Head, "waits counted", "mean wait", "longest wait")
 	add := func(name string, u *metrics.Usage) {
 		row := []string{name, quantity.Count(u.Jobs), hours(u.ProcessorSeconds),
 			quantity.Percent(metrics.Float(u.ProcessorSeconds / total.ProcessorSeconds))}
@@ -310,7 +311,7 @@ func (r *Report) usersTable(set int) *Table {
 		if u.Waits.Jobs > 0 {
 			longest = metrics.Float(u.Waits.Longest)
 		}
-		t.Rows = append(t.Rows, append(row, quantity.Duration(u.Waits.Mean()), quantity.Duration(longest)))
+		t.Rows = append(t.Rows, append(row, quantity.Count(u.Waits.Jobs), quantity.Duration(u.Waits.Mean()), quantity.Duration(longest)))
 	}
 	for i := range list[:min(len(list), topUsers)] {
 		add(quantity.Name(list[i].Name), &list[i])

@@ -83,6 +83,22 @@ func TestStory(t *testing.T) {
 	}
 }
 
+// In a run with a window, the table of users counts the waits and the hours of the window only, and
+// says how many waits it counts.
+func TestUsersOfWindow(t *testing.T) {
+	r := schedule("run", 1, 2, machine{nodes: 2, processors: 5})
+	for i, start := range []time.Duration{-time.Hour, time.Hour} {
+		x := &r.Rows[i]
+		x.User, x.Processors, x.Submit, x.Start, x.End = "ada", 10, noon.Add(start-time.Hour), noon.Add(start), noon.Add(2*time.Hour)
+	}
+	r.Manifest.WindowStart = noon
+	table := alone(t, r, Options{}).usersTable(0)
+	if !slices.Equal(table.Head[1:5], []string{"jobs", "CPU hours", "share", "waits counted"}) ||
+		!slices.Equal(table.Rows[0][1:5], []string{"2", "30", "100.0" + quantity.Space + "%", "1"}) {
+		t.Errorf("%q\n%q", table.Head, table.Rows)
+	}
+}
+
 // An administrator's questions come before the statistics, and a report of one run has no parts
 // that need two runs.
 func TestOneRun(t *testing.T) {

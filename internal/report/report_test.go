@@ -334,6 +334,44 @@ func TestFiguresInAllFormats(t *testing.T) {
 	}
 }
 
+// The page says how often chance alone makes a difference significant, at the level of the page.
+func TestHardlyChance(t *testing.T) {
+	var sets []compare.Set
+	for seed, name := range []string{"a", "b"} {
+		set := compare.Set{Name: name}
+		for i := range 3 {
+			set.Runs = append(set.Runs, schedule(name, uint64(10*seed+i), 20, machine{nodes: 4, processors: 2}))
+		}
+		sets = append(sets, set)
+	}
+	r, err := New(sets, Options{Compare: compare.Options{Level: 0.9}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := textOf(t, r); !strings.Contains(text, "is hardly chance, but 10 of 100 comparisons of equal settings find one.") {
+		t.Error("the page does not say how often a difference that is significant is chance")
+	}
+}
+
+// The page of valid runs does not say that nothing is known if it lists warnings.
+func TestValidWithWarnings(t *testing.T) {
+	for _, warned := range []bool{false, true} {
+		run1, run2 := schedule("a", 1, 20, machine{nodes: 4, processors: 2}), schedule("a", 2, 20, machine{nodes: 4, processors: 2})
+		if warned {
+			run2.Manifest.Warnings = []run.Warning{{Code: "c", Text: "a hint", Count: 1}}
+		}
+		r, err := New([]compare.Set{{Name: "a", Runs: []compare.Realization{run1, run2}}}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := textOf(t, r)
+		if strings.Contains(text, "All runs are valid: nothing is known to have affected their results.") == warned ||
+			strings.Contains(text, "All runs are valid; their warnings are below.") != warned {
+			t.Errorf("warned %v: %s", warned, text)
+		}
+	}
+}
+
 // Missing data in a run must not make the report fail.
 func TestUnusualRuns(t *testing.T) {
 	small := machine{nodes: 4, processors: 2}

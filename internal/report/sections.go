@@ -13,7 +13,6 @@ import (
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/report/chart"
-	"rmreplay/internal/run"
 	"rmreplay/internal/stats"
 	"rmreplay/internal/waits"
 )
@@ -178,8 +177,13 @@ func (r *Report) shortVerdict(p *compare.Pair) string {
 func (r *Report) runs() (Section, error) {
 	s := Section{ID: "runs", Title: "What was run"}
 	if r.Valid() {
-		s.Blocks = append(s.Blocks, paragraph("%s valid: nothing is known to have affected %s.",
-			quantity.Plural(r.count(), "The run is", "All runs are"), quantity.Plural(r.count(), "its result", "their results")))
+		text := quantity.Plural(r.count(), "The run is valid", "All runs are valid")
+		if slices.ContainsFunc(r.Sets, func(set compare.Set) bool { return len(set.Warnings()) > 0 }) {
+			text += "; " + quantity.Plural(r.count(), "its", "their") + " warnings are below"
+		} else {
+			text += ": nothing is known to have affected " + quantity.Plural(r.count(), "its result", "their results")
+		}
+		s.Blocks = append(s.Blocks, paragraph("%s.", text))
 	}
 	t := &Table{Head: []string{""}}
 	rows := []string{"runs", "engine", "clock", "seeds", "cluster", "workload", "jobs", "virtual time", "speed-up", "state"}
@@ -197,7 +201,7 @@ func (r *Report) runs() (Section, error) {
 		s.Blocks = append(s.Blocks, warning("%s", text))
 	}
 	for i, set := range r.Sets {
-		if list := warningsOf(set); len(list) > 0 {
+		if list := set.Warnings(); len(list) > 0 {
 			s.Blocks = append(s.Blocks, paragraph("Warnings of %s:", r.setHead(i)), Block{List: list})
 		}
 	}
@@ -283,47 +287,6 @@ func statesOf(s compare.Set) string {
 		order[i] = fmt.Sprintf("%d %s", counts[state], state)
 	}
 	return strings.Join(order, "; ")
-}
-
-// warningsOf lists the warnings of a set's runs. Each text appears once.
-func warningsOf(s compare.Set) []string {
-	type tally struct{ runs, count int }
-	found := make(map[run.Warning]*tally)
-	var order []run.Warning
-	for _, r := range s.Runs {
-		for _, w := range r.Manifest.Warnings {
-			key := w
-			key.Count = 0
-			if found[key] == nil {
-				found[key] = &tally{}
-				order = append(order, key)
-			}
-			found[key].runs++
-			found[key].count += w.Count
-		}
-	}
-	// Warnings that affect the result come first.
-	slices.SortStableFunc(order, func(a, b run.Warning) int {
-		switch {
-		case a.AffectsResult == b.AffectsResult:
-			return 0
-		case a.AffectsResult:
-			return -1
-		}
-		return 1
-	})
-	var list []string
-	for _, w := range order {
-		text := w.Text
-		if w.AffectsResult {
-			text = "[affects the result] " + text
-		}
-		if n := found[w]; n.count > n.runs || len(s.Runs) > 1 {
-			text += fmt.Sprintf(" (%d times in %d of %d runs)", n.count, n.runs, len(s.Runs))
-		}
-		list = append(list, text)
-	}
-	return list
 }
 
 // changesOf returns the table of the changes to the sites' configurations.
@@ -936,7 +899,8 @@ func (r *Report) methods() (Section, error) {
 			"Detectable is the true difference that this number of runs detects in 80 % of cases. If it is larger than a difference that matters, there are too few runs, and “no difference found” says little.",
 			"The energy test compares the distances between runs within and across sets; it notices any difference, but jobs with long, erratic waits weigh most. "+
 				"The depth test (Liu and Singh, with spatial depth) compares how central the runs of one set are in the other; it is robust to outliers and weak with few runs. Holm's correction accounts for both tests.",
-			"A difference that is significant is real. Whether it matters is another question: look at its size.")
+			fmt.Sprintf("A difference that is significant is hardly chance, but %.4g of 100 comparisons of equal settings find one. "+
+				"Whether it matters is another question: look at its size.", 100*(1-c.Level)))
 	}
 	s.Blocks = append(s.Blocks, Block{List: list})
 	return s, nil

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 )
 
@@ -130,6 +131,38 @@ func ReservationsAt(events []hpc.ReservationEvent, at hpc.Time) (open, rest []hp
 		}
 	}
 	return open, rest
+}
+
+// PresetsInto returns how many preset jobs still run on nodes of a reservation when it begins. It
+// returns 0 for a reservation that is open when the window begins.
+func (w *Workload) PresetsInto(r *hpc.Reservation) (n int) {
+	names, err := hostlist.Expand(r.Nodes)
+	all := strings.EqualFold(r.Nodes, "ALL")
+	if r.Start <= w.Start || err != nil && !all {
+		return 0
+	}
+	reserved := map[string]bool{}
+	for _, name := range names {
+		reserved[name] = true
+	}
+	for _, job := range w.Jobs.All() {
+		if !w.Preset(job) {
+			continue
+		}
+		end := job.EndAt
+		if end == 0 {
+			ran := job.RunTime
+			if job.TimeLimit > 0 {
+				ran = min(ran, job.TimeLimit)
+			}
+			end = max(job.Recorded.Start.Add(ran), job.Recorded.End) // a job that was suspended ends later
+		}
+		on, _ := hostlist.Expand(job.Recorded.Nodes) // Validate reports an error
+		if end > r.Start && (all || slices.ContainsFunc(on, func(node string) bool { return reserved[node] })) {
+			n++
+		}
+	}
+	return n
 }
 
 // updated returns a reservation after an update.

@@ -32,6 +32,27 @@ func TestUntilNext(t *testing.T) {
 	}
 }
 
+// TestPresetsInto counts the jobs that run from before the window's begin until after the begin of a
+// reservation of their nodes.
+func TestPresetsInto(t *testing.T) {
+	w := &Workload{Start: hpc.Unix(1000)}
+	for nodes, until := range map[string]int64{"n[1-2]": 2001, "n2": 2000, "n3": 9000} {
+		w.Jobs.Append(&hpc.Job{ID: nodes, Submit: hpc.Unix(800), Recorded: &hpc.Recorded{Start: hpc.Unix(900), Nodes: nodes},
+			Request:   hpc.Request{TimeLimit: time.Hour * 24},
+			Behaviour: hpc.Behaviour{RunTime: hpc.Unix(until).Sub(hpc.Unix(900))}})
+	}
+	w.Jobs.Append(&hpc.Job{ID: "later", Submit: hpc.Unix(1000), Behaviour: hpc.Behaviour{RunTime: time.Hour}})
+	for _, tt := range []struct {
+		nodes string
+		start int64
+		want  int
+	}{{"ALL", 2000, 2}, {"n[2-3]", 2000, 2}, {"n[1-2]", 2000, 1}, {"n2", 2001, 0}, {"ALL", 1000, 0}, {"n4", 2000, 0}} {
+		if n := w.PresetsInto(&hpc.Reservation{Start: hpc.Unix(tt.start), Nodes: tt.nodes}); n != tt.want {
+			t.Errorf("nodes %s from %d: %d, want %d", tt.nodes, tt.start, n, tt.want)
+		}
+	}
+}
+
 // TestReservationsAt checks reservations that reuse each other's names.
 func TestReservationsAt(t *testing.T) {
 	event := func(at int, action string, start, length int, flags ...string) hpc.ReservationEvent {

@@ -89,9 +89,9 @@ func (v View) Lacks() Question {
 
 // The reasons for which panels leave jobs out, with their texts.
 var (
-	neverRan = Lacking{NeverRan, "job never ran and is not in the panel.", "jobs never ran and are not in the panel.", 0}
-	noWait   = Lacking{NoWait, "job that ran is not in the panel: its wait is not known.",
-		"jobs that ran are not in the panel: their waits are not known.", 0}
+	neverRan   = neverIn("the panel")
+	noWait     = noWaitIn("the panel")
+	noMean     = []Lacking{neverIn("the mean wait"), noWaitIn("the mean wait")}
 	noNodes    = notIn(NoNodes, "the panel", "how many nodes", 0)
 	noLimit    = noLimitIn("the panel")
 	noCPUHours = notIn(NoCPUs, "the CPU hours", "how many processors", 0)
@@ -101,6 +101,15 @@ var (
 func notIn(l Lack, what, amount string, sum int) Lacking {
 	return Lacking{l, "job that ran is not in " + what + ": its record does not say " + amount + " it had.",
 		"jobs that ran are not in " + what + ": their records do not say " + amount + " they had.", sum}
+}
+
+func neverIn(what string) Lacking {
+	return Lacking{NeverRan, "job never ran and is not in " + what + ".", "jobs never ran and are not in " + what + ".", 0}
+}
+
+func noWaitIn(what string) Lacking {
+	return Lacking{NoWait, "job that ran is not in " + what + ": its wait is not known.",
+		"jobs that ran are not in " + what + ": their waits are not known.", 0}
 }
 
 func noLimitIn(what string) Lacking {
@@ -175,7 +184,7 @@ func byClass(each int, column string, where Filter) *Panel {
 // byValue returns a panel of the ten values of a column that are highest in the measure by.
 func byValue(column string, by int) *Panel {
 	return about(fixed(Values{Column: column, Most: 10, By: by, First: true}),
-		countJobs, sumElapsed, sumUsed, meanWait, meanEligible, countFailed, unused, countRuns)
+		countJobs, sumElapsed, sumUsed, meanWait, meanEligible, countFailed, unused, countRuns).lacking(noMean...)
 }
 
 // sumParts returns sums over jobs of each part of the wait, in the order of [waits.Parts].
@@ -190,9 +199,9 @@ func sumParts() (list []Measure) {
 var Panels = map[string]*Panel{
 	"summary": about(fixed(), countJobs, countFailed, Measure{Kind: Distinct, Column: "user_name"}, meanWait, meanEligible, sumElapsed,
 		sumUsed, sumFailed, unused, Measure{Kind: Sum, Column: "node_hours"}, Measure{Kind: Sum, Column: "gpu_hours"}).
-		lacking(notIn(NoCPUs, "the CPU hours", "how many processors", 6),
+		lacking(append([]Lacking{notIn(NoCPUs, "the CPU hours", "how many processors", 6),
 			notIn(NoNodes, "the node hours", "how many nodes", 9),
-			notIn(NoGPUs, "the GPU hours", "how many GPUs", 10), noUnused),
+			notIn(NoGPUs, "the GPU hours", "how many GPUs", 10), noUnused}, noMean...)...),
 	"jobs":        about(overTime(Values{Column: "state", Most: 100}), countRuns, countJobs),
 	"utilization": (&Panel{Questions: askUtilization, Rows: rowsOfUtilization}).lacking(notIn(NoCPUs, "it", "how many processors", 0)),
 	"shares": about(fixed(Values{Column: "partition", Most: 300, By: 1}, Values{Column: "qos", Most: 100}),
@@ -202,12 +211,12 @@ var Panels = map[string]*Panel{
 	"waits":   byClass(2, "wait_s", All{}).lacking(neverRan, noWait),
 	"runs":    byClass(2, "elapsed_s", last).lacking(neverRan),
 	"sizes":   byClass(1, "nodes", last).lacking(neverRan, noNodes),
-	"reasons": about(fixed(), append([]Measure{meanWait}, sumParts()...)...),
+	"reasons": about(fixed(), append([]Measure{meanWait}, sumParts()...)...).lacking(noMean...),
 	"groups": about(func(v View) []Key {
 		return []Key{Values{Column: cmp.Or(v.By, "partition"), Most: 10, By: 1, First: true}}
 	},
 		append(append([]Measure{countJobs, {Kind: Sum, Column: "wait_s"}, meanWait, meanEligible}, sumParts()...),
-			countRuns)...),
+			countRuns)...).lacking(noMean...),
 	"requested": aboutStarted(last, []Measure{countRuns, sumUsed}, Steps{Column: "limit_used", Width: 5, Count: 21}).
 		lacking(neverRan, noLimit),
 	"limits": aboutStarted(All{Compare{Column: "limit_s", Op: ">", Value: 0.0}, last}, []Measure{countRuns, sumUsed},
@@ -221,7 +230,7 @@ var Panels = map[string]*Panel{
 		return []Question{{Where: All{v.Ended(), started, last}, By: overTime(Values{Column: Exit, Most: 500})(v),
 			Measures: []Measure{countRuns}, Clock: v.Clock()}}
 	}}).lacking(neverRan),
-	"week": about(fixed(WeekHours{}), countJobs, meanWait),
+	"week": about(fixed(WeekHours{}), countJobs, meanWait).lacking(noMean...),
 }
 
 // askUtilization asks how many processors jobs acquired and released in each bucket of time, and

@@ -472,7 +472,7 @@ func TestUnknownAmounts(t *testing.T) {
 	s := serve(t, 0, job(1, ran), job(2, ran+`,"nodes":"n[1-3]"`), job(3, never))
 	const records, limits = ": their records do not say how many ", ": they have no time limit, or their records lack the limit."
 	for name, want := range map[string]string{
-		"summary": "[[3 0 0 3600 <nil> 2 <nil> <nil> <nil> 3 <nil>]] 1 job that ran is not in the node hours: its record does not say " +
+		"summary": "[[3 0 0 3600 <nil> 2 <nil> <nil> <nil> 3 <nil>]] 1 job never ran and is not in the mean wait. 1 job that ran is not in the node hours: its record does not say " +
 			"how many nodes it had. 2 jobs that ran are not in the CPU hours" + records + "processors they had. 2 jobs that ran are not in the GPU hours" +
 			records + "GPUs they had. 2 jobs that ran are not in the requested and unused CPU hours" + limits,
 		"runs":   "[[2896 4096 2 <nil> 100]] 50 % or more are below 1 h 8 min, where a bar ends. 90 % or more are below 1 h 8 min, where a bar ends. 1 job never ran and is not in the panel.",
@@ -493,6 +493,12 @@ func TestUnknownAmounts(t *testing.T) {
 	}
 	if waste := s.get("api/v1/panels/waste?last=all&format=html", http.StatusOK); !strings.Contains(waste, "asked for, not used <span>–</span>") {
 		t.Errorf("what was not used is not unknown: %s", waste)
+	}
+	for _, name := range []string{"users", "accounts", "partitions", "names", "groups", "reasons", "week"} {
+		notes := strings.ReplaceAll(strings.Join(s.panel(name, "last", "all").Notes, " "), "\u00a0", " ")
+		if want := "1 job never ran and is not in the mean wait."; !strings.Contains(notes, want) {
+			t.Errorf("%s: notes %q, want %q", name, notes, want)
+		}
 	}
 	full := serve(t, 0, job(1, ran+`,"nodes":"n1","total_cpus":4,"time_limit":7200`), job(2, ran+`,"nodes":"n1","total_cpus":400,"time_limit":60`), job(3, never))
 	for _, name := range []string{"summary", "waste", "users"} {

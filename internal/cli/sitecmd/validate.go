@@ -57,10 +57,11 @@ rejects, and which jobs slurmctld accepts and never starts. These jobs are group
 cause, with slurmctld's answer, the number of jobs, some of the jobs, and a remedy.
 
 To find these jobs, the command starts the daemons of Slurm under the virtual clock, and
-submits each different request once to the idle machine. That takes some seconds for a
-day's workload. For jobs that name a reservation, and for requests beyond the 5,000 most
-frequent, rules decide instead. With --rules, rules decide for all jobs, and Slurm is not
-needed. Rules also decide for a workload with errors.
+submits each different request once to the idle machine, also those of jobs that ran when
+the window began. That takes some seconds for a day's workload. For jobs that name a
+reservation, and for requests beyond the 5,000 most frequent, rules decide instead. With
+--rules, rules decide for all jobs, and Slurm is not needed. Rules also decide for a
+workload with errors.
 
 The exit status is 4 if there are errors, and 0 if there are only warnings.`,
 		Example: `  rmreplay workload validate demo/day.jsonl

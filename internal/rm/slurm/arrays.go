@@ -32,7 +32,7 @@ func (j *jobs) presetTasks(job *hpc.Job) map[int]*submission {
 	}
 	parts := map[int]*submission{}
 	for task, preset := range j.cut[job.ID] {
-		if p := presetOf(preset); j.byID[preset.ID] == nil && updatable(job, p) {
+		if p := window.OperatorsJob(preset); j.byID[preset.ID] == nil && updatable(job, p) {
 			parts[task] = newSubmission(p)
 		}
 	}
@@ -53,14 +53,6 @@ func updatable(array, p *hpc.Job) bool {
 	x.NodeList, x.MinNodes, x.MaxNodes = y.NodeList, y.MinNodes, y.MaxNodes
 	x.Reservation, x.Priority, x.AsOperator, x.TimeLimit = y.Reservation, y.Priority, y.AsOperator, y.TimeLimit
 	return reflect.DeepEqual(x, y)
-}
-
-// presetOf returns a preset job as an operator submits it, with a priority that puts it before all
-// others.
-func presetOf(job *hpc.Job) *hpc.Job {
-	preset, priority := window.Job(job), topPriority
-	preset.Priority, preset.AsOperator = &priority, true
-	return preset
 }
 
 // wholeArray returns the --array of a submission: its tasks, and the preset tasks of the same array.
@@ -94,7 +86,7 @@ const arrayGrace = window.PresetLead + time.Millisecond
 func (j *jobs) submitPreset(job *hpc.Job) error {
 	array, task, cut := j.cutTask(job)
 	if !cut {
-		return j.submit(presetOf(job))
+		return j.submit(window.OperatorsJob(job))
 	}
 	if whole := j.byID[array]; whole != nil {
 		return j.submitTask(whole, task, job)
@@ -104,7 +96,7 @@ func (j *jobs) submitPreset(job *hpc.Job) error {
 			j.Fail(j.submitTask(whole, task, job))
 			return
 		}
-		j.Fail(j.submit(presetOf(job)))
+		j.Fail(j.submit(window.OperatorsJob(job)))
 	})
 	return nil
 }
@@ -121,9 +113,9 @@ func (j *jobs) cutTask(job *hpc.Job) (array string, task int, cut bool) {
 func (j *jobs) submitTask(whole *submission, task int, job *hpc.Job) error {
 	part := whole.parts[task]
 	if part == nil {
-		return j.submit(presetOf(job))
+		return j.submit(window.OperatorsJob(job))
 	}
-	part.job, part.whole, part.task = presetOf(job), whole, task
+	part.job, part.whole, part.task = window.OperatorsJob(job), whole, task
 	if err := j.add(part); err != nil {
 		return err
 	}
@@ -148,7 +140,7 @@ func (j *jobs) pin(part *submission, index int) {
 	job := part.job
 	update := rpc.NewJobUpdate(target(part, nil))
 	update.SetNodes(job.MinNodes, job.NodeList)
-	update.Reservation, update.Priority = job.Reservation, topPriority
+	update.Reservation, update.Priority = job.Reservation, window.TopPriority
 	if job.TimeLimit != whole.job.TimeLimit {
 		if err := update.SetTimeLimit(job.TimeLimit); err != nil {
 			j.Fail(fmt.Errorf("submitting job %s: %w", job.ID, err))

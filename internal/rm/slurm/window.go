@@ -2,7 +2,6 @@ package slurm
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -13,9 +12,6 @@ import (
 	"rmreplay/internal/rm/window"
 	"rmreplay/internal/slurmspec"
 )
-
-// topPriority is above every priority that slurmctld computes.
-const topPriority = uint32(math.MaxInt32)
 
 // PlanWindow implements [rm.ResourceManager].
 func (e *Engine) PlanWindow(w rm.Window) ([]hpc.ReservationEvent, error) {

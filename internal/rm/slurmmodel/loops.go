@@ -2,7 +2,6 @@ package slurmmodel
 
 import (
 	"errors"
-	"math"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -248,9 +247,7 @@ func (e *Engine) PlanWindow(w rm.Window) ([]hpc.ReservationEvent, error) {
 
 // SubmitPreset implements [rm.ResourceManager]. The job gets a priority above all other jobs.
 func (e *Engine) SubmitPreset(work *hpc.Job) error {
-	preset, priority := window.Job(work), uint32(math.MaxInt32)
-	preset.Priority, preset.AsOperator = &priority, true
-	return e.Submit(preset)
+	return e.Submit(window.OperatorsJob(work))
 }
 
 // BeginWindow implements [rm.ResourceManager]: slurmctld reads the site's slurm.conf

@@ -13,6 +13,7 @@ package window
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -119,6 +120,17 @@ func fit(r *hpc.ReservationEvent, at, start hpc.Time) (later time.Duration) {
 // oldestStart is how long before its creation a reservation may begin (MAX_RESV_DELAY in Slurm's
 // reservation.c).
 const oldestStart = 10 * time.Minute
+
+// TopPriority is above every priority that slurmctld computes.
+const TopPriority = uint32(math.MaxInt32)
+
+// OperatorsJob returns a preset job as an operator submits it to Slurm: as [Job] does, with a
+// priority that puts it before all other jobs.
+func OperatorsJob(job *hpc.Job) *hpc.Job {
+	p, priority := Job(job), TopPriority
+	p.Priority, p.AsOperator = &priority, true
+	return p
+}
 
 // Job returns a preset job as it is played, in the barrier. It leaves out the options that decided
 // when and where the job started: dependencies, begin time, hold, other reservations.

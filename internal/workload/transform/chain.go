@@ -11,21 +11,29 @@ import (
 
 // LongestLimit lowers time limits above a maximum to the maximum. A job that needs more time is
 // then ended by its limit. Jobs without a time limit also get the maximum. Without the step they
-// would have their partition's limit. The error says that the maximum is not positive.
+// would have their partition's limit. Preset jobs keep their limits, as running jobs do when a site
+// lowers MaxTime; a note has the number of longer ones. The error says that the maximum is not
+// positive.
 func LongestLimit(longest time.Duration) (Step, error) {
 	if longest <= 0 || longest == hpc.Unlimited {
 		return Step{}, fmt.Errorf("%s: not a positive time limit (want, for example, 12h)", hpc.FormatDuration(longest))
 	}
 	return Step{"--max-time-limit " + hpc.FormatDuration(longest),
-		func(w *workload.Workload, _ *Environment) (int, error) {
-			n := 0
+		func(w *workload.Workload, env *Environment) (int, error) {
+			n, preset := 0, 0
 			for i, job := range w.Jobs.All() {
-				if w.Preset(job) || job.TimeLimit > 0 && job.TimeLimit <= longest {
-					continue
+				switch {
+				case job.TimeLimit > 0 && job.TimeLimit <= longest:
+				case w.Preset(job):
+					preset++
+				default:
+					setLimit(job, longest)
+					w.Jobs.Set(i, job)
+					n++
 				}
-				setLimit(job, longest)
-				w.Jobs.Set(i, job)
-				n++
+			}
+			if preset > 0 {
+				env.note("jobs that run when the window begins keep longer limits: %d", preset)
 			}
 			return n, nil
 		}}, nil

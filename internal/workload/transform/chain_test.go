@@ -2,6 +2,7 @@ package transform
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -23,8 +24,9 @@ func TestLongestLimit(t *testing.T) {
 			t.Errorf("%s: time limit %v, want %v", id, j.TimeLimit, want)
 		}
 	}
-	if results[0].Changed != 3 {
-		t.Errorf("%d changed, want 3", results[0].Changed)
+	want := []string{"jobs that run when the window begins keep longer limits: 1"}
+	if results[0].Changed != 3 || !slices.Equal(results[0].Notes, want) {
+		t.Errorf("%d changed, want 3; notes %q, want %q", results[0].Changed, results[0].Notes, want)
 	}
 	for _, bad := range []time.Duration{0, -1, hpc.Unlimited} {
 		if _, err := LongestLimit(bad); err == nil {

@@ -54,6 +54,9 @@ func Maintenance(from hpc.Time, length time.Duration, nodes string) (Step, error
 			Flags: []string{slurmspec.FlagMaint, "IGNORE_JOBS"},
 		}
 		w.Reservations = append(w.Reservations, hpc.ReservationEvent{At: begin, Action: "create", Reservation: reservation})
+		if n := w.PresetsInto(&reservation); n > 0 {
+			env.note("jobs that run when the window begins, and still run when the maintenance begins: %d", n)
+		}
 		return 0, nil
 	}}, nil
 }

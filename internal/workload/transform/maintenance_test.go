@@ -14,6 +14,8 @@ func TestMaintenance(t *testing.T) {
 	start := hpc.Unix(1_709_600_000)
 	w := &workload.Workload{Epoch: start.Add(-time.Hour), Start: start}
 	w.Jobs.Append(&hpc.Job{ID: "1", Submit: start.Add(time.Hour), Request: hpc.Request{User: "ada", Tasks: 1}})
+	w.Jobs.Append(&hpc.Job{ID: "long", Submit: start.Add(-time.Hour), Request: hpc.Request{User: "ada", Tasks: 1},
+		Behaviour: hpc.Behaviour{RunTime: 10 * time.Hour}, Recorded: &hpc.Recorded{Start: start.Add(-time.Hour), Nodes: "n1"}})
 	whole, err := Maintenance(start.Add(8*time.Hour), 2*time.Hour, "")
 	if err != nil {
 		t.Fatal(err)
@@ -25,6 +27,9 @@ func TestMaintenance(t *testing.T) {
 	out, results, err := Apply(w, Environment{}, whole, some)
 	if err != nil || len(out.Reservations) != 2 || len(w.Reservations) != 0 {
 		t.Fatalf("%v, %+v", err, out)
+	}
+	if note := results[0].Notes; len(note) != 1 || !strings.HasSuffix(note[0], "when the maintenance begins: 1") {
+		t.Errorf("notes %q", note)
 	}
 	if !strings.HasSuffix(results[0].Step, "/2h") || !strings.HasSuffix(results[1].Step, "/1h/n[1-4]") {
 		t.Errorf("steps %+v", results)

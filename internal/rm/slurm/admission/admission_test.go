@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/conf"
@@ -51,6 +52,21 @@ func TestGroups(t *testing.T) {
 	}
 	if g = f.Groups[1]; g.Rule != RuleDependency || g.Jobs[0] != "8" {
 		t.Errorf("%+v", g)
+	}
+}
+
+// TestPreset: a job that runs when the window begins is judged as an operator submits it, in the
+// window's reservation: a partition's limits hold for the job, its restriction to reservations does not.
+func TestPreset(t *testing.T) {
+	s := site(t, small+"PartitionName=q Nodes=n[1-3] MaxTime=UNLIMITED ReqResv=YES\n")
+	preset := func(id, partition string) *hpc.Job {
+		return &hpc.Job{ID: id, Submit: 10 * hpc.Second, Recorded: &hpc.Recorded{Start: 20 * hpc.Second, Nodes: "n1"},
+			Request: hpc.Request{User: "ada", Tasks: 1, TimeLimit: 2 * time.Hour, Partition: partition}}
+	}
+	w := &workload.Workload{Start: 30 * hpc.Second, Jobs: workload.JobsOf(preset("long", "p"), preset("reserved", "q"))}
+	f := s.Foresee(w, nil)
+	if f.Rejected != 1 || f.NeverStarts != 0 || f.Groups[0].Jobs[0] != "long" || f.Groups[0].Slurm != "ESLURM_INVALID_TIME_LIMIT" {
+		t.Errorf("%+v", f)
 	}
 }
 

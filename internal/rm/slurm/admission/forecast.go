@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/window"
 	"rmreplay/internal/slurmspec/sbatch"
 	"rmreplay/internal/workload"
 )
@@ -52,10 +53,10 @@ func (s *Site) Foresee(w *workload.Workload, each func(job string, why Finding))
 	return Tally(w, s.Judge, each)
 }
 
-// Tally judges the jobs of a workload and groups them by finding. The function each, if not nil,
-// is called with the ID of every job that has a finding. Jobs that pend when the window begins are
-// judged like all others. Jobs that run when the window begins (preset jobs) are not judged, since
-// an operator submits them.
+// Tally judges the jobs of a workload and groups them by finding. The function each, if not nil, is
+// called with the ID of every job that has a finding. Jobs that pend when the window begins are
+// judged like all others. Jobs that run when the window begins (preset jobs) are judged as a replay
+// submits them: by an operator, on their recorded nodes, in the window's reservation.
 func Tally(w *workload.Workload, judge Judge, each func(job string, why Finding)) *Forecast {
 	f := &Forecast{Changes: len(w.Actions) > 0}
 	groups := map[Finding]*Group{}
@@ -64,7 +65,11 @@ func Tally(w *workload.Workload, judge Judge, each func(job string, why Finding)
 	for _, job := range w.Jobs.All() {
 		there.advance(max(job.Submit, w.Start))
 		why := brokenDependency(job, rejected)
-		if why == nil && !w.Preset(job) {
+		switch {
+		case why != nil:
+		case w.Preset(job):
+			why = judge(window.OperatorsJob(job), barrier)
+		default:
 			why = judge(job, there.find)
 		}
 		if why == nil {
@@ -97,6 +102,9 @@ func Tally(w *workload.Workload, judge Judge, each func(job string, why Finding)
 	})
 	return f
 }
+
+// barrier finds the reservation of a replay in which preset jobs run.
+func barrier(string) *hpc.Reservation { return &hpc.Reservation{Name: window.Reservation} }
 
 // brokenDependency returns why a job's dependency cannot be submitted. A replay does not submit a
 // job that depends on a rejected job, because a rejected job has no number.
