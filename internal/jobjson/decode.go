@@ -136,7 +136,8 @@ var usualNames = func() map[string][]string {
 // Meant says which of the known names a wrong name most likely stands for: "did you mean NAME?", or "". It knows the
 // usual names of other tools, and else takes the nearest name.
 func Meant(name string, known []string) string {
-	meant := slices.DeleteFunc(slices.Clone(usualNames[bare(name)]), func(f string) bool { return !slices.Contains(known, f) })
+	absent := func(field string) bool { return !slices.Contains(known, field) }
+	meant := slices.DeleteFunc(slices.Clone(usualNames[bare(name)]), absent)
 	if near := Nearest(name, known); len(meant) == 0 && near != "" {
 		meant = []string{near}
 	}
