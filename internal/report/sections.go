@@ -766,7 +766,8 @@ func twoSamples(p *compare.Pair) []Block {
 		}
 		quantities.Rows = append(quantities.Rows, append(row, q.CliffsDelta.Text(), q.P.Text()))
 	}
-	factors := &Table{Caption: "What the difference of the mean waits may come from, each factor by itself",
+	factors := &Table{Caption: "What the difference of the mean waits may come from, each factor by itself, over the jobs " +
+		"whose value is on both sides (above 100 %: the rest of the difference goes the other way)",
 		Head: []string{"factor", "jobs in common strata", "difference", "if " + b + " were distributed as " + a, "explained"}}
 	for _, f := range p.Periods.Factors {
 		factors.Rows = append(factors.Rows, []string{f.Factor, f.Covered.Percent(), quantity.SignedDuration(f.Difference), quantity.SignedDuration(f.Standardized), f.Explained.Percent()})
