@@ -28,8 +28,8 @@ type Setting struct {
 	// ...".
 	Name string `json:"name"`
 	// Baseline and Set are "" where the side does not set it. A value of a line DEFAULT in slurm.conf is
-	// followed by the name of this line: "1-00:00:00, of PartitionName=DEFAULT". An object that only one side has, such as a partition,
-	// is a single setting, whose value is all that the side says of it.
+	// followed by the name of this line: "1-00:00:00, of PartitionName=DEFAULT". An object that only one side has,
+	// such as a partition, is a single setting, whose value is all that the side says of it.
 	Baseline string `json:"baseline"`
 	Set      string `json:"set"`
 }
@@ -175,7 +175,8 @@ type cluster struct {
 }
 
 func read(files map[string]string) *cluster {
-	c := &cluster{files: files, seen: map[string]bool{}, objects: map[string]*object{}, defaults: map[string]map[string]string{}}
+	c := &cluster{files: files, seen: map[string]bool{}, objects: map[string]*object{},
+		defaults: map[string]map[string]string{}}
 	c.statements(slurmConf, "")
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		switch {
