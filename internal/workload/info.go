@@ -437,8 +437,12 @@ func (info *Info) Render(w io.Writer, zone *time.Location) error {
 	p.line("  offered work  %s CPU-hours%s", hours(info.OfferedCPUS),
 		note(info.OfferedNodeS > 0, "; %s node-hours by jobs that name nodes", hours(info.OfferedNodeS)))
 	if info.NeverStarted > 0 {
-		p.line("                %s of them until the limits of %d %s that never started", hours(info.NeverStartedCPUS),
-			info.NeverStarted, quantity.Plural(info.NeverStarted, "job", "jobs"))
+		noun := "job"
+		if info.Arrays > 0 {
+			noun = "task" // of arrays, or a job
+		}
+		p.line("                %s of them until the limits of %s that never started", hours(info.NeverStartedCPUS),
+			quantity.Regular(info.NeverStarted, noun))
 	}
 	if info.OfferedLoad > 0 {
 		p.line("  offered load  %.1f %% of %d %s over the window", 100*info.OfferedLoad, info.MachineProcessors,
@@ -543,7 +547,7 @@ func (p *printer) sizes(t SizeTable) {
 		return
 	}
 	p.line("")
-	p.line("  jobs by size and run time%s", note(t.NeverStarted > 0, ", without %d that never started", t.NeverStarted))
+	p.line("  jobs by size and run time%s", note(t.NeverStarted > 0, ", without %s that never started", quantity.Regular(t.NeverStarted, "job")))
 	table := quantity.NewTable(append([]int{0, 14}, slices.Repeat([]int{9}, len(t.Durations)+1)...)...)
 	row := []any{"", t.Unit}
 	for _, d := range t.Durations {

@@ -76,6 +76,23 @@ func TestInfoNeverStarted(t *testing.T) {
 	}
 }
 
+// TestInfoTasksNeverStarted: an array counts as its tasks in the offered work, and as a job in the table of sizes.
+func TestInfoTasksNeverStarted(t *testing.T) {
+	w := &workload.Workload{}
+	w.Jobs.Append(&hpc.Job{ID: "ran", Submit: hpc.Unix(1000), Request: hpc.Request{Tasks: 1}, Behaviour: hpc.Behaviour{RunTime: time.Hour}})
+	w.Jobs.Append(&hpc.Job{ID: "never", Submit: hpc.Unix(1000), Request: hpc.Request{Tasks: 1, Array: "1-6", TimeLimit: time.Hour},
+		Behaviour: hpc.Behaviour{RunTime: hpc.Unlimited}, Recorded: &hpc.Recorded{State: hpc.Cancelled, End: hpc.Unix(1060)}})
+	var text bytes.Buffer
+	if err := workload.NewInfo(w).Render(&text, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"until the limits of 6 tasks that never started\n", "run time, without 1 job that never started\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the text lacks %q:\n%s", want, &text)
+		}
+	}
+}
+
 // TestDuplicateIDs: jobs whose ID an earlier job has are counted and shown.
 func TestDuplicateIDs(t *testing.T) {
 	w := &workload.Workload{}

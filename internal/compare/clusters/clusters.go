@@ -27,8 +27,9 @@ type Setting struct {
 	// "partition gpu MaxTime", "qos high preempt", "user ada in physics fairshare"; and for other files "gres.conf:
 	// ...".
 	Name string `json:"name"`
-	// Baseline and Set are "" where the side does not set it. An object that only one side has, such as a partition,
-	// is a single setting, whose value is all that the side says of it.
+	// Baseline and Set are "" where the side does not set it. A value of a line DEFAULT in slurm.conf is
+	// followed by the name of this line: "1-00:00:00, of PartitionName=DEFAULT". An object that only one side has,
+	// such as a partition, is a single setting, whose value is all that the side says of it.
 	Baseline string `json:"baseline"`
 	Set      string `json:"set"`
 }
@@ -95,6 +96,20 @@ type object struct {
 	order  []string // of the keys, by their names in lower case
 	names  map[string]string
 	values map[string]string
+	// inherited are the values of the line DEFAULT above the object's line, and from names that line.
+	inherited map[string]string
+	from      string
+}
+
+// inForce returns the value of a key, set or inherited, and the value as a setting shows it.
+func (o *object) inForce(key string) (value, shown string) {
+	if value, ok := o.values[key]; ok {
+		return value, value
+	}
+	if value, ok := o.inherited[key]; ok {
+		return value, value + ", of " + o.from
+	}
+	return "", ""
 }
 
 func (o *object) set(key, value string) {
@@ -129,14 +144,19 @@ func (o *object) differences(other *object, name string) (list []Setting) {
 	case other == nil:
 		other = newObject()
 	}
-	for _, key := range o.order {
-		if o.values[key] != other.values[key] {
-			list = append(list, Setting{strings.TrimSpace(name + " " + o.names[key]), o.values[key], other.values[key]})
+	add := func(key, called string) {
+		a, baseline := o.inForce(key)
+		b, set := other.inForce(key)
+		if a != b {
+			list = append(list, Setting{strings.TrimSpace(name + " " + called), baseline, set})
 		}
+	}
+	for _, key := range o.order {
+		add(key, o.names[key])
 	}
 	for _, key := range other.order {
 		if _, both := o.values[key]; !both {
-			list = append(list, Setting{strings.TrimSpace(name + " " + other.names[key]), "", other.values[key]})
+			add(key, other.names[key])
 		}
 	}
 	return list
@@ -151,10 +171,13 @@ type cluster struct {
 	seen    map[string]bool // files that were read
 	order   []string
 	objects map[string]*object
+	// defaults has the values of the last lines DEFAULT, by the first key of these lines in lower case.
+	defaults map[string]map[string]string
 }
 
 func read(files map[string]string) *cluster {
-	c := &cluster{files: files, seen: map[string]bool{}, objects: map[string]*object{}}
+	c := &cluster{files: files, seen: map[string]bool{}, objects: map[string]*object{},
+		defaults: map[string]map[string]string{}}
 	c.statements(slurmConf, "")
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		switch {
@@ -199,10 +222,22 @@ func (c *cluster) statements(name, prefix string) {
 			continue
 		}
 		p, rest, ok := syntax.CutPair(line.Text)
-		if kind := kinds[strings.ToLower(p.Key)]; ok && kind != "" {
-			o := c.object(strings.TrimSpace(prefix + " " + kind + " " + p.Value))
+		if first := strings.ToLower(p.Key); ok && kinds[first] != "" {
+			o := c.object(strings.TrimSpace(prefix + " " + kinds[first] + " " + p.Value))
+			defaults := maps.Clone(c.defaults[first]) // objects above keep what they inherited
+			if strings.EqualFold(p.Value, "DEFAULT") {
+				if defaults == nil {
+					defaults = map[string]string{}
+				}
+				c.defaults[first] = defaults
+			} else {
+				o.inherited, o.from = defaults, p.Key+"=DEFAULT"
+			}
 			for p, rest, ok = syntax.CutPair(rest); ok; p, rest, ok = syntax.CutPair(rest) {
 				o.set(p.Key, p.Value)
+				if o.from == "" {
+					defaults[strings.ToLower(p.Key)] = p.Value
+				}
 			}
 			continue
 		}

@@ -75,6 +75,26 @@ func TestBetween(t *testing.T) {
 	}
 }
 
+// TestInherited: a partition has the values of the line DEFAULT above it, unless it sets its own.
+func TestInherited(t *testing.T) {
+	const top, above = "PartitionName=DEFAULT MaxTime=1-0 State=UP\nPartitionName=a Nodes=c1\n", "PartitionName=default MaxTime=2-0\n"
+	of := func(text string) map[string]string { return map[string]string{"slurm.conf": top + text} }
+	for _, c := range []struct {
+		baseline, set string
+		want          []Setting
+	}{
+		{"PartitionName=b Nodes=c1", "PartitionName=b Nodes=c1 MaxTime=6:00:00",
+			[]Setting{{"partition b MaxTime", "1-0, of PartitionName=DEFAULT", "6:00:00"}}},
+		{above + "PartitionName=b MaxTime=6:00:00 State=DOWN", above + "PartitionName=b", []Setting{
+			{"partition b MaxTime", "6:00:00", "2-0, of PartitionName=DEFAULT"}, {"partition b State", "DOWN", "UP, of PartitionName=DEFAULT"}}},
+		{"PartitionName=b PriorityTier=2", "PartitionName=b MaxTime=1-0", []Setting{{"partition b PriorityTier", "2", ""}}},
+	} {
+		if diff := cmp.Diff(c.want, Between(of(c.baseline), of(c.set))); diff != "" {
+			t.Errorf("%q, %q: %s", c.baseline, c.set, diff)
+		}
+	}
+}
+
 // TestDump takes the settings from a dump of sacctmgr as from commands.
 func TestDump(t *testing.T) {
 	const dump = "Cluster - 'vale':Fairshare=1:QOS='normal'\nParent - 'root'\nUser - 'root':DefaultAccount='root':AdminLevel='Administrator':Fairshare=1\n" +
