@@ -53,7 +53,7 @@ func TestErrors(t *testing.T) {
 		"id,submit,runtime\n":             "x.csv:1:11: runtime: not a known column (did you mean run_time_s?)",
 		"id,submit,Tasks,run_time_s\n":    "x.csv:1:11: Tasks: not a known column (did you mean tasks?)",
 		"id,submit,colour\n":              "colour: not a known column (want id, submit,",
-		"id,submit,id\n":                  "x.csv:1:11: id: a second column",
+		"id,submit,id\n":                  "x.csv:1:11: id: an earlier column has the same name",
 		"id,run_time_s\n":                 "x.csv:1: no column submit",
 		"id,submit\n":                     "x.csv:1: no column run_time_s",
 		head + "a,noon,1,1,\n":            `x.csv:2:3: submit: "noon": not a time (want 2024-03-01T08:00:00Z`,
