@@ -274,8 +274,7 @@ func (a *addition) finish() error {
 }
 
 // append adds a batch to a state. A small last batch is merged with the new batch, without the rows that have
-// been replaced. The map taken has these rows, with the numbers of the documents that replaced
-// them.
+// been replaced. The map taken has these rows, with the numbers of the documents that replaced them.
 func (s *Store) append(next *state, entries []Entry, rows []keyed, through int64, counts map[string]int64) (taken map[int64]int64, err error) {
 	taken = make(map[int64]int64)
 	b := &batch{rows: rows, through: through, counts: counts}

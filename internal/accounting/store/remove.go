@@ -102,8 +102,7 @@ func (s *Store) removeFrom(v *View, p *part, old func(j *chosenRow) bool) (jobs 
 	return int64(len(lost)), nil
 }
 
-// sealSome makes the fresh rows durable if the function may returns true for one of the fresh
-// parts.
+// sealSome makes the fresh rows durable if the function may returns true for one of the fresh parts.
 func (s *Store) sealSome(may func(p *part) bool) error {
 	v := s.View()
 	defer v.Close()

@@ -413,7 +413,7 @@ func TestPropose(t *testing.T) {
 		t.Errorf("%+v with\n%s", w, b.String())
 	}
 	b.Reset()
-	if _, err := Propose(&b, bufio.NewReaderSize(strings.NewReader("1,2,3\n4,5,6\n"), headLength), nil, 0, "jobs"); err != nil || !strings.Contains(b.String(), "header: false\ncolumns: [column1, column2, column3]") || !strings.Contains(b.String(), "# Missing: the map has no field submit") {
+	if _, err := Propose(&b, bufio.NewReaderSize(strings.NewReader("1,2,3\n4,5,6\n"), headLength), nil, 0, "jobs"); err != nil || !strings.Contains(b.String(), "header: false\ncolumns: [column1, column2, column3]") || !strings.Contains(b.String(), "no field submit, ") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 }

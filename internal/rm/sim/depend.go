@@ -141,8 +141,7 @@ func tasksOf(d sbatch.Dependency) (id string, tasks []int, err error) {
 // maxMinutes is the longest delay of a dependency, 20 years.
 const maxMinutes = 20 * 366 * 24 * 60
 
-// await makes a submission wait for its links. Each task with an aftercorr dependency waits
-// separately.
+// await makes a submission wait for its links. Each task with an aftercorr dependency waits separately.
 func (e *Engine) await(s *submission, list []link, anyOf bool) {
 	switch {
 	case len(list) == 0:

@@ -134,9 +134,8 @@ func (m *Machine) release(j *Job) {
 	m.space.remove(j)
 }
 
-// expect changes the expected run time of a running job. The parameter expected must be more than
-// the job has run so far. Reservations of other jobs may overlap with the job until the policy
-// reserves again.
+// expect changes the expected run time of a running job. The parameter expected must be more than the job has
+// run so far. Reservations of other jobs may overlap with the job until the policy reserves again.
 func (m *Machine) expect(j *Job, expected time.Duration) {
 	due, tie := after(j.Start, expected), j.entry.Tie()
 	m.freed++

@@ -17,8 +17,7 @@ import (
 
 // Cluster is a machine of nodes.
 type Cluster struct {
-	// Nodes are the nodes. Jobs get nodes by increasing weight, and nodes of equal weight in this
-	// order.
+	// Nodes are the nodes. Jobs get nodes by increasing weight, and nodes of equal weight in this order.
 	Nodes []hpc.Node
 	// Partitions are the partitions. If there are none, one partition has all nodes.
 	Partitions []Partition
@@ -64,9 +63,8 @@ type nodes struct {
 	resources []string           // names of resources: "cpu", "mem", then generic resources
 	largest   map[*Partition]int // the largest number of processors of a node
 	demands   map[demandKey]*demand
-	// The set occupied has the nodes with a job, the set filled those whose processors all have
-	// jobs, and the set out those that are down or drained. A reservation that begins now counts
-	// as a job.
+	// The set occupied has the nodes with a job, the set filled those whose processors all have jobs, and the
+	// set out those that are down or drained. A reservation that begins now counts as a job.
 	occupied, filled, out nodeset.Set
 	used                  nodeset.Set // nodes with uses, including future ones
 	booked                booking.Bookings

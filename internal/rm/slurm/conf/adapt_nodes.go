@@ -13,8 +13,7 @@ import (
 	"rmreplay/internal/slurmspec/history"
 )
 
-// siteNodeAttributes are the attributes that the adaptation drops from NodeName lines, with
-// reasons.
+// siteNodeAttributes are the attributes that the adaptation drops from NodeName lines, with reasons.
 var siteNodeAttributes = []struct{ key, reason string }{
 	{"NodeAddr", whySiteNodes}, {"NodeHostname", whySiteNodes}, {"BcastAddr", whySiteNodes}, {"Port", whySiteNodes},
 	{"GresConf", whyNoSlurmd}, {"Parameters", whyNoSlurmd}, {"SuspendTime", whyPower},

@@ -276,8 +276,7 @@ func (c *Cluster) Accounting() bool {
 }
 
 // EnforcesAssociations reports whether slurmctld refuses jobs whose user has no association (slurm.conf(5),
-// AccountingStorageEnforce; every value implies associations, except jobs, steps and their
-// opposites).
+// AccountingStorageEnforce; every value implies associations, except jobs, steps and their opposites).
 func (c *Cluster) EnforcesAssociations() bool {
 	value, _ := c.Get("AccountingStorageEnforce")
 	return slices.ContainsFunc(syntax.List(value), func(item string) bool {

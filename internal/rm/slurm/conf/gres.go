@@ -57,8 +57,7 @@ func (c *Cluster) resolveGRES() error {
 	return errors.Join(errs...)
 }
 
-// gresTypes returns the names in GresTypes. Slurm adds hbm if the site uses the plugins for KNL
-// nodes.
+// gresTypes returns the names in GresTypes. Slurm adds hbm if the site uses the plugins for KNL nodes.
 func (c *Cluster) gresTypes() []string {
 	v, _ := c.Get("GresTypes")
 	kinds := syntax.List(v)

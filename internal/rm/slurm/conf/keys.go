@@ -27,9 +27,8 @@ type rule struct {
 	known history.Lifetime
 	// reason tells users why the adaptation changes or drops the key.
 	reason string
-	// value returns the new value of a changed key, or the part of a kept key's value that has an
-	// effect. The parameter site is the site's value, or "" if it has none. An empty result leaves
-	// the key out.
+	// value returns the new value of a changed key, or the part of a kept key's value that has an effect. The
+	// parameter site is the site's value, or "" if it has none. An empty result leaves the key out.
 	value func(a *adapter, site string) string
 	// warning is set if the change may alter scheduling. It returns a text about the difference for the site's value, or
 	// "" if there is no difference.
@@ -62,10 +61,9 @@ const (
 
 func always(text string) func(string) string { return func(string) string { return text } }
 
-// rules has every key of slurm.conf, grouped by what the keys are about. The keys are those
-// of slurm_conf_options in src/common/read_config.c of 22.05 to 26.05, and some older keys.
-// [history.Keys] says which releases have a key. A key that is not here is an error, as it is for
-// Slurm.
+// rules has every key of slurm.conf, grouped by what the keys are about. The keys are those of
+// slurm_conf_options in src/common/read_config.c of 22.05 to 26.05, and some older keys. [history.Keys] says
+// which releases have a key. A key that is not here is an error, as it is for Slurm.
 var rules = slices.Concat(
 	// Keys that decide scheduling, limits and priorities are kept.
 	kept(str, "ClusterName", "DependencyParameters", "EnforcePartLimits", "GresTypes",

@@ -190,8 +190,7 @@ func (c *Cluster) nodeSets() (map[string]nodeSet, error) {
 	return sets, errors.Join(errs...)
 }
 
-// expandNodes returns the nodes in a partition's Nodes=, each once. The value has names, node
-// sets, or ALL.
+// expandNodes returns the nodes in a partition's Nodes=, each once. The value has names, node sets, or ALL.
 func (c *Cluster) expandNodes(expr string, sets map[string]nodeSet) ([]string, error) {
 	if strings.EqualFold(expr, "ALL") {
 		names := make([]string, len(c.Nodes))
@@ -230,8 +229,7 @@ func (c *Cluster) expandNodes(expr string, sets map[string]nodeSet) ([]string, e
 	return names, nil
 }
 
-// eachOfSet calls the function visit for the nodes of a set: the nodes with its feature, then its
-// named nodes.
+// eachOfSet calls the function visit for the nodes of a set: the nodes with its feature, then its named nodes.
 func (c *Cluster) eachOfSet(s nodeSet, visit func(string)) {
 	if s.feature != "" {
 		for i := range c.Nodes {

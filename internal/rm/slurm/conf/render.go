@@ -59,8 +59,7 @@ func cell(s string) string {
 	return s
 }
 
-// Write writes the files into an existing directory. Only their owner can read them, as slurmdbd
-// requires.
+// Write writes the files into an existing directory. Only their owner can read them, as slurmdbd requires.
 func (ad *Adapted) Write(dir string) error {
 	for name, data := range ad.Files {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {

@@ -73,8 +73,7 @@ func (f *fitting) filter(k int) {
 	}
 }
 
-// setLimit limits the job's resources on the node (_set_max_gres). The parameter have is the
-// number elsewhere.
+// setLimit limits the job's resources on the node (_set_max_gres). The parameter have is the number elsewhere.
 func (x *filter) setLimit(have int) {
 	f, d, r := x.fitting, x.d, x.p.t.request
 	sockets := max(1, r.SocketsPerNode)
@@ -253,9 +252,8 @@ func (x *filter) drop(s, count int) {
 	}
 }
 
-// takeForTasks counts the resources that the job takes on a node for its tasks there, for requests
-// for the whole job. It returns how many CPUs the job takes; 0 if it does not use the node
-// (eval_nodes_gres).
+// takeForTasks counts the resources that the job takes on a node for its tasks there, for requests for the
+// whole job. It returns how many CPUs the job takes; 0 if it does not use the node (eval_nodes_gres).
 func (p *pick) takeForTasks(node, cpus int) int {
 	if p.totals == nil || cpus == 0 {
 		return cpus
@@ -296,8 +294,7 @@ func (p *pick) takeForTasks(node, cpus int) int {
 	return cpus
 }
 
-// addTotals adds a node's resources to the job's, and returns the job's CPUs there
-// (gres_sched_add).
+// addTotals adds a node's resources to the job's, and returns the job's CPUs there (gres_sched_add).
 func (p *pick) addTotals(at *room, cpus, least int) int {
 	with := 0
 	for k := range p.totals {
