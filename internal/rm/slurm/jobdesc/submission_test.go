@@ -21,7 +21,7 @@ func TestSubmissionRefuses(t *testing.T) {
 		{"--core-spec and --thread-spec", Submission{Request: hpc.Request{CoreSpec: 1, ThreadSpec: 1}}},
 		{"--ntasks-per-gpu and --gpus-per-task", Submission{Request: hpc.Request{TasksPerGPU: 1, GPUsPerTask: "1"}}},
 		{"--cpus-per-gpu and --cpus-per-task", Submission{Request: hpc.Request{CPUsPerGPU: 1, CPUsPerTask: 1}}},
-		{"less than at least", Submission{Request: hpc.Request{MinNodes: 4, MaxNodes: 2}}},
+		{"is below the minimum", Submission{Request: hpc.Request{MinNodes: 4, MaxNodes: 2}}},
 		{"--nodes -1", Submission{Request: hpc.Request{MinNodes: -1}}},
 		{"--cpus-per-task 70000", Submission{Request: hpc.Request{CPUsPerTask: 70000}}},
 		{"--distribution", Submission{Request: hpc.Request{Distribution: "spiral"}}},
