@@ -318,7 +318,8 @@ func (p *Periods) render(b *bytes.Buffer, first, second string) {
 	}
 	b.WriteString("\n" + table.String())
 	fmt.Fprintf(b, "  standardized: as if the jobs of %s had been distributed as those of %s;\n", second, first)
-	b.WriteString("  each factor by itself, so that shares do not add up; jobs: those whose value (such as the user) is on both\n" +
-		"  sides. Only they count in this line, so that \"as it was\" differs from the difference of all jobs. A share\n" +
-		"  above 100 % means that the rest of the difference goes the other way\n")
+	b.WriteString("  each factor by itself, so that shares do not add up\n" +
+		"  jobs: those whose value (such as the user) is on both sides. Only they count in this line, so that\n" +
+		"  \"as it was\" differs from the difference of all jobs. A share above 100 % means that the rest of the\n" +
+		"  difference goes the other way\n")
 }

@@ -160,7 +160,7 @@ func TestPeriodsOfUnknownMachine(t *testing.T) {
 		if p.render(&b, "A", "B"); !strings.Contains(b.String(), "A: 3 jobs on 1 day, load 50.0% "+want) {
 			t.Errorf("%d: %s", size, b.String())
 		}
-		for _, says := range []string{"jobs: those whose value (such as the user) is on both\n", "A share\n  above 100 % means"} {
+		for _, says := range []string{"jobs: those whose value (such as the user) is on both sides", "A share above 100 % means"} {
 			if !strings.Contains(b.String(), says) {
 				t.Errorf("the text does not say %q: %s", says, b.String())
 			}

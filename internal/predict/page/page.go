@@ -141,8 +141,8 @@ func methods(e *evaluate.Evaluation) report.Section {
 		}},
 	}}
 	if bounds := e.Bounds(); len(bounds) > 0 {
-		s.Blocks = append(s.Blocks, report.Block{Text: "Mean absolute errors beside those of oracles. These know jobs of the " +
-			"same class (user, name, size, limit) that are later or have not ended."}, report.Block{List: bounds})
+		s.Blocks = append(s.Blocks, report.Block{Text: "Mean absolute errors beside those of oracles. These know jobs of " +
+			"the same class (user, name, size, limit) that are later or have not ended."}, report.Block{List: bounds})
 	}
 	return s
 }
