@@ -48,7 +48,7 @@ func (s Set) Warnings() (list []string) {
 				where = append(where, fmt.Sprintf("%d times", count))
 			}
 			if len(s.Runs) > 1 {
-				where = append(where, fmt.Sprintf("in %d of %d runs", len(runs[key]), len(s.Runs)))
+				where = append(where, fmt.Sprintf("in %d of %s", len(runs[key]), quantity.Counted(len(s.Runs), "run", "runs")))
 			}
 			if len(where) > 0 {
 				text += " (" + strings.Join(where, " ") + ")"

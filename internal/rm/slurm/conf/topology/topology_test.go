@@ -51,7 +51,7 @@ func TestOlder(t *testing.T) {
 		"flat with options":   {"topology: f\nflat: {alpha_step_rank: yes}\n", slurmspec.R2411, nil, "topology/flat", ""},
 		"the default counts":  {"- topology: f\n  flat: true\n" + tree[4:], slurmspec.R2302, nil, "topology/tree; SwitchName=root Switches=s[1-2]; SwitchName=s1 Nodes=n[1-4]; SwitchName=s2 Nodes=n[5-8]", ""},
 		"partitions agree":    {"topology: f\nflat: true\n", slurmspec.R2411, func(c *Cluster) { c.Partitions = map[string]string{"p": "f"} }, "topology/flat", ""},
-		"partitions differ":   {"- topology: f\n  flat: true\n" + tree[4:], slurmspec.R2411, func(c *Cluster) { c.Partitions = map[string]string{"p": "f"} }, "", "partition p has the topology f, but Slurm 24.11 has only one topology"},
+		"partitions differ":   {"- topology: f\n  flat: true\n" + tree[4:], slurmspec.R2411, func(c *Cluster) { c.Partitions = map[string]string{"p": "f"} }, "", "partition p has the topology f, but Slurm 24.11 has only one"},
 		"places in nodes":     {tree, slurmspec.R2411, func(c *Cluster) { c.OwnPlaces = true }, "", "slurm.conf has Topology= for nodes"},
 		"switch without both": {"topology: t\ntree: {switches: [{switch: a, nodes: n1}, {switch: b}]}\n", slurmspec.R2411, nil, "", "switch b has neither nodes nor children"},
 		"ring":                {"topology: r\nring: {rings: {ring: a, nodes: \"n[1-8]\"}}\n", slurmspec.R2411, nil, "", "topology/ring is not in Slurm 24.11"},
