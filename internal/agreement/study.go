@@ -12,6 +12,7 @@ import (
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/parallel"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/slurm/install"
@@ -67,7 +68,7 @@ func Measure(ctx context.Context, spec experiment.Spec, o Options) (*Report, err
 	if err := s.index(slurmDir, len(dirs)); err != nil {
 		return nil, err
 	}
-	err := experiment.Executor{Parallel: o.Parallel}.Do(ctx, len(dirs), func(ctx context.Context, i int) error {
+	err := parallel.Executor{Parallel: o.Parallel}.Do(ctx, len(dirs), func(ctx context.Context, i int) error {
 		return s.replay(ctx, i, dirs[i])
 	})
 	if err != nil {
@@ -171,7 +172,7 @@ func (s *study) replay(ctx context.Context, i int, dir string) error {
 	}
 	bounded, cancel := context.WithCancel(ctx)
 	if s.Within > 0 {
-		atOnce := experiment.Executor{Parallel: s.Parallel}.AtOnce(s.Realizations)
+		atOnce := parallel.Executor{Parallel: s.Parallel}.AtOnce(s.Realizations)
 		waves := (s.Realizations + atOnce - 1) / atOnce
 		cancel()
 		bounded, cancel = context.WithTimeout(ctx, time.Duration(share*float64(s.Within))/time.Duration(waves))
@@ -206,7 +207,7 @@ func (s *study) compare(ctx context.Context, replays, models []*run.Run) (*Repor
 		}
 	}
 	lockstep := make([]*Lockstep, len(replays))
-	err := experiment.Executor{Parallel: s.Parallel}.Do(ctx, len(replays), func(ctx context.Context, i int) (err error) {
+	err := parallel.Executor{Parallel: s.Parallel}.Do(ctx, len(replays), func(ctx context.Context, i int) (err error) {
 		spec := modelled
 		spec.Seed, spec.Overwrite = replays[i].Manifest.Seed, true
 		spec.Output = filepath.Join(s.Dir, modelDir, run.RealizationDir(i+1))

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 

@@ -13,10 +13,9 @@ import (
 // maxKept is the largest size in bytes of a file that is compared with a cluster's copy.
 const maxKept = 64 << 20
 
-// Modelled returns the specification with which the model of a release of Slurm plays what a replay plays: the
-// same workload and cluster and, with the same seed, the same phase of slurmctld's periodic work. The parameter release
-// is as in [Simulator]. The result lacks names the options of the replay that the model does not
-// have.
+// Modelled returns the specification with which the model of a release of Slurm plays what a replay plays: the same
+// workload and cluster and, with the same seed, the same phase of slurmctld's periodic work. The parameter release is
+// as in [Simulator]. The result lacks names the options of the replay that the model does not have.
 func Modelled(replay Spec, release string) (spec Spec, lacks []string) {
 	spec = replay
 	s := replay.Slurm

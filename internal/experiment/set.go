@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/parallel"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
 )
@@ -56,7 +57,7 @@ func RunSet(ctx context.Context, spec Spec, set Set, hooks SetHooks) ([]Realizat
 	if err := prepareSet(&p.spec, list); err != nil {
 		return nil, err
 	}
-	err = Executor{Parallel: set.Parallel}.Do(ctx, len(list), func(ctx context.Context, i int) error {
+	err = parallel.Executor{Parallel: set.Parallel}.Do(ctx, len(list), func(ctx context.Context, i int) error {
 		r := &list[i]
 		var one Hooks
 		if hooks.Of != nil {

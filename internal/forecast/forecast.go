@@ -11,6 +11,7 @@ import (
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/parallel"
 	"rmreplay/internal/workload"
 )
 
@@ -121,7 +122,7 @@ func (q *Queue) play(ctx context.Context, pending []Key, opts Options, draw func
 		}
 		return opts.Seed + uint64(i)
 	}
-	err = experiment.Executor{Parallel: opts.Parallel}.Do(ctx, n, func(ctx context.Context, i int) error {
+	err = parallel.Executor{Parallel: opts.Parallel}.Do(ctx, n, func(ctx context.Context, i int) error {
 		w, err := draw(i)
 		if err == nil {
 			all[i] = q.watch(w, pending, opts)

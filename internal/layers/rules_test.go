@@ -29,6 +29,8 @@ var rules = []rule{
 		"a program serves the description that the documents have"},
 	{"nouns", "internal/hpc/hpctest", []string{"internal/hpc"}, computes,
 		"tests of every package draw the same random jobs"},
+	{"nouns", "internal/parallel", nil, computes,
+		"tasks run at the same time, whatever they are"},
 	{"nouns", "internal/spelling", nil, computes,
 		"the nearest name is found among any names"},
 	{"nouns", "internal/hostlist", nil, computes,
@@ -222,10 +224,10 @@ var rules = []rule{
 	{"use cases", "internal/workload/build", []string{"internal/formats", "internal/formats/sacct", "internal/formats/table", "internal/hpc", "internal/output", "internal/rm/slurm/conf", "internal/slurmdb", "internal/workload", "internal/quantity"}, offline,
 		"workloads are built of any source by its own package"},
 	{"use cases", "internal/experiment", []string{
-		"internal/bundle", "internal/compare", "internal/formats", "internal/hostlist", "internal/hpc", "internal/input", "internal/interrupt", "internal/ioaware", "internal/jobjson", "internal/metrics", "internal/output", "internal/predict/model", "internal/procfs", "internal/replay", "internal/rm", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/rm/slurmmodel", "internal/rm/slurmmodel/...", "internal/run", "internal/slurmspec/...", "internal/spelling", "internal/workload", "internal/workload/complete", "internal/workload/session", "internal/workload/transform", "internal/quantity",
+		"internal/bundle", "internal/compare", "internal/formats", "internal/hostlist", "internal/hpc", "internal/input", "internal/interrupt", "internal/ioaware", "internal/jobjson", "internal/metrics", "internal/output", "internal/predict/model", "internal/procfs", "internal/replay", "internal/rm", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/rm/slurmmodel", "internal/rm/slurmmodel/...", "internal/run", "internal/slurmspec/...", "internal/spelling", "internal/workload", "internal/workload/complete", "internal/workload/session", "internal/workload/transform", "internal/parallel", "internal/quantity",
 	}, offline,
 		"a use case needs no command line: a server or a test makes a run with it"},
-	{"use cases", "internal/agreement", []string{"internal/experiment", "internal/hpc", "internal/metrics", "internal/output", "internal/replay", "internal/rm", "internal/rm/slurm/install", "internal/rm/slurmmodel", "internal/rm/slurmmodel/guide", "internal/run", "internal/slurmspec", "internal/waits", "internal/quantity"}, offline,
+	{"use cases", "internal/agreement", []string{"internal/experiment", "internal/hpc", "internal/metrics", "internal/output", "internal/replay", "internal/rm", "internal/rm/slurm/install", "internal/rm/slurmmodel", "internal/rm/slurmmodel/guide", "internal/run", "internal/slurmspec", "internal/waits", "internal/parallel", "internal/quantity"}, offline,
 		"the agreement makes runs of Slurm and of its model, and compares them; it knows no command line"},
 	{"use cases", "internal/experiment/scenario", []string{"internal/experiment", "internal/hpc", "internal/rm/rmtest", "internal/run", "internal/workload"}, offline,
 		"small clusters and workloads are played alike by a test and by a tool"},
@@ -238,7 +240,7 @@ var rules = []rule{
 	{"use cases", "internal/forecast/unmet", []string{"internal/hpc", "internal/replay", "internal/slurmspec/sbatch", "internal/workload"}, computes,
 		"which jobs can never start follows from a workload and from how jobs ended"},
 	{"use cases", "internal/forecast", []string{
-		"internal/experiment", "internal/forecast/empirical", "internal/forecast/nested", "internal/forecast/rate", "internal/forecast/unmet", "internal/hostlist", "internal/hpc", "internal/predict", "internal/replay", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/workload", "internal/workload/transform", "internal/quantity",
+		"internal/experiment", "internal/forecast/empirical", "internal/forecast/nested", "internal/forecast/rate", "internal/forecast/unmet", "internal/hostlist", "internal/hpc", "internal/predict", "internal/replay", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/workload", "internal/workload/transform", "internal/parallel", "internal/quantity",
 	}, offline,
 		"a forecast simulates the scheduler on any engine, wherever the queue comes from"},
 	{"use cases", "internal/forecast/capture", []string{
@@ -265,10 +267,10 @@ var rules = []rule{
 		"a comparison makes sets of realizations and tests them; it knows no command line"},
 	{"use cases", "internal/acceptance", []string{"internal/experiment", "internal/hpc", "internal/replay", "internal/rm", "internal/rm/slurm/admission", "internal/rm/slurm/install", "internal/rm/window", "internal/slurmspec/...", "internal/workload", "internal/quantity"}, offline,
 		"slurmctld is asked by a run of its own; the caller prints what it says"},
-	{"use cases", "internal/sweep", []string{"internal/experiment", "internal/filekind", "internal/input", "internal/interrupt", "internal/metrics", "internal/output", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/rm/slurm/install", "internal/run", "internal/spelling", "internal/stats", "internal/quantity"}, offline,
+	{"use cases", "internal/sweep", []string{"internal/experiment", "internal/filekind", "internal/input", "internal/interrupt", "internal/metrics", "internal/output", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/rm/slurm/install", "internal/run", "internal/spelling", "internal/stats", "internal/parallel", "internal/quantity"}, offline,
 		"a sweep runs command lines and reads their records; what a command does is not its concern"},
 	{"use cases", "internal/tune", []string{
-		"internal/experiment", "internal/metrics", "internal/output", "internal/quantity", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/run", "internal/spelling", "internal/stats", "internal/sweep",
+		"internal/experiment", "internal/metrics", "internal/output", "internal/parallel", "internal/quantity", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/run", "internal/spelling", "internal/stats", "internal/sweep",
 	}, offline,
 		"a search decides which runs of sweeps to make, and reads their records"},
 	{"use cases", "internal/ioservice/counters", []string{"internal/hpc", "internal/lines"}, computes,

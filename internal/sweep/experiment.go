@@ -2,7 +2,7 @@
 // workload, and seeds. A cell is a point of the grid without its seed. A cell has one run for
 // each seed.
 //
-// [rmreplay/internal/experiment.Executor] makes many runs in parallel. Sets of realizations use
+// [rmreplay/internal/parallel.Executor] makes many runs in parallel. Sets of realizations use
 // it as well. Here, its task is a process with a command line of this program: `rmreplay
 // simulate …` or `rmreplay replay …`. A sweep may have thousands of runs over days, and
 // processes have advantages over calls of [rmreplay/internal/experiment.Run] in this process:

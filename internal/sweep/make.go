@@ -14,10 +14,10 @@ import (
 	"syscall"
 	"time"
 
-	"rmreplay/internal/experiment"
 	files "rmreplay/internal/input"
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/parallel"
 	"rmreplay/internal/rm/slurm/conf/edit"
 	"rmreplay/internal/run"
 )
@@ -244,32 +244,32 @@ func (m *Maker) derive(ctx context.Context, d *derived) error {
 	return writeJSON(statusFile(path), s)
 }
 
-// All makes every incomplete run, with at most parallel runs at the same time; 0 means the number
+// All makes every incomplete run, with at most atOnce runs at the same time; 0 means the number
 // of CPUs. Observe and the summary report failed runs. All itself fails only if All is interrupted
 // or cannot write the sweep's directory.
 //
 // All reports how many seeds are needed to see differences between cells: before the first run, and
 // again after the runs of the first seeds (the pilot).
-func (m *Maker) All(ctx context.Context, parallel int) error {
+func (m *Maker) All(ctx context.Context, atOnce int) error {
 	if err := m.tellNeeds(); err != nil {
 		return err
 	}
 	runs, pilot := m.Plan.seedBySeed(), 0
 	if len(m.Plan.Experiment.Seeds) > pilotSeeds {
 		pilot = pilotSeeds * len(m.Plan.Cells)
-		if err := m.these(ctx, runs[:pilot], parallel); err != nil {
+		if err := m.these(ctx, runs[:pilot], atOnce); err != nil {
 			return err
 		}
 		if err := m.tellNeeds(); err != nil {
 			return err
 		}
 	}
-	return m.these(ctx, runs[pilot:], parallel)
+	return m.these(ctx, runs[pilot:], atOnce)
 }
 
 // these makes the given runs, except those that are complete.
-func (m *Maker) these(ctx context.Context, runs []*Run, parallel int) error {
-	executor := experiment.Executor{Parallel: parallel, GoOn: isOfRun}
+func (m *Maker) these(ctx context.Context, runs []*Run, atOnce int) error {
+	executor := parallel.Executor{Parallel: atOnce, GoOn: isOfRun}
 	return executor.Do(ctx, len(runs), func(ctx context.Context, i int) error { return m.MakeRun(ctx, runs[i]) })
 }
 

@@ -7,8 +7,8 @@ import (
 	"io"
 	"path/filepath"
 
-	"rmreplay/internal/experiment"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/parallel"
 	"rmreplay/internal/run"
 	"rmreplay/internal/sweep"
 )
@@ -143,7 +143,7 @@ func (s *stage) measure(ctx context.Context, trials []Trial) ([]Measurement, err
 		runs[i] = cellOf(makers[workload].Plan, s.File.Space.Name(t.Setting)).Runs[seed]
 	}
 	failures := make([]error, len(trials))
-	executor := experiment.Executor{Parallel: s.Parallel, GoOn: isOfRun}
+	executor := parallel.Executor{Parallel: s.Parallel, GoOn: isOfRun}
 	err := executor.Do(ctx, len(trials), func(ctx context.Context, i int) error {
 		workload, _ := s.of(trials[i].Block)
 		failures[i] = makers[workload].MakeRun(ctx, runs[i])
