@@ -386,18 +386,18 @@ var rules = []rule{
 	{"program", "cmd/rmreplay-engine", []string{"internal/accounting/engine/duckdb"}, offline,
 		"the program is an engine and nothing else"},
 	{"program", "tools/feedbackpaper", []string{
-		"internal/experiment", "internal/flags", "internal/formats", "internal/hpc", "internal/metrics", "internal/replay", "internal/rm",
+		"internal/flags", "internal/formats", "internal/hpc", "internal/metrics", "internal/parallel", "internal/replay", "internal/rm",
 		"internal/rm/sim/...", "internal/run", "internal/workload/...",
 	}, offline,
 		"a tool is a program of its own"},
 	{"program", "tools/predictpaper", []string{
-		"internal/experiment", "internal/flags", "internal/formats", "internal/hpc", "internal/replay", "internal/rm", "internal/rm/sim/...", "internal/workload",
+		"internal/flags", "internal/formats", "internal/hpc", "internal/parallel", "internal/replay", "internal/rm", "internal/rm/sim/...", "internal/workload",
 	}, offline,
 		"a tool is a program of its own"},
 	{"program", "tools/predictpeers", []string{"internal/formats", "internal/hpc", "internal/predict", "internal/predict/evaluate", "internal/predict/features", "internal/predict/model", "internal/workload"}, offline,
 		"a tool is a program of its own"},
 	{"program", "tools/iorig", []string{
-		"internal/experiment", "internal/hpc", "internal/ioaware", "internal/metrics", "internal/rm", "internal/rm/sim/...", "internal/run", "internal/stats", "internal/supervise", "internal/workload/...",
+		"internal/experiment", "internal/hpc", "internal/ioaware", "internal/metrics", "internal/parallel", "internal/rm", "internal/rm/sim/...", "internal/run", "internal/stats", "internal/supervise", "internal/workload/...",
 	}, offline,
 		"a tool is a program of its own"},
 	{"program", "tools/modelcases", []string{"internal/experiment", "internal/experiment/scenario", "internal/supervise"}, offline,

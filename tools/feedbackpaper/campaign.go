@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/parallel"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/sim"
@@ -229,7 +229,7 @@ func simulate(ctx context.Context, tasks []task, opts Options) ([]Outcome, error
 	outcomes := make([]Outcome, len(tasks))
 	var mu sync.Mutex
 	done := 0
-	err := experiment.Executor{Parallel: opts.Parallel}.Do(ctx, len(tasks), func(ctx context.Context, i int) (err error) {
+	err := parallel.Executor{Parallel: opts.Parallel}.Do(ctx, len(tasks), func(ctx context.Context, i int) (err error) {
 		if outcomes[i], err = tasks[i].run(ctx); err != nil {
 			return err
 		}

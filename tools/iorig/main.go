@@ -34,9 +34,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/parallel"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/sim/policy"
@@ -136,7 +136,7 @@ func (c *campaign) run(ctx context.Context, known *results, out *printer) error 
 	}
 	// A realization runs under all policies before the next realization begins, so that the results of
 	// an interrupted campaign are pairs.
-	err := experiment.Executor{Parallel: c.parallel}.Do(ctx, len(c.policies)*c.realizations,
+	err := parallel.Executor{Parallel: c.parallel}.Do(ctx, len(c.policies)*c.realizations,
 		func(ctx context.Context, i int) error {
 			name := c.played(c.policies[i%len(c.policies)], uint64(i/len(c.policies)+1))
 			if _, done := known.get(name); done {

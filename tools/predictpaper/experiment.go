@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/parallel"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/sim"
@@ -99,7 +99,7 @@ func Run(ctx context.Context, w *workload.Workload, o Options) (*Result, error) 
 	}
 	each := 1 + o.Realizations
 	slowdowns := make([]float64, len(schedulers)*each)
-	err = experiment.Executor{Parallel: o.Parallel}.Do(ctx, len(slowdowns), func(ctx context.Context, i int) (err error) {
+	err = parallel.Executor{Parallel: o.Parallel}.Do(ctx, len(slowdowns), func(ctx context.Context, i int) (err error) {
 		controller := replay.NewRigid(filtered)
 		if n := i % each; n > 0 {
 			controller = controllers(o.Jitter, uint64(n))
