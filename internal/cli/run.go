@@ -44,7 +44,7 @@ func (o *runOptions) addFlags(c *cobra.Command, seed string) {
 	f := c.Flags()
 	console.AddOutput(f, &o.output, "write the record to the directory `RUN`")
 	f.BoolVar(&o.overwrite, "overwrite", false, "replace an existing run")
-	console.AddSeed(f, &o.seed, "the random numbers for "+seed+"--jitter, the hours of --feedback distribution and, with "+
+	console.AddSeed(f, &o.seed, seed+"--jitter, the hours of --feedback distribution and, with "+
 		"--realizations, the fields that workload complete made")
 	f.StringVar(&o.perf, "perf", "", "divide run times by `FACTOR`, such as x2 or x0.5, as on faster or slower nodes, and keep time limits")
 	f.StringVar(&o.limit, "time-limit", limitAsked, "`RULE` for time limits: asked, or twice-run-time (at least twice the run time, so that no job reaches its limit)")

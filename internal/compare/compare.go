@@ -516,29 +516,29 @@ func warnings(sets []Set, c *Comparison) []string {
 			}
 		}
 	}
-	list = append(append(list, endsAsFailed(sets)...), ioWarnings(sets)...)
+	list = append(append(list, ofResults(sets)...), ioWarnings(sets)...)
 	if len(hashes) > 1 {
 		list = append(list, "the runs are of different workloads: only jobs of the same ID are compared one by one")
 	}
 	return list
 }
 
-// endsAsFailed returns the warnings [run.EndsAsFailed] of the sets' first runs: jobs failed in place of another
-// end. It returns nothing if all sets have the same warning.
-func endsAsFailed(sets []Set) (list []string) {
-	texts := map[string]bool{}
-	for _, s := range sets {
-		text := ""
-		for _, w := range s.Runs[0].Manifest.Warnings {
-			if w.Code == run.EndsAsFailed {
-				text = w.Text
-				list = append(list, s.Runs[0].Name+": "+text)
+// ofResults returns the warnings with the codes [run.OfResult] of the sets' first runs. It leaves out the warnings that
+// all sets have.
+func ofResults(sets []Set) (list []string) {
+	shared := map[string]int{}
+	for pass := range 2 {
+		for _, s := range sets {
+			for _, w := range s.Runs[0].Manifest.Warnings {
+				switch {
+				case !slices.Contains(run.OfResult, w.Code):
+				case pass == 0:
+					shared[w.Text]++
+				case shared[w.Text] < len(sets):
+					list = append(list, s.Runs[0].Name+": "+w.Text)
+				}
 			}
 		}
-		texts[text] = true
-	}
-	if len(texts) == 1 {
-		return nil
 	}
 	return list
 }

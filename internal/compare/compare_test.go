@@ -164,13 +164,16 @@ func TestWarnings(t *testing.T) {
 	doubtful.Runs[0].Manifest.Valid = false
 	ended := single("ended", same)
 	ended.Runs[0].Manifest.Warnings = []run.Warning{{Code: run.EndsAsFailed, Text: "2 jobs ended as FAILED"}}
-	if list := endsAsFailed([]Set{ended, ended}); list != nil {
+	if list := ofResults([]Set{ended, ended}); list != nil {
 		t.Errorf("sets that end their jobs alike: %q", list)
 	}
+	away := single("away", same)
+	away.Runs[0].Manifest.Warnings = []run.Warning{{Code: run.DaysWithoutSubmissions, Text: "users rest on 6 days"}, {Code: "other", Text: "x"}}
 	for name, c := range map[string]struct {
 		sets []Set
 		want string
 	}{
+		"away":      {[]Set{single("a", same), away}, "away: users rest on 6 days"},
 		"failed":    {[]Set{single("a", same), ended}, "ended: 2 jobs ended as FAILED"},
 		"twice":     {[]Set{single("a", same), single("a", same)}, "a is given twice"},
 		"doubtful":  {[]Set{single("a", same), doubtful}, "bad: 1 of 1 run is not complete and valid"},

@@ -2,8 +2,10 @@ package compare
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 
@@ -34,7 +36,11 @@ func TestWarningsOfSet(t *testing.T) {
 		{many, []string{"a hint (5 times in 2 of 2 runs)"}},
 		{affects, []string{"[affects the result] bad (2 times)", "a hint"}},
 	} {
-		if got := tt.set.Warnings(); !slices.Equal(got, tt.want) {
+		got := tt.set.Warnings()
+		for i := range got {
+			got[i] = strings.ReplaceAll(got[i], quantity.Space, " ")
+		}
+		if !slices.Equal(got, tt.want) {
 			t.Errorf("%q, want %q", got, tt.want)
 		}
 	}

@@ -118,7 +118,7 @@ func (p *Prepared) undone(result replay.Result, never []string) (list []run.Warn
 		if n := p.workload.PresetsInto(r); n > 0 {
 			text := fmt.Sprintf("%d %s when the window began, and still when the maintenance of %s began", n,
 				quantity.Plural(n, "job ran", "jobs ran"), r.Start)
-			list = append(list, run.Warning{Code: "preset-in-maintenance", Text: text, Count: n})
+			list = append(list, run.Warning{Code: run.PresetInMaintenance, Text: text, Count: n})
 		}
 	}
 	for _, d := range result.OfWindow() {

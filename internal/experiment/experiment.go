@@ -234,7 +234,7 @@ func (p *Prepared) absent() []run.Warning {
 	}
 	text := fmt.Sprintf("the workload has no submission on %d of the 7 days of the week (UTC), so users submit nothing on "+
 		"these days, and jobs can come a week later; use a workload of several weeks", n)
-	return []run.Warning{{Code: "days-without-submissions", Text: text, Count: 1}}
+	return []run.Warning{{Code: run.DaysWithoutSubmissions, Text: text, Count: 1}}
 }
 
 // describeUsers returns the record's description of the users, or nil for a rigid replay.

@@ -118,6 +118,16 @@ const LostRuns = "lost-runs"
 // record a user, a failed node, lack of memory, preemption or the deadline ended them.
 const EndsAsFailed = "ends-as-failed"
 
+// Codes of warnings of valid runs: users submit nothing on some days of the week, because the workload has no
+// submission on these days; jobs that ran when the window began run into a maintenance.
+const (
+	DaysWithoutSubmissions = "days-without-submissions"
+	PresetInMaintenance    = "preset-in-maintenance"
+)
+
+// OfResult are the codes of warnings that a comparison repeats, because they can explain its differences.
+var OfResult = []string{EndsAsFailed, DaysWithoutSubmissions, PresetInMaintenance}
+
 // Lacks returns what the run's workload does not have, as warnings with the codes of
 // [FromWorkload]. The error says which part of the record cannot be read.
 func (r *Run) Lacks() ([]Warning, error) {

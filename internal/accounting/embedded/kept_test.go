@@ -107,7 +107,7 @@ func TestEveryColumn(t *testing.T) {
 	for problem, q := range map[string]question.Question{
 		"no column":   {Where: question.Known{Column: "nothing"}},
 		"two or more": {By: []question.Key{question.Instants{Column: "end_time"}}},
-		"a count of":  {By: []question.Key{question.Values{Column: "state", Most: 1}}},
+		"no count of": {By: []question.Key{question.Values{Column: "state", Most: 1}}},
 	} {
 		if _, err := New(s).Ask(t.Context(), q); err == nil || !strings.Contains(err.Error(), problem) {
 			t.Errorf("%v, want %s", err, problem)

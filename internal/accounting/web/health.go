@@ -31,9 +31,9 @@ var healthPanels = []*panel{
 		"that it only looked at. " + aboutQueues, health: queryDepth,
 		shape: shapeDepth, draw: drawTimeline("jobs"), lines: []string{"depth", "queue"}, unit: "jobs",
 		aboutLines: "Jobs that a mean cycle tried to place or only looked at (depth), and the queue. " + aboutQueues},
-	{name: "health-jobs", title: "Jobs that wait and run", about: "The largest numbers of jobs at any instant at which " +
-		"slurmctld was asked: six an hour in a replay, but one with the measured clock, so its numbers are lower. " +
-		"Several clusters are added up.",
+	{name: "health-jobs", title: "Jobs that wait and run", about: "The largest numbers of jobs in any answer of sdiag: " +
+		"six an hour in a replay, but one with the measured clock, so peaks may be missing. slurmctld counts these jobs " +
+		"every 30 s, so an answer can be that old. Several clusters are added up.",
 		health: queryQueue, shape: shapeQueue, draw: drawTimeline("jobs"),
 		lines: []string{"running", "pending"}, unit: "jobs"},
 	{name: "health-starts", title: "Starts", about: "Jobs that the backfill scheduler started, and all other jobs that " +
@@ -330,6 +330,18 @@ func (t *table) noteGaps(r *request, s *sizes) {
 			gaps++
 		}
 	}
+	if i := slices.IndexFunc(t.Columns, func(c column) bool { return c.Name == "cycles" }); i > 0 {
+		idle := 0
+		for _, row := range t.Rows {
+			if value(row[coveredColumn]) > 0 && row[i] == 0.0 {
+				idle++
+			}
+		}
+		if idle > 0 {
+			t.notes = append(t.notes, fmt.Sprintf("%s of %d with figures but without a cycle.",
+				quantity.Counted(idle, "bar", "bars"), len(t.Rows)))
+		}
+	}
 	for _, list := range []struct {
 		n   int
 		why string
@@ -421,8 +433,8 @@ func shapeQueue(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-var queryStarts = embedded.Levels("sum(backfilled), sum(started) - least(sum(backfilled), sum(started)), sum(submitted), " +
-	"sum(completed), sum(cancelled), sum(failed)")
+var queryStarts = embedded.Levels("sum(backfilled), sum(started) - least(sum(backfilled), sum(started)), " +
+	"sum(submitted), sum(completed), sum(cancelled), sum(failed)")
 
 func shapeStarts(r *request, _ *sizes, raw [][]any) *table {
 	t := levels(r, raw, []column{
@@ -435,7 +447,8 @@ func shapeStarts(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-var queryAgents = embedded.Levels("sum(agent_queue)::DOUBLE, sum(dbd_queue)::DOUBLE, sum(threads)::DOUBLE, sum(agents)::DOUBLE")
+var queryAgents = embedded.Levels("sum(agent_queue)::DOUBLE, sum(dbd_queue)::DOUBLE, sum(threads)::DOUBLE, " +
+	"sum(agents)::DOUBLE")
 
 func shapeAgents(r *request, _ *sizes, raw [][]any) *table {
 	t := levels(r, raw, []column{
@@ -453,8 +466,8 @@ const (
 	whoCountsRequests = "No simulation counts requests."
 )
 
-// shapeCounts makes a table from the rows of [embedded.Counts]. The parameter who is a sentence for the note on clusters
-// without counts.
+// shapeCounts makes a table from the rows of [embedded.Counts]. The parameter who is a sentence for the note on
+// clusters without counts.
 func shapeCounts(unit string, f format, who string) func(r *request, _ *sizes, raw [][]any) *table {
 	return func(r *request, _ *sizes, raw [][]any) *table {
 		var named [][]any

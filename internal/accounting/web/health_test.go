@@ -699,6 +699,7 @@ func TestTogetherRuns(t *testing.T) {
 		"a=one&b=two&last=all&align=day":                                        "",
 		"a=window&b=one&last=all&align=day":                                     "",
 		"a=one&b=window&last=all&align=day":                                     "",
+		"a=one&b=later&last=24h":                                                "2024-03-09 00:57:00 is drawn at 2024-03-04 00:57:00",
 		"a=one&b=later&last=all&align=day":                                      "2024-03-09 23:57:00 is drawn at 2024-03-04 23:57:00",
 		"a=one&b=later&last=all&align=begin":                                    "2024-03-09 23:57:00 is drawn at 2024-03-04 23:57:00",
 		"a=one&b=two&from=2024-04-10T00:00&until=2024-04-11T00:00":              "2024-03-05 00:00:00 is drawn at 2024-04-10 00:00:00",

@@ -22,8 +22,9 @@ var alignments = []option{
 // schedulers.
 //
 // By the time of day, the second cluster's first day is aligned with the first day of the range. This is also the
-// default if the second cluster has nothing in the range. A run's first day is that of its workload. A range of
-// everything counts from the beginning of the first cluster's workload.
+// default if the second cluster has nothing in the range. A run's first day is that of its workload. If the first
+// cluster is a run and the range has no given beginning, the first day is the first run's, and so it is of any cluster
+// for a range of everything.
 //
 // At first, the range is the first cluster's range. [request.widen] adds the second cluster's jobs.
 func (r *request) align(s *sizes, live bool) error {
@@ -60,7 +61,8 @@ func (r *request) align(s *sizes, live bool) error {
 		first = s.list[i]
 	}
 	anchor := r.from
-	if r.values.Get("from") == "" && r.values.Get("last") == "all" && !first.Newest.IsZero() {
+	whole := r.values.Get("last") == "all" || first.Kind == kindRun
+	if whole && r.values.Get("from") == "" && !first.Newest.IsZero() {
 		anchor = first.begins()
 	}
 	switch r.alignment {
