@@ -155,7 +155,7 @@ var transformSteps = []struct {
 			return transform.TimeLimitAccuracy(x, o.share)
 		})},
 	{"time-limit-model", "model", "set time limits that resemble users' estimates: `MODEL` tsafrir", estimateModel},
-	{"max-time-limit", "duration", "lower time limits to at most `DURATION`, as a shorter MaxTime would (jobs that run when a window begins keep theirs)",
+	{"max-time-limit", "duration", "lower time limits to at most `DURATION`, as a shorter MaxTime would (jobs that run when a window begins keep theirs; a job without a limit gets one only if that of its partition in --cluster is longer)",
 		length(transform.LongestLimit)},
 	{"limits-from", "path", "lower time limits to a quantile of the run times that the model in `FILE` predicts",
 		parsed(path, "", func(o *transformOptions, path string) (transform.Step, error) {

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -163,6 +164,7 @@ func Partitions(c *conf.Cluster) map[string]transform.Partition {
 				t.MaxTime = d
 			}
 		}
+		t.DefaultTime = min(cmp.Or(p.DefaultLimit(), hpc.Unlimited), t.MaxTime)
 		partitions[p.Name] = t
 		if p.Default {
 			partitions[""] = t

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/conf"
 )
 
@@ -28,6 +29,26 @@ func TestMinJobAge(t *testing.T) {
 		c = c.With("MinJobAge", "5000000000", "a test")
 		if _, err := minJobAge(c); err == nil || !strings.Contains(err.Error(), "MinJobAge=5000000000: larger than 4294967295") {
 			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestPartitions: the time limit of jobs that ask for none is the partition's DefaultTime, or else its MaxTime.
+func TestPartitions(t *testing.T) {
+	for attributes, want := range map[string]time.Duration{
+		"MaxTime=24:00:00 DefaultTime=1:00:00": time.Hour, "MaxTime=2:00:00": 2 * time.Hour, "": hpc.Unlimited,
+	} {
+		dir := filepath.Join(t.TempDir(), "cluster")
+		writeCluster(t, dir, map[string]string{
+			"slurm.conf": "ClusterName=one\nNodeName=n1\nPartitionName=p Nodes=n1 Default=YES " + attributes + "\n"})
+		c, err := conf.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"p", ""} {
+			if got := Partitions(c)[name].DefaultTime; got != want {
+				t.Errorf("%q: %v, want %v", attributes, got, want)
+			}
 		}
 	}
 }

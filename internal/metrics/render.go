@@ -167,7 +167,7 @@ func (s *Summary) renderWarnings(b *bytes.Buffer) {
 	b.WriteString("\n")
 	for _, w := range s.Warnings {
 		fmt.Fprintf(b, "warning: %s", w.Text)
-		if w.Count > 1 {
+		if w.Count > 1 && !strings.HasPrefix(w.Text, fmt.Sprint(w.Count, " ")) {
 			fmt.Fprintf(b, " (%d times)", w.Count)
 		}
 		if w.AffectsResult {

@@ -42,6 +42,7 @@ func handSummary() *Summary {
 		Warnings: []run.Warning{
 			{Code: "slow", Text: "the machine was busy", Count: 1},
 			{Code: "node", Text: "a node has no partition", AffectsResult: true, Count: 12},
+			{Code: "jobs", Text: "18 jobs ran when the window began", Count: 18},
 		},
 	}
 	return NewSummary(rows, &m, Options{}, ByPartition, BySize)

@@ -57,9 +57,11 @@ type Info struct {
 	DuplicateIDs int `json:"jobs_with_duplicate_id"`
 	// NeverStarted is the number of tasks that, according to the record, ended before they started.
 	// NeverStartedCPUS is their part of the offered work. How long they would have run is not known.
-	// So the offered work counts their time limits, and the figures about used time leave them out.
-	NeverStarted     int     `json:"tasks_never_started"`
-	NeverStartedCPUS float64 `json:"never_started_cpu_s"`
+	// So the offered work counts their time limits, unless the workload has shorter run times, and the
+	// figures about used time leave them out.
+	NeverStarted       int     `json:"tasks_never_started"`
+	NeverStartedCPUS   float64 `json:"never_started_cpu_s"`
+	neverStartedLimits int     // the tasks whose time limits count
 
 	// Offered work is the number of processors (or nodes) requested, times how long the job runs if
 	// nobody cancels it: its run time, cut at its time limit. A job that asks for whole nodes counts
@@ -228,6 +230,9 @@ func (info *Info) add(job *hpc.Job) float64 {
 		if neverStarted(job, task) {
 			info.NeverStarted++
 			info.NeverStartedCPUS += float64(size) * d.Seconds()
+			if d == job.TimeLimit {
+				info.neverStartedLimits++
+			}
 			continue
 		}
 		info.addUse(d, job.TimeLimit)
@@ -441,8 +446,13 @@ func (info *Info) Render(w io.Writer, zone *time.Location) error {
 		if info.Arrays > 0 {
 			noun = "task" // of arrays, or a job
 		}
-		p.line("                %s of them until the limits of %s that never started", hours(info.NeverStartedCPUS),
-			quantity.Regular(info.NeverStarted, noun))
+		until, limits := "", info.neverStartedLimits
+		if limits > 0 {
+			until = note(limits < info.NeverStarted, ", %d of these", limits)
+			until = cmp.Or(until, ",") + " until " + quantity.Plural(limits, "its limit", "their limits")
+		}
+		p.line("                %s of them by %s that never started%s", hours(info.NeverStartedCPUS),
+			quantity.Regular(info.NeverStarted, noun), until)
 	}
 	if info.OfferedLoad > 0 {
 		p.line("  offered load  %.1f %% of %d %s over the window", 100*info.OfferedLoad, info.MachineProcessors,

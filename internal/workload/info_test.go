@@ -71,7 +71,7 @@ func TestInfoNeverStarted(t *testing.T) {
 		t.Errorf("the table of sizes has %v, and leaves out %d", in, info.Sizes.NeverStarted)
 	}
 	var text bytes.Buffer
-	if err := info.Render(&text, time.UTC); err != nil || !strings.Contains(text.String(), " of them until the limits of 1 job that never started\n") {
+	if err := info.Render(&text, time.UTC); err != nil || !strings.Contains(text.String(), " of them by 1 job that never started, until its limit\n") {
 		t.Errorf("%v\n%s", err, &text)
 	}
 }
@@ -86,9 +86,28 @@ func TestInfoTasksNeverStarted(t *testing.T) {
 	if err := workload.NewInfo(w).Render(&text, time.UTC); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"until the limits of 6 tasks that never started\n", "run time, without 1 job that never started\n"} {
+	for _, want := range []string{" 6.0 of them by 6 tasks that never started, until their limits\n", "run time, without 1 job that never started\n"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the text lacks %q:\n%s", want, &text)
+		}
+	}
+}
+
+// TestInfoNeverStartedRunTimes: jobs that never started and have run times do not count until their limits.
+func TestInfoNeverStartedRunTimes(t *testing.T) {
+	w := &workload.Workload{}
+	for _, tt := range []struct {
+		run  time.Duration
+		want string
+	}{
+		{time.Hour / 2, " 0.5 of them by 1 job that never started\n"},
+		{2 * time.Hour, " 1.5 of them by 2 jobs that never started, 1 of these until its limit\n"},
+	} {
+		w.Jobs.Append(&hpc.Job{ID: tt.want, Submit: hpc.Unix(1000), Request: hpc.Request{Tasks: 1, TimeLimit: time.Hour},
+			Behaviour: hpc.Behaviour{RunTime: tt.run}, Recorded: &hpc.Recorded{State: hpc.Cancelled, End: hpc.Unix(1060)}})
+		var text bytes.Buffer
+		if err := workload.NewInfo(w).Render(&text, time.UTC); err != nil || !strings.Contains(text.String(), tt.want) {
+			t.Errorf("%v: the text lacks %q:\n%s", err, tt.want, &text)
 		}
 	}
 }

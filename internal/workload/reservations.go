@@ -157,6 +157,9 @@ func (w *Workload) PresetsInto(r *hpc.Reservation) (n int) {
 			}
 			end = max(job.Recorded.Start.Add(ran), job.Recorded.End) // a job that was suspended ends later
 		}
+		if job.CancelAfter > 0 {
+			end = min(end, job.Submit.Add(job.CancelAfter))
+		}
 		on, _ := hostlist.Expand(job.Recorded.Nodes) // Validate reports an error
 		if end > r.Start && (all || slices.ContainsFunc(on, func(node string) bool { return reserved[node] })) {
 			n++

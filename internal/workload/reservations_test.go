@@ -41,12 +41,14 @@ func TestPresetsInto(t *testing.T) {
 			Request:   hpc.Request{TimeLimit: time.Hour * 24},
 			Behaviour: hpc.Behaviour{RunTime: hpc.Unix(until).Sub(hpc.Unix(900))}})
 	}
+	w.Jobs.Append(&hpc.Job{ID: "cancelled", Submit: hpc.Unix(800), Recorded: &hpc.Recorded{Start: hpc.Unix(900), Nodes: "n5"},
+		Behaviour: hpc.Behaviour{RunTime: time.Hour, CancelAfter: 1200 * time.Second}})
 	w.Jobs.Append(&hpc.Job{ID: "later", Submit: hpc.Unix(1000), Behaviour: hpc.Behaviour{RunTime: time.Hour}})
 	for _, tt := range []struct {
 		nodes string
 		start int64
 		want  int
-	}{{"ALL", 2000, 2}, {"n[2-3]", 2000, 2}, {"n[1-2]", 2000, 1}, {"n2", 2001, 0}, {"ALL", 1000, 0}, {"n4", 2000, 0}} {
+	}{{"ALL", 2000, 2}, {"n[2-3]", 2000, 2}, {"n[1-2]", 2000, 1}, {"n2", 2001, 0}, {"ALL", 1000, 0}, {"n4", 2000, 0}, {"n5", 1999, 1}, {"n5", 2000, 0}} {
 		if n := w.PresetsInto(&hpc.Reservation{Start: hpc.Unix(tt.start), Nodes: tt.nodes}); n != tt.want {
 			t.Errorf("nodes %s from %d: %d, want %d", tt.nodes, tt.start, n, tt.want)
 		}

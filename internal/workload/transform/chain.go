@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -10,8 +11,9 @@ import (
 )
 
 // LongestLimit lowers time limits above a maximum to the maximum. A job that needs more time is
-// then ended by its limit. Jobs without a time limit also get the maximum. Without the step they
-// would have their partition's limit. Preset jobs keep their limits, as running jobs do when a site
+// then ended by its limit. A job without a time limit gets the maximum if its partition's DefaultTime
+// (or MaxTime, without a DefaultTime) is longer. If this limit is not known, the job stays as it is, and a
+// note has the number of such jobs. Preset jobs keep their limits, as running jobs do when a site
 // lowers MaxTime; a note has the number of longer ones. The error says that the maximum is not
 // positive.
 func LongestLimit(longest time.Duration) (Step, error) {
@@ -20,10 +22,13 @@ func LongestLimit(longest time.Duration) (Step, error) {
 	}
 	return Step{"--max-time-limit " + hpc.FormatDuration(longest),
 		func(w *workload.Workload, env *Environment) (int, error) {
-			n, preset := 0, 0
+			n, preset, unknown := 0, 0, 0
 			for i, job := range w.Jobs.All() {
+				limit := cmp.Or(job.TimeLimit, env.defaultTime(job.Partition))
 				switch {
-				case job.TimeLimit > 0 && job.TimeLimit <= longest:
+				case limit == 0:
+					unknown++
+				case limit <= longest:
 				case w.Preset(job):
 					preset++
 				default:
@@ -31,6 +36,9 @@ func LongestLimit(longest time.Duration) (Step, error) {
 					w.Jobs.Set(i, job)
 					n++
 				}
+			}
+			if unknown > 0 {
+				env.note("jobs without a time limit keep their partition's: %d", unknown)
 			}
 			if preset > 0 {
 				env.note("jobs that run when the window begins keep longer limits: %d", preset)

@@ -18,19 +18,38 @@ func TestLongestLimit(t *testing.T) {
 	w, results := apply(t, in, Environment{}, must(LongestLimit(2*time.Hour)))
 	for id, want := range map[string]time.Duration{
 		"p": 24 * time.Hour, // preset
-		"a": 2 * time.Hour, "b": 2 * time.Hour, "c": 2 * time.Hour, "d": 2 * time.Hour,
+		"a": 2 * time.Hour, "b": 2 * time.Hour, "c": 2 * time.Hour, "d": 0,
 	} {
 		if j := byID(w, id); j.TimeLimit != want {
 			t.Errorf("%s: time limit %v, want %v", id, j.TimeLimit, want)
 		}
 	}
-	want := []string{"jobs that run when the window begins keep longer limits: 1"}
-	if results[0].Changed != 3 || !slices.Equal(results[0].Notes, want) {
-		t.Errorf("%d changed, want 3; notes %q, want %q", results[0].Changed, results[0].Notes, want)
+	want := []string{"jobs without a time limit keep their partition's: 1",
+		"jobs that run when the window begins keep longer limits: 1"}
+	if results[0].Changed != 2 || !slices.Equal(results[0].Notes, want) {
+		t.Errorf("%d changed, want 2; notes %q, want %q", results[0].Changed, results[0].Notes, want)
 	}
 	for _, bad := range []time.Duration{0, -1, hpc.Unlimited} {
 		if _, err := LongestLimit(bad); err == nil {
 			t.Errorf("%v was accepted", bad)
+		}
+	}
+}
+
+// TestLongestLimitOfPartition: a job without a limit gets one only if its partition's is longer.
+func TestLongestLimitOfPartition(t *testing.T) {
+	env := Environment{Partitions: map[string]Partition{
+		"":      {MaxTime: 24 * time.Hour, DefaultTime: time.Hour},
+		"short": {MaxTime: time.Hour, DefaultTime: time.Hour},
+		"long":  {MaxTime: hpc.Unlimited, DefaultTime: hpc.Unlimited},
+	}}
+	for partition, want := range map[string]time.Duration{"": 0, "short": 0, "long": 2 * time.Hour, "short,long": 2 * time.Hour,
+		"unknown": 0} {
+		in := small()
+		in.Jobs.Change(4, func(j *hpc.Job) { j.TimeLimit, j.Partition = 0, partition })
+		w, results := apply(t, in, env, must(LongestLimit(2*time.Hour)))
+		if got := byID(w, "d").TimeLimit; got != want || (len(results[0].Notes) == 2) != (partition == "unknown") {
+			t.Errorf("%q: time limit %v, want %v; notes %q", partition, got, want, results[0].Notes)
 		}
 	}
 }

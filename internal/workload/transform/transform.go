@@ -53,8 +53,18 @@ func (env *Environment) note(format string, args ...any) {
 
 // Partition has the facts about a partition that steps use.
 type Partition struct {
-	MaxTime time.Duration // hpc.Unlimited if there is no limit
-	Nodes   int
+	MaxTime     time.Duration // hpc.Unlimited if there is no limit
+	DefaultTime time.Duration // the limit of jobs that ask for none, at most MaxTime
+	Nodes       int
+}
+
+// defaultTime returns the time limit of a job that asks for none. For a list of partitions it is the
+// longest of theirs. It is 0 if no partition is known.
+func (env *Environment) defaultTime(partitions string) (longest time.Duration) {
+	for name := range strings.SplitSeq(partitions, ",") {
+		longest = max(longest, env.Partitions[name].DefaultTime)
+	}
+	return longest
 }
 
 // Result describes the effect of a step.
