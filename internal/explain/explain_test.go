@@ -458,6 +458,25 @@ func TestPlanOfThePast(t *testing.T) {
 	}
 }
 
+// The time in which a job is not in backfill's queue does not count for backfill's last verdict on the job.
+func TestBackfillOfQueuedTime(t *testing.T) {
+	var h history
+	h.job("me", "bob", "n1", 1, 0, 100, 120, 60)
+	for i, reason := range []string{
+		"Priority", "JobArrayTaskLimit", "Dependency", "JobHeldUser", "BeginTime", "PartitionDown", "Resources", "QOSGrpCpuLimit",
+	} {
+		e := run.Event{At: at(1 + 10*i), Kind: rm.Waiting, Job: "me", Task: -1, Reason: reason, Backfill: rm.Planned}
+		if reason == "QOSGrpCpuLimit" {
+			e.Backfill = rm.OverLimit
+		}
+		h.events = append(h.events, e)
+	}
+	s, text := storyOf(t, &h)
+	if want := []BackfillTime{{rm.OverLimit, 29 * 60}, {rm.Planned, 20 * 60}}; !slices.Equal(s.Backfill, want) {
+		t.Errorf("%v, want %v\n%s", s.Backfill, want, text)
+	}
+}
+
 // Nodes of other partitions are not free for a job. Nodes that two partitions share are taken if a job of
 // either partition has them.
 func TestNodesOfOtherPartitions(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"rmreplay/internal/hostlist"
@@ -155,7 +156,8 @@ type Span struct {
 	// Planned is the start that the scheduler planned for the job when the time began; empty if it
 	// planned no start, or if the planned date was over by then.
 	Planned Instant `json:"planned_start,omitzero"`
-	// Backfill is what the backfill scheduler did with the job; empty if the record does not have it.
+	// Backfill is what the backfill scheduler did with the job; empty if the record does not have it, or if
+	// the job was not in the queue of that scheduler.
 	Backfill rm.Backfill `json:"backfill,omitempty"`
 }
 
@@ -167,11 +169,23 @@ func (rec *Record) spans(row *run.Row) []Span {
 		if s.Planned < s.From {
 			s.Planned = 0
 		}
+		if !inBackfill(s.Reason) {
+			s.Backfill = "" // it is of a cycle before the job left the queue
+		}
 		list = append(list, Span{
 			Instant(s.From), Instant(s.To), s.To.Sub(s.From).Seconds(), s.Part, s.Reason, Instant(s.Planned), s.Backfill,
 		})
 	}
 	return list
+}
+
+// inBackfill reports whether a job with a reason is in the queue of the backfill scheduler.
+func inBackfill(reason string) bool {
+	switch waits.PartOf(reason) {
+	case waits.Dependency, waits.BeginTime, waits.Held:
+		return false
+	}
+	return reason != "JobArrayTaskLimit" && !strings.HasPrefix(reason, "Partition")
 }
 
 // spanAt returns why a pending job waits at an instant. Planned is the start that was planned last.

@@ -3,12 +3,12 @@ package forecast
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmspec/options"
 )
 
 // Phase says when slurmctld does its periodic work, which decides in which second a job starts.
@@ -40,7 +40,7 @@ func (p *Phase) use(cluster settings) error {
 		if !given {
 			continue
 		}
-		if seconds, err := strconv.Atoi(text); err == nil && seconds > 0 { // for any other value slurmctld uses its default
+		if seconds := options.Atoi(text); seconds > 0 && options.Scheduler["bf_interval"].Takes(seconds) {
 			p.Backfill = time.Duration(seconds) * time.Second
 		}
 	}

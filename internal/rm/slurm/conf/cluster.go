@@ -320,8 +320,8 @@ func (c *Cluster) resolve() error {
 	return c.checkTopology()
 }
 
-// warnRepeated warns of repeated keys with different values, and of operators and misspelled options, which Slurm
-// parses and ignores.
+// warnRepeated warns of repeated keys with different values, of operators and misspelled options, which Slurm parses
+// and ignores, and of values of options that it misunderstands.
 func (c *Cluster) warnRepeated() {
 	first := make(map[string]Statement)
 	for _, s := range c.Statements {
@@ -329,7 +329,7 @@ func (c *Cluster) warnRepeated() {
 		if s.Operator != 0 {
 			c.warn(s, "%s%c=%s: Slurm ignores the sign, and the value replaces the earlier one", k.Name, s.Operator, s.Value)
 		}
-		for _, mistake := range values.Misspelled(k.Name, s.Value) {
+		for _, mistake := range values.Mistakes(k.Name, s.Value) {
 			c.warn(s, "%s", mistake)
 		}
 		if k.Attributes != nil || slices.Contains([]string{"Prolog", "Epilog"}, k.Name) {

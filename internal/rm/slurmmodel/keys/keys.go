@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmspec/options"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,18 +39,13 @@ func OptionsOf(get Get) Options { return Options(strings.ToLower(Value(get, "Sch
 // Has reports whether the text contains an option.
 func (o Options) Has(name string) bool { return strings.Contains(string(o), name) }
 
-// Number returns the value of an option as a number, or the given default if it is not a number.
+// Number returns the value of an option as slurmctld reads it, or the given default if slurmctld refuses it.
 func (o Options) Number(name string, otherwise int64) int64 {
 	_, text, found := strings.Cut(string(o), name+"=")
-	if !found {
-		return otherwise
+	if n := options.Atoi(text); found && options.Scheduler[name].Takes(n) {
+		return n
 	}
-	text, _, _ = strings.Cut(text, ",")
-	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
-	if err != nil {
-		return otherwise
-	}
-	return n
+	return otherwise
 }
 
 // Minutes returns a time limit in minutes, rounded up; -1 for no limit.

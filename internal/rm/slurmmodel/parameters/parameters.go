@@ -56,7 +56,7 @@ func Read(get keys.Get) *Parameters {
 	}
 	p.BF = Backfill{
 		Interval: o.Number("bf_interval", 30), Window: o.Number("bf_window", 1440) * 60,
-		Resolution: max(1, o.Number("bf_resolution", 60)),
+		Resolution: o.Number("bf_resolution", 60),
 		MaxTest:    int(o.Number("bf_max_job_test", 500)), MaxUser: int(o.Number("bf_max_job_user", 0)),
 		MaxPart: int(o.Number("bf_max_job_part", 0)), MaxUserPart: int(o.Number("bf_max_job_user_part", 0)),
 		MaxStart: int(o.Number("bf_max_job_start", 0)), MaxArrayResv: int(o.Number("bf_max_job_array_resv", 20)),

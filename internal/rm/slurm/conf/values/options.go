@@ -4,28 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"rmreplay/internal/rm/slurm/conf/syntax"
 	"rmreplay/internal/slurmspec/history"
+	"rmreplay/internal/slurmspec/options"
 	"rmreplay/internal/spelling"
 )
-
-// option says which values one option of a list may have. The zero option is a flag.
-type option struct {
-	number   bool
-	min, max int64    // of a number
-	words    []string // the values of an option that is neither a flag nor a number
-}
-
-const unbounded = math.MaxInt32 // slurmctld reads these numbers with atoi
-
-func from(minimum int64) option    { return option{number: true, min: minimum, max: unbounded} }
-func within(a, b int64) option     { return option{number: true, min: a, max: b} }
-func oneOf(words ...string) option { return option{words: words} }
 
 // The values that set or remove a flag of a list.
 const (
@@ -33,120 +20,31 @@ const (
 	Off = "false"
 )
 
-// schedulerOptions are the options of SchedulerParameters of 22.05 to 26.05 with the numbers that
-// slurmctld accepts: slurm.conf(5), _load_config in src/plugins/sched/backfill/backfill.c and
-// schedule in src/slurmctld/job_scheduler.c. For any other number slurmctld logs an error and uses
-// its default.
-var schedulerOptions = map[string]option{
-	"allow_zero_lic":               {},
-	"assoc_limit_stop":             {},
-	"batch_sched_delay":            from(0),
-	"bb_array_stage_cnt":           from(1),
-	"bf_allow_magnetic_slot":       {},
-	"bf_busy_nodes":                {},
-	"bf_continue":                  {},
-	"bf_hetjob_immediate":          {},
-	"bf_hetjob_prio":               oneOf("min", "avg", "max"),
-	"bf_interval":                  within(-1, 10800),
-	"bf_job_part_count_reserve":    within(0, 100_000),
-	"bf_licenses":                  {},
-	"bf_max_job_array_resv":        within(0, 1000),
-	"bf_max_job_assoc":             from(0),
-	"bf_max_job_part":              from(0),
-	"bf_max_job_start":             within(0, 10_000),
-	"bf_max_job_test":              within(1, 1_000_000),
-	"bf_max_job_user":              from(0),
-	"bf_max_job_user_part":         from(0),
-	"bf_max_time":                  within(1, 3600),
-	"bf_min_age_reserve":           within(0, 30*24*60*60),
-	"bf_min_prio_reserve":          within(1, math.MaxUint32-1),
-	"bf_node_space_size":           within(2, 2_000_000),
-	"bf_one_resv_per_job":          {},
-	"bf_resolution":                within(1, 3600),
-	"bf_running_job_reserve":       {},
-	"bf_topopt_enable":             {},
-	"bf_topopt_iterations":         within(2, 30),
-	"bf_window":                    within(1, 30*24*60),
-	"bf_window_linear":             from(1),
-	"bf_yield_interval":            within(1, 10_000_000),
-	"bf_yield_rpc_cnt":             within(0, 200),
-	"bf_yield_rpc_count":           within(0, 200),
-	"bf_yield_sleep":               within(1, 10_000_000),
-	"build_queue_timeout":          from(100),
-	"correspond_after_task_cnt":    from(10),
-	"default_queue_depth":          from(0),
-	"defer":                        {},
-	"defer_batch":                  {},
-	"delay_boot":                   from(0),
-	"disable_hetero_steps":         {},
-	"disable_hetjob_steps":         {},
-	"disable_job_shrink":           {},
-	"enable_hetero_steps":          {},
-	"enable_hetjob_steps":          {},
-	"enable_job_state_cache":       {},
-	"enable_user_top":              {},
-	"extra_constraints":            {},
-	"ignore_constraint_validation": {},
-	"ignore_numa":                  {},
-	"ignore_prefer_validation":     {},
-	"max_array_tasks":              from(1),
-	"max_rpc_cnt":                  within(0, 1000),
-	"max_rpc_count":                within(0, 1000),
-	"max_sched_time":               from(1),
-	"max_script_size":              within(1, 512<<20),
-	"max_submit_line_size":         from(1),
-	"max_switch_wait":              from(0),
-	"no_backup_scheduling":         {},
-	"no_env_cache":                 {},
-	"nohold_on_prolog_fail":        {},
-	"pack_serial_at_end":           {},
-	"partition_job_depth":          from(0),
-	"preempt_reorder_count":        from(0),
-	"preempt_send_user_signal":     {},
-	"preempt_strict_order":         {},
-	"preempt_youngest_first":       {},
-	"reduce_completing_frag":       {},
-	"requeue_delay":                from(0),
-	"requeue_on_resume_failure":    {},
-	"requeue_setup_env_fail":       {},
-	"salloc_wait_nodes":            {},
-	"sbatch_wait_nodes":            {},
-	"sched_interval":               from(-1),
-	"sched_max_job_start":          from(0),
-	"sched_min_interval":           from(0),
-	"spec_cores_first":             {},
-	"step_retry_count":             from(0),
-	"step_retry_time":              from(0),
-	"time_min_as_soft_limit":       {},
-	"whole_hetjob":                 {},
-	"whole_pack":                   {},
-}
-
 // flags returns options without values.
-func flags(names ...string) map[string]option {
-	all := map[string]option{}
+func flags(names ...string) map[string]options.Option {
+	all := map[string]options.Option{}
 	for _, name := range names {
-		all[name] = option{}
+		all[name] = options.Option{}
 	}
 	return all
 }
 
 // lists has the keys of slurm.conf that are lists of options, if all possible options are known.
-var lists = map[string]map[string]option{
+var lists = map[string]map[string]options.Option{
 	"accountingstorageenforce": of("AccountingStorageEnforce"),
 	"dependencyparameters": {
-		"disable_remote_singleton": {}, "kill_invalid_depend": {}, "max_depend_depth": from(1),
+		"disable_remote_singleton": {}, "kill_invalid_depend": {}, "max_depend_depth": options.From(1),
 	},
 	"preemptparameters": {
-		"min_exempt_priority": from(0), "reclaim_licenses": {}, "reorder_count": from(0), "send_user_signal": {},
-		"strict_order": {}, "suspend_grace_time": from(0), "youngest_first": {},
+		"min_exempt_priority": options.From(0), "reclaim_licenses": {}, "reorder_count": options.From(0), "send_user_signal": {},
+		"strict_order": {}, "suspend_grace_time": options.From(0), "youngest_first": {},
 	},
 	"priorityflags": flags("accrue_always", "calculate_running", "depth_oblivious", "incr_only", "max_tres",
 		"max_tres_gres",
 		"no_fair_tree", "no_normal_all", "no_normal_assoc", "no_normal_part", "no_normal_qos", "no_normal_tres",
 		"small_relative_to_time"),
 	"prologflags":          of("PrologFlags"),
-	"schedulerparameters":  schedulerOptions,
+	"schedulerparameters":  options.Scheduler,
 	"selecttypeparameters": of("SelectTypeParameters"),
 }
 
@@ -154,7 +52,7 @@ var lists = map[string]map[string]option{
 func HasOptions(key string) bool { return lists[strings.ToLower(key)] != nil }
 
 // of returns the options of a key. The history of the releases has all of them.
-func of(key string) map[string]option {
+func of(key string) map[string]options.Option {
 	list := history.Options[key]
 	return flags(slices.Concat(list.Always, slices.Collect(maps.Keys(list.Some)))...)
 }
@@ -169,37 +67,60 @@ func CheckOption(key, name, value string) error {
 	if value == Off {
 		return nil
 	}
-	if err := o.check(value, " or false"); err != nil {
+	if err := checkValue(o, value, " or false"); err != nil {
 		return fmt.Errorf("%s=%.40s: %w", name, value, err)
 	}
 	return nil
 }
 
-// check checks the value of an option. An error lists the right values; the parameter otherwise is
+// checkValue checks the value of an option. An error lists the right values; the parameter otherwise is
 // appended to this list.
-func (o option) check(value, otherwise string) error {
+func checkValue(o options.Option, value, otherwise string) error {
 	switch {
-	case o.number:
-		n, err := strconv.ParseInt(value, 10, 64)
-		if err == nil && o.min <= n && n <= o.max {
+	case o.Number:
+		_, err := strconv.ParseInt(value, 10, 64)
+		n := options.Atoi(value)
+		var why string
+		switch {
+		case err == nil && o.Takes(n):
 			return nil
-		}
-		why, limit := "slurmctld would use its default", fmt.Sprintf(" to %d", o.max)
-		if err != nil {
+		case value == "":
 			why = "not a whole number"
+		case err == nil:
+			why = "slurmctld would use its default"
+		case o.Takes(n):
+			why = fmt.Sprintf("not a whole number, and slurmctld would read %d", n)
+		default:
+			why = "not a whole number, and slurmctld would use its default"
 		}
-		if o.max == unbounded {
+		limit := fmt.Sprintf(" to %d", o.Max)
+		if o.Max == options.Unbounded {
 			limit = ""
 		}
-		return fmt.Errorf("%s (want a whole number from %d%s%s)", why, o.min, limit, otherwise)
-	case o.words != nil:
-		if !slices.Contains(o.words, strings.ToLower(value)) {
-			return fmt.Errorf("not a value of this option (want %s%s)", strings.Join(o.words, ", "), otherwise)
+		if o.NoZero {
+			limit += ", but not 0"
+		}
+		return fmt.Errorf("%s (want a whole number from %d%s%s)", why, o.Min, limit, otherwise)
+	case o.Words != nil:
+		if !slices.Contains(o.Words, strings.ToLower(value)) {
+			return fmt.Errorf("not a value of this option (want %s%s)", strings.Join(o.Words, ", "), otherwise)
 		}
 	case value != On:
 		return errors.New("this option is a flag and takes no other value (want true or false)")
 	}
 	return nil
+}
+
+// wrongValue returns the mistake in the value of a known option; "" if there is none.
+func wrongValue(key, item string, o options.Option) string {
+	if !o.Number && o.Words == nil {
+		return "" // slurmctld finds the name of a flag, whatever follows
+	}
+	_, value, _ := strings.Cut(item, "=")
+	if err := checkValue(o, value, ""); err != nil {
+		return fmt.Sprintf("%s: %.60s: %v", key, item, err)
+	}
+	return ""
 }
 
 // Ignored returns the mistakes in a whole list: items that slurmctld accepts, but ignores or misunderstands.
@@ -208,42 +129,40 @@ func Ignored(key, list string) (mistakes []string) {
 	if known == nil {
 		return nil
 	}
-	for item := range strings.SplitSeq(list, ",") {
-		item = strings.TrimSpace(item)
-		name, value, valued := strings.Cut(item, "=")
-		o, ok := known[strings.ToLower(name)]
-		switch {
-		case item == "", ok && !o.number && o.words == nil: // slurmctld finds the name of a flag, whatever follows
-		case !ok:
+	for _, item := range syntax.List(list) {
+		name, _, _ := strings.Cut(item, "=")
+		if o, ok := known[strings.ToLower(name)]; !ok {
 			mistakes = append(mistakes, fmt.Sprintf("%s has no option %.60s%s", key, name, DidYouMean(name, maps.Keys(known))))
-		case !valued:
-			mistakes = append(mistakes, fmt.Sprintf("%s: %s: %v", key, item, o.check("", "")))
-		default:
-			if err := o.check(value, ""); err != nil {
-				mistakes = append(mistakes, fmt.Sprintf("%s: %.60s: %v", key, item, err))
-			}
+		} else if wrong := wrongValue(key, item, o); wrong != "" {
+			mistakes = append(mistakes, wrong)
 		}
 	}
 	return mistakes
 }
 
-// Misspelled returns, for a key whose unknown options slurmctld ignores, those that are spelled almost like a
-// known one. slurmctld finds an option anywhere in the text of the list.
-func Misspelled(key, list string) (mistakes []string) {
+// Mistakes returns, for a key whose unknown options slurmctld ignores, those that are spelled almost like a known
+// one, and the values that slurmctld misunderstands. slurmctld finds an option anywhere in the text of the list.
+func Mistakes(key, list string) (mistakes []string) {
 	known := lists[strings.ToLower(key)]
 	if known == nil || history.Options[key].Refused {
 		return nil
 	}
 	for _, item := range syntax.List(strings.ToLower(list)) {
+		name, _, _ := strings.Cut(item, "=")
+		if o, ok := known[name]; ok {
+			if wrong := wrongValue(key, item, o); wrong != "" {
+				mistakes = append(mistakes, wrong)
+			}
+			continue
+		}
 		found := slices.ContainsFunc(slices.Collect(maps.Keys(known)), func(name string) bool {
-			if o := known[name]; o.number || o.words != nil {
+			if o := known[name]; o.Number || o.Words != nil {
 				name += "="
 			}
 			return strings.Contains(item, name)
 		})
-		name, _, _ := strings.Cut(item, "=")
 		near := spelling.Nearest(name, 2, slices.Collect(maps.Keys(known)))
-		if _, ok := known[name]; !found && !ok && near != "" {
+		if !found && near != "" {
 			mistakes = append(mistakes, fmt.Sprintf("%s has no option %s, so Slurm ignores it; did you mean %s?", key, name, near))
 		}
 	}

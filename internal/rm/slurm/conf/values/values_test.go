@@ -157,8 +157,8 @@ func TestNothingPreempts(t *testing.T) {
 	}
 }
 
-// TestMisspelled: an option that slurmctld knows or finds, and one that is near no other, are no mistakes.
-func TestMisspelled(t *testing.T) {
+// TestMistakes: an option that slurmctld knows or finds, and one that is near no other, are no mistakes.
+func TestMistakes(t *testing.T) {
 	for _, test := range []struct{ key, list, want string }{
 		{"SchedulerParameters", "bf_intervall=30,bf_continue", "SchedulerParameters has no option bf_intervall, so Slurm ignores it; " +
 			"did you mean bf_interval?"},
@@ -168,11 +168,18 @@ func TestMisspelled(t *testing.T) {
 			"did you mean kill_invalid_depend?"},
 		{"SchedulerParameters", "", ""},
 		{"SchedulerParameters", "BF_INTERVAL=30, defer,max_rpc_count=9,Ignore_NUMA,whole_pack,bf_yield_rpc_count=3,max_job_bf=5", ""},
+		{"SchedulerParameters", "bf_interval=5m", "SchedulerParameters: bf_interval=5m: not a whole number, and slurmctld would read 5 " +
+			"(want a whole number from -1 to 10800, but not 0)"},
+		{"SchedulerParameters", "bf_interval=0", "SchedulerParameters: bf_interval=0: slurmctld would use its default " +
+			"(want a whole number from -1 to 10800, but not 0)"},
+		{"SchedulerParameters", "bf_window=h", "SchedulerParameters: bf_window=h: not a whole number, and slurmctld would use its default " +
+			"(want a whole number from 1 to 43200)"},
+		{"SchedulerParameters", "bf_continue=yes,bf_window=90,sched_interval=-1", ""},
 		{"SchedulerParameters", "deferred,sites_own_option=7", ""},
 		{"SlurmctldParameters", "idle_on_node_suspendd", ""}, // not all of its options are known here
-		{"PrologFlags", "alocc", ""}, // slurmctld refuses it
+		{"PrologFlags", "alocc", ""},                         // slurmctld refuses it
 	} {
-		if got := strings.Join(Misspelled(test.key, test.list), "|"); got != test.want {
+		if got := strings.Join(Mistakes(test.key, test.list), "|"); got != test.want {
 			t.Errorf("%s=%s: %q, want %q", test.key, test.list, got, test.want)
 		}
 	}
