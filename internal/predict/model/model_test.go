@@ -295,7 +295,7 @@ func TestHostileFiles(t *testing.T) {
 		"the file is damaged":                                             zipped(header + "\n" + body[:len(body)/2]),
 		"it has no model of kind linear":                                  zipped(strings.Replace(header, `"boost"`, `"linear"`, 1) + "\n" + body),
 		"it has no model":                                                 zipped(header + "\n{}"),
-		"nodes with":                                                      zipped(header + "\n" + strings.Replace(body, `"left":[`, `"left":[99999,`, 1)),
+		"nodes has":                                                       zipped(header + "\n" + strings.Replace(body, `"left":[`, `"left":[99999,`, 1)),
 		"model of rmreplay (want a file":                                  zipped(strings.Replace(header, "{", "{"+strings.Repeat(" ", 1<<16), 1) + "\n" + body),
 	} {
 		_, err := Read(bytes.NewReader(file), "m")
