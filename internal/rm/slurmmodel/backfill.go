@@ -61,7 +61,7 @@ func (e *Engine) newCycle() *cycle {
 		p.planned = 0
 	}
 	if e.par.BF.RunningReserve {
-		for _, j := range e.running {
+		for _, j := range e.runningInList(func(j *job) bool { return j.times.Suspended }) {
 			c.reserveRunning(j)
 		}
 	}
@@ -154,11 +154,6 @@ func (c *cycle) reserveRunning(j *job) {
 // record tries the job of a record, with all tasks of an array. It returns false if the cycle ends.
 func (c *cycle) record(r record) bool {
 	e, j := c.e, r.job
-	if r.head && !j.isHead() {
-		if j = e.byNumber[j.of.number]; j == nil {
-			return true
-		}
-	}
 	defer func() { c.rejected.explain(e, j) }()
 	if j.state != pending || j.priority == 0 || j.preemption.Underway {
 		return true

@@ -176,8 +176,13 @@ func (s *Settings) WillRun(t *Try, set selection.Bits, h *selection.Horizon) (*s
 	defer t.forget()()
 	future, gone := t.Tester.NewState(), map[*selection.Allocation]bool{}
 	t.State.CopyTo(future)
+	for _, r := range h.Running[:h.Ended()] {
+		if gone[r.Allocation] = true; r.Nodes.Overlaps(set) {
+			t.Tester.Remove(future, r.Allocation)
+		}
+	}
 	for _, job := range t.Candidates {
-		if h.HasEnded(job.End) {
+		if gone[job.Allocation] {
 			continue
 		}
 		gone[job.Allocation] = true

@@ -52,11 +52,11 @@ func (h *Horizon[A]) Ended() int {
 	if !h.BeginsLater() {
 		return 0
 	}
-	return sort.Search(len(h.Running), func(k int) bool { return !h.HasEnded(h.Running[k].End) })
+	return sort.Search(len(h.Running), func(k int) bool { return !h.hasEnded(h.Running[k].End) })
 }
 
-// HasEnded reports whether a job that ends at a second will have ended when the job may begin.
-func (h *Horizon[A]) HasEnded(end int64) bool {
+// hasEnded reports whether a job that ends at a second will have ended when the job may begin.
+func (h *Horizon[A]) hasEnded(end int64) bool {
 	return h.BeginsLater() && (end < h.Begin || end == h.Begin && h.Since2605)
 }
 
