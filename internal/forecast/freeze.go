@@ -265,7 +265,8 @@ func (c *Course) unmet(at hpc.Time, all map[Key]*phase) {
 func (c *Course) Freeze(at hpc.Time) (*Queue, error) {
 	first := max(c.workload.Start, c.Manifest.VirtualStart)
 	if at <= first || c.Manifest.VirtualEnd != 0 && at > c.Manifest.VirtualEnd {
-		return nil, fmt.Errorf("reading the state of the run at %s: outside the run (want an instant after %s and not after %s)", at,
+		return nil, fmt.Errorf("reading the state of the run at %s: outside the run "+
+			"(want an instant after %s and not after %s)", at,
 			first, c.Manifest.VirtualEnd)
 	}
 	whole := c.at(at)

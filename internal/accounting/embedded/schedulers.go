@@ -12,8 +12,8 @@ type Query struct {
 	Args []any
 }
 
-// Bars are periods between consecutive edges, for which figures of schedulers are asked. An empty list of clusters means
-// all.
+// Bars are periods between consecutive edges, for which figures of schedulers are asked. An empty list of clusters
+// means all.
 type Bars struct {
 	Edges    []time.Time
 	Clusters []string

@@ -296,7 +296,7 @@ func (v *server) ask(ctx context.Context, p *panel, r *request, s *sizes) (*answ
 	case err != nil:
 		return nil, fmt.Errorf("panel %s: %w", p.name, err)
 	}
-	a.raw, a.notes = raw, append(apart, notes...)
+	a.raw, a.notes = raw, slices.Concat(apart, notes)
 	a.shape(s)
 	if p.name == "week" && v.elsewhere {
 		for i := range a.table.links {

@@ -80,7 +80,8 @@ func (s *Jobs) record(line string) (sacctRecord, error) {
 		}
 	}
 	if len(fields) != s.width {
-		return sacctRecord{}, fmt.Errorf("reading sacct's output: %.100q has %d fields, but the header has %d", line, len(fields),
+		return sacctRecord{}, fmt.Errorf("reading sacct's output: %.100q has %d fields, but the header has %d", line,
+			len(fields),
 			s.width)
 	}
 	return sacctRecord{s.columns, fields}, nil
