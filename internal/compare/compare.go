@@ -526,18 +526,20 @@ func warnings(sets []Set, c *Comparison) []string {
 // ofResults returns the warnings with the codes [run.OfResult] of the sets' first runs. It leaves out the warnings that
 // all sets have.
 func ofResults(sets []Set) (list []string) {
-	shared := map[string]int{}
-	for pass := range 2 {
-		for _, s := range sets {
-			for _, w := range s.Runs[0].Manifest.Warnings {
-				switch {
-				case !slices.Contains(run.OfResult, w.Code):
-				case pass == 0:
-					shared[w.Text]++
-				case shared[w.Text] < len(sets):
-					list = append(list, s.Runs[0].Name+": "+w.Text)
-				}
+	type warning struct{ run, text string }
+	var all []warning
+	have := map[string]int{} // by text
+	for _, s := range sets {
+		for _, w := range s.Runs[0].Manifest.Warnings {
+			if slices.Contains(run.OfResult, w.Code) {
+				all = append(all, warning{s.Runs[0].Name, w.Text})
+				have[w.Text]++
 			}
+		}
+	}
+	for _, w := range all {
+		if have[w.text] < len(sets) {
+			list = append(list, w.run+": "+w.text)
 		}
 	}
 	return list

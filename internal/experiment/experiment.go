@@ -370,8 +370,3 @@ func fileHash(path string) string {
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
-
-// interrupted reports whether err comes from the end of ctx.
-func interrupted(ctx context.Context, err error) bool {
-	return err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err())
-}

@@ -14,6 +14,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/parallel"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/sim"
@@ -290,7 +291,7 @@ func (e *modelEngine) play(
 	options := replay.Options{DefaultLimit: e.cluster.DefaultLimit(), Processors: capacity(e.cluster).Processors, Observe: seldom(hooks.Progress), Released: record.Released}
 	result, err := p.play(ctx, engine, seed, record, options, p.spec.rewriters()...)
 	switch {
-	case interrupted(ctx, err):
+	case parallel.Interrupted(ctx, err):
 		return run.StateInterrupted, err
 	case err != nil:
 		return run.StateFailed, err

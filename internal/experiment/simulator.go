@@ -13,6 +13,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/parallel"
 	"rmreplay/internal/predict/model"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
@@ -258,7 +259,7 @@ func (e *simEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *
 	result, err := p.play(ctx, engine, seed, record, replay.Options{Processors: e.cluster.Processors,
 		Observe: seldom(hooks.Progress), Released: record.Released}, p.spec.rewriters()...)
 	switch {
-	case interrupted(ctx, err):
+	case parallel.Interrupted(ctx, err):
 		return run.StateInterrupted, err
 	case err != nil:
 		return run.StateFailed, err

@@ -19,6 +19,7 @@ import (
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/ioaware"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/parallel"
 	"rmreplay/internal/procfs"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm"
@@ -260,7 +261,7 @@ func (e *slurmEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	complete, err := e.play(ctx, p, one.seed, record, hooks)
 	state := run.StateComplete
 	switch {
-	case interrupted(ctx, err):
+	case parallel.Interrupted(ctx, err):
 		state = run.StateInterrupted
 	case err != nil:
 		state = run.StateFailed
@@ -337,7 +338,7 @@ func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record
 		facts = factsOf(p, record)
 	}
 	report, rerr := engine.Report(ctx, facts) // first, since the run ends with the report
-	if interrupted(ctx, err) {
+	if parallel.Interrupted(ctx, err) {
 		err = errors.Join(err, record.Amend(engine.Interrupted()))
 	}
 	if err == nil {

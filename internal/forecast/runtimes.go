@@ -121,7 +121,7 @@ func (l learned) drawn(seed uint64, realization int) draws {
 	return draws{l, newPosterior(seed, realization)}
 }
 
-// of returns the distribution of a job or an arrival; nil if there is none.
+// of returns the distribution of the run times of a job or an arrival; nil if the job has no distribution.
 func (d draws) of(name string) Distribution { return d.posterior.draw(d.learned[name]) }
 
 // draw gives a job the run times of a realization. The draw depends only on the seed, the realization and the job's

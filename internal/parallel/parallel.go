@@ -37,7 +37,7 @@ func (e Executor) Do(ctx context.Context, n int, task func(ctx context.Context, 
 			if err == nil || e.GoOn != nil && e.GoOn(err) {
 				return nil
 			}
-			if groupCtx.Err() == nil || !errors.Is(err, groupCtx.Err()) {
+			if !Interrupted(groupCtx, err) {
 				failures[i] = err
 			}
 			return err
@@ -63,4 +63,9 @@ func (e Executor) parallel() int {
 		return e.Parallel
 	}
 	return runtime.NumCPU()
+}
+
+// Interrupted reports whether err comes from the end of ctx.
+func Interrupted(ctx context.Context, err error) bool {
+	return err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err())
 }

@@ -292,6 +292,28 @@ func TestHealthGaps(t *testing.T) {
 	}
 }
 
+// TestIdleBars counts the bars that have figures and no cycle of the scheduler.
+func TestIdleBars(t *testing.T) {
+	s := serve(t, 50)
+	var list []store.Health
+	for i := range 6 {
+		h := store.Health{Cluster: "vale", At: healthBegin.Add(time.Duration(i+1)*10*time.Minute - time.Second), Interval: 10 * time.Minute}
+		h.Main.Count, h.Backfill.Count = 1, int64(i%3) // no backfill in bars 0 and 3
+		list = append(list, h)
+	}
+	if err := s.store.AddHealth(list...); err != nil {
+		t.Fatal(err)
+	}
+	until := healthBegin.Add(time.Hour).Format(time.RFC3339)
+	for panel, want := range map[string]string{"health-backfill": "2 bars of 6 with figures but without a cycle.", "health-main": ""} {
+		r := s.panel(panel, "from", healthBegin.Format(time.RFC3339), "until", until)
+		got := strings.ReplaceAll(strings.Join(r.Notes, " "), quantity.Space, " ")
+		if want == "" && strings.Contains(got, "without a cycle") || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", panel, got, want)
+		}
+	}
+}
+
 // TestOutsideRun checks that a panel says that a run had not begun or was over, and explains only the other gaps by the
 // record's steps.
 func TestOutsideRun(t *testing.T) {

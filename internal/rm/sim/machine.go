@@ -38,7 +38,7 @@ type space interface {
 	// fits reports whether a job can start now and run for as long as expected.
 	fits(j *Job) bool
 	// earliest returns the first instant, not before the parameter after, at which a job will fit;
-	// hpc.Never if there is none.
+	// hpc.Never if it never fits.
 	earliest(j *Job, after hpc.Time) hpc.Time
 	// add adds the use of a job from an instant at which the job fits, for its expected run time.
 	add(j *Job, at hpc.Time)

@@ -8,7 +8,7 @@ import (
 )
 
 // fitted is a job's request after slurmctld has fitted it to a partition's MaxMemPerCPU or
-// MaxMemPerNode. If the request does not fit, the result why says so.
+// MaxMemPerNode. The field why is nil for a request that fits, and else says why it does not fit.
 type fitted struct {
 	j   rpc.JobDesc
 	why *Finding

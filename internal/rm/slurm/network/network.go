@@ -197,8 +197,8 @@ func (n *Network) watch(fd int, events uint32) error {
 }
 
 // Send sends a message to slurmctld, or queues it if too many connections are open. The function
-// answer gets the reply, or the error if there is none; it may be nil. If the message cannot be
-// sent, Send calls the function answer at once.
+// answer gets the reply, or an error if no reply comes. It may be nil. If the message cannot be sent,
+// Send calls the function answer at once.
 func (n *Network) Send(m *rpc.Message, answer func(*rpc.Message, error)) {
 	if answer == nil {
 		answer = func(*rpc.Message, error) {}

@@ -194,7 +194,7 @@ func (l *List) Reserved() selection.Bits {
 }
 
 // EndAfter returns the first end of a reservation at or after the instant start, rounded up to a
-// multiple of the resolution, in seconds; 0 if there is none (find_resv_end).
+// multiple of the resolution, in seconds; 0 if no reservation ends then or later (find_resv_end).
 func (l *List) EndAfter(start, resolution int64) int64 {
 	var end int64
 	for _, r := range l.all {

@@ -111,7 +111,7 @@ func checkValue(o options.Option, value, otherwise string) error {
 	return nil
 }
 
-// wrongValue returns the mistake in the value of a known option; "" if there is none.
+// wrongValue returns the mistake in the value of a known option; "" for a right value.
 func wrongValue(key, item string, o options.Option) string {
 	if !o.Number && o.Words == nil {
 		return "" // slurmctld finds the name of a flag, whatever follows
