@@ -146,7 +146,7 @@ type GRES struct {
 	Name  string // "gpu"
 	Type  string // "a100", or empty
 	Count int64
-	// File says that the resource is backed by device files (gres.conf File=).
+	// File is true if the resource has device files (gres.conf File=).
 	File bool
 	// Cores are the cores close to the resource, as an index list ("0-15"); empty if all are close.
 	Cores string

@@ -40,7 +40,7 @@ func ParseDuration(text string) (time.Duration, error) {
 		return parseClock(text)
 	}
 	rest, negative := strings.CutPrefix(strings.ToLower(text), "-")
-	total, last := 0.0, 0.0 // in seconds; last is the unit of the number before
+	total, last := 0.0, 0.0 // in seconds; last is the unit of the previous number
 	for rest != "" {
 		m := amount.FindStringSubmatch(rest)
 		if m == nil {

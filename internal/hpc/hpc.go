@@ -1,6 +1,5 @@
-// Package hpc holds the nouns of batch scheduling that all other packages use: time, jobs, nodes,
-// reservations, users. It is plain data: it does no I/O, and has no logic beyond arithmetic and the
-// parsing of single values.
+// Package hpc has the types of batch scheduling that all other packages use: times, jobs, nodes, reservations, users.
+// They are plain data: the package does no I/O, and has no logic except arithmetic and the parsing of single values.
 //
 // Unless a comment says otherwise, durations are [time.Duration], instants are [Time],
 // memory is in MiB, and every other number is a count.
@@ -78,9 +77,8 @@ func ParseTime(s string) (Time, error) {
 	return 0, fmt.Errorf("%q: not a time (want 2024-03-01T08:00:00Z or seconds since 1970)", s)
 }
 
-// ParseDateTime reads RFC 3339 ("2024-03-01T08:00:00Z"), or the same without a zone, as sacct
-// prints it, which means UTC. It accepts the years 1678 to 2262, which a [Time] can hold. The error
-// says which form is wanted.
+// ParseDateTime reads RFC 3339 ("2024-03-01T08:00:00Z"). A time without a zone, as sacct prints it, is in UTC.
+// ParseDateTime accepts the years 1678 to 2262, the range of [Time]. The error says which form is wanted.
 func ParseDateTime(s string) (Time, error) {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04"} {
 		if t, err := time.Parse(layout, s); err == nil && Time(t.UnixNano()).Std().Equal(t) {

@@ -126,8 +126,8 @@ type Phase struct {
 	Duration time.Duration
 	// FileSystem is the name of the file system; empty for a phase of computing.
 	FileSystem string
-	// Bytes is the volume that the phase moves, for all nodes together. Rate gives it in bytes per
-	// second instead. Exactly one of the two is set; for computing, neither is.
+	// Bytes is the volume that the phase moves, for all nodes together; Rate is that volume in bytes per second. A
+	// phase that moves data has either Bytes or Rate; a phase of computing has neither.
 	Bytes, Rate int64
 }
 
@@ -139,7 +139,7 @@ func (p *Phase) Check() error {
 	case p.Bytes < 0 || p.Rate < 0:
 		return fmt.Errorf("a negative number of bytes (want 0 or more)")
 	case p.Bytes > 0 && p.Rate > 0:
-		return fmt.Errorf("a volume and a rate (want one of them)")
+		return fmt.Errorf("both a volume and a rate are given (want only one of them)")
 	case p.FileSystem == "" && (p.Bytes > 0 || p.Rate > 0):
 		return fmt.Errorf("bytes without a file system (want its name)")
 	}

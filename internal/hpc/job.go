@@ -14,7 +14,7 @@ const Unlimited = time.Duration(1<<63 - 1)
 type Job struct {
 	// ID is the job's name in the workload. It is unique there.
 	ID string
-	// Submit is when the user submits it.
+	// Submit is when the user submits the job.
 	Submit Time
 
 	Request
@@ -28,7 +28,8 @@ type Job struct {
 	Made string
 }
 
-// Postpone submits a job later. It begins, and is cancelled, at the same instants as before.
+// Postpone moves the job's submission to a later instant. The instants of its begin time and of its cancellation do
+// not change.
 func (j *Job) Postpone(submit Time) {
 	later := submit.Sub(j.Submit)
 	j.Begin -= min(j.Begin, later)
@@ -50,7 +51,7 @@ type Request struct {
 	WCKey     string // --wckey
 
 	Reservation string        // --reservation, one name or a comma list
-	Dependency  string        // -d, over workload job IDs: "afterok:ID:ID,singleton"
+	Dependency  string        // -d, with IDs of the workload: "afterok:ID:ID,singleton"
 	Array       string        // -a, "1-10:2%3"
 	Begin       time.Duration // -b, as a delay after Submit
 	Deadline    time.Duration // --deadline, as a delay after Submit
@@ -113,7 +114,7 @@ type Request struct {
 	DelayBoot         time.Duration // --delay-boot
 	Reboot            bool          // --reboot
 	KillOnInvalidDep  *bool         // --kill-on-invalid-dep
-	NoKill            bool          // -k, the job outlives a failing node
+	NoKill            bool          // -k, a failing node does not end the job
 	Signal            string        // --signal
 	Comment           string        // --comment
 }
@@ -121,7 +122,7 @@ type Request struct {
 // AllMemory requests all of a node's memory (sbatch --mem=0).
 const AllMemory = int64(-1)
 
-// Behaviour is what the job does after its submission. Schedulers do not see it.
+// Behaviour is what the job does after its submission. Schedulers do not get this information.
 type Behaviour struct {
 	// RunTime is how long the job runs on its nodes if nothing ends it earlier. It is Unlimited for
 	// a job that only its time limit ends.
@@ -145,8 +146,8 @@ type Behaviour struct {
 	IO []Phase
 }
 
-// RunTimeOf returns the run time of a task of a job array. Task -1 stands for a job that is not an
-// array.
+// RunTimeOf returns the run time of a task of a job array, or of a job that is not an array (task
+// -1).
 func (b *Behaviour) RunTimeOf(task int) time.Duration {
 	if d, differs := b.TaskRunTimes[task]; differs {
 		return d
@@ -154,8 +155,8 @@ func (b *Behaviour) RunTimeOf(task int) time.Duration {
 	return b.RunTime
 }
 
-// ExitCodeOf returns the exit status of a task of a job array. Task -1 stands for a job that is not
-// an array.
+// ExitCodeOf returns the exit status of a task of a job array, or of a job that is not an array
+// (task -1).
 func (b *Behaviour) ExitCodeOf(task int) int {
 	if code, differs := b.TaskExitCodes[task]; differs {
 		return code

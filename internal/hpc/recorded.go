@@ -28,8 +28,8 @@ type Recorded struct {
 	UsedMemory, MovedBytes int64
 	// Interruptions are the interruptions of a job that is not an array.
 	Interruptions
-	// TaskEligible says when single tasks of a job array might first start, by task index, if these
-	// times differ. A task is missing if this time did not come, or is not known.
+	// TaskEligible says when single tasks of a job array might first start, by task index, if these times differ. A
+	// task is missing if it never became eligible, or if the time is not known.
 	TaskEligible map[int]Time
 	// TaskProcessors and TaskPriorities are the values of single tasks that started, if they
 	// differ.
@@ -92,9 +92,8 @@ func (i *Interruptions) Preempted() bool {
 	return i.PreemptedBy != "" || slices.ContainsFunc(i.LostRuns, func(run LostRun) bool { return run.PreemptedBy != "" })
 }
 
-// OfTask returns what is recorded about one task of a job array. It returns the record of the whole
-// job if single tasks are not recorded, and for task -1, which stands for a job that is not an
-// array.
+// OfTask returns what is recorded about one task of a job array. It returns the record of the whole job if single
+// tasks are not recorded, or if task is -1 because the job is not an array.
 func (r *Recorded) OfTask(task int) Recorded {
 	of := *r
 	of.TaskEligible, of.TaskStarts, of.TaskEnds, of.TaskNodes = nil, nil, nil, nil
@@ -142,11 +141,11 @@ func WithoutMadeBegin(job *Job) *Job {
 // Interval is the time from From until To.
 type Interval struct{ From, To Time }
 
-// AtArrayLimit returns when as many tasks of a job array ran as its limit (%N) allows, in order. No
-// other task could start then. The parameter runs has the runs of the tasks. Suspended tasks
-// count, since they keep their place, and a task that has not ended runs until [Never]. If limit
-// is 0, for example because sacct was not asked for SubmitLine, the times at which the tasks
-// became eligible may show the limit. The list is empty if the limit is not known.
+// AtArrayLimit returns the intervals, in order, in which as many tasks of a job array ran as its limit (%N) allows,
+// so that no other task could start. The parameter runs has the runs of the tasks. Suspended tasks count, as in
+// Slurm, and a task that has not ended runs until [Never]. If limit is 0, for example because the output of sacct
+// lacks SubmitLine, the times at which the tasks became eligible may show the limit. The list is empty if the limit
+// is not known.
 func AtArrayLimit(runs []Interval, eligible []Time, limit int) (list []Interval) {
 	starts, ends := map[Time]int{}, map[Time]int{}
 	var at []Time
@@ -182,11 +181,10 @@ func AtArrayLimit(runs []Interval, eligible []Time, limit int) (list []Interval)
 // seconds.
 const eligibleAgain = 4 * time.Second
 
-// limitSeen returns the array's limit that the record shows, or 0. When an array is at its limit,
-// Slurm forgets when its other tasks became eligible, and gives them a new time when a task ends
-// (slurmctld/job_mgr.c, job_array_start_test). So the limit is the highest number of tasks that ran
-// at once, if the following holds for each task that became eligible later than the first: it
-// became eligible when one of that many running tasks ended.
+// limitSeen returns the array's limit if the record shows it, and otherwise 0. When an array is at its limit, Slurm
+// forgets when its other tasks became eligible, and gives them a new time when a task ends (slurmctld/job_mgr.c,
+// job_array_start_test). So the limit is the highest number of tasks that ran at once, if each task that became
+// eligible later than the first became eligible when that many tasks ran and one of them ended.
 func limitSeen(starts, ends map[Time]int, at, eligible []Time) int {
 	times := slices.Sorted(slices.Values(eligible))
 	times = slices.Compact(slices.DeleteFunc(times, func(t Time) bool { return t == 0 }))
@@ -262,7 +260,7 @@ func (r *Recorded) CheckRuns() error {
 	after = 0
 	for _, s := range r.Suspensions {
 		if s.From < after || s.From == 0 || s.To != 0 && s.To < s.From || !r.ranAt(s) {
-			return fmt.Errorf("the suspension from %s to %s is not within a run, or not after the one before", s.From, s.To)
+			return fmt.Errorf("the suspension from %s to %s is not within a run, or not after the previous suspension", s.From, s.To)
 		}
 		if after = s.To; after == 0 {
 			after = Never

@@ -26,7 +26,7 @@ type Options struct {
 	// Columns are names of columns ([Columns]); [Default] if empty.
 	Columns []string
 	// Sort are columns to sort by, the most important first, each with ":desc" for the largest
-	// first. Jobs without a value come last. Equal jobs keep the order of submission.
+	// first. Jobs without a value are at the end. Equal jobs keep the order of submission.
 	Sort []string
 	// Limit is the largest number of rows; 0 for all.
 	Limit int
@@ -78,7 +78,7 @@ func FilterFields() []string {
 	return slices.DeleteFunc(transform.Names(Fields{}), func(name string) bool { return slices.Contains(workload, name) })
 }
 
-// Table is the result.
+// Table is a table of jobs.
 type Table struct {
 	Columns []*Column
 	// Rows are the jobs of the table. Matched is the number of jobs that the filter keeps, and
@@ -163,7 +163,7 @@ func Filter(r *run.Run, rows []run.Row, filter string) ([]*run.Row, error) {
 	return keep(r, rows, p.keep)
 }
 
-// keep returns the rows for which the program is true; all rows if it is nil.
+// keep returns the rows for which the program is true, or all rows if the program is nil.
 func keep(r *run.Run, rows []run.Row, program *vm.Program) (kept []*run.Row, err error) {
 	start := r.Manifest.WindowStart
 	if start == 0 {
@@ -297,7 +297,7 @@ func orderOf(keys []string) (func(a, b *run.Row) int, error) {
 	}, nil
 }
 
-// compare compares two rows by a column. A row without a value comes last in either direction.
+// compare compares two rows by a column. A row without a value is last in either direction.
 func (c *Column) compare(a, b *run.Row, sign int) int {
 	if c.number == nil {
 		return sign * cmp.Compare(c.text(a), c.text(b))

@@ -127,7 +127,7 @@ func TestControlErrors(t *testing.T) {
 	priority := &script{Controller: replay.NewRigid(w), commands: []replay.Command{{Command: rm.Command{Kind: rm.SetPriority, Job: "a", Priority: 7}}}}
 	renamed := replay.Rewriting(replay.NewRigid(w), func(job *hpc.Job) { job.ID = "b" })
 	for want, c := range map[string]replay.Controller{
-		"job a, set priority 7: the simulator knows no such command":           priority,
+		"job a, set priority 7: the simulator does not support this command":   priority,
 		`submitting job a: a controller has made it job b, array "" (want the`: renamed,
 	} {
 		engine, err := sim.New(sim.Config{Processors: 8, Policy: policy.EASY, Epoch: w.Epoch})

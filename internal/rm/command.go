@@ -27,8 +27,8 @@ const (
 	SetRunTime   CommandKind = "set run time"   // RunTime is the new run time, counted from the job's start
 )
 
-// Command is a change to one job. An operator gives all commands except [Cancel], which the job's
-// user gives.
+// Command is a change to one job. The job's user sends [Cancel]; an operator sends all other
+// commands.
 type Command struct {
 	Kind CommandKind
 	// Job is the workload's ID of the job.
@@ -132,7 +132,7 @@ func (c Capabilities) Check(command Command) error {
 		for i, kind := range c.Commands {
 			names[i] = string(kind)
 		}
-		err = fmt.Errorf("%s knows no such command (its commands are %s)", c.Name, strings.Join(names, ", "))
+		err = fmt.Errorf("%s does not support this command (want %s)", c.Name, strings.Join(names, ", "))
 	}
 	if err != nil {
 		return fmt.Errorf("%s, %s: %w", command.subject(), command, err)
@@ -169,6 +169,6 @@ func (c Capabilities) CheckAction(action hpc.Action) error {
 	if c.Actions {
 		return nil
 	}
-	return fmt.Errorf("the action at %s: %s knows no administrator's commands (replay on Slurm, or take the actions out)",
+	return fmt.Errorf("the action at %s: %s does not support actions of administrators (replay on Slurm, or remove the actions)",
 		action.At, c.Name)
 }

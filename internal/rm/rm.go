@@ -31,8 +31,7 @@ type ResourceManager interface {
 	SetNode(event hpc.NodeEvent) error
 	// Reserve creates, updates or deletes a reservation. Its event is [Reserved].
 	Reserve(event hpc.ReservationEvent) error
-	// Act carries out an administrator's action. Its event, [Acted], comes when the action has
-	// ended.
+	// Act carries out an administrator's action. Its event is [Acted], at the end of the action.
 	Act(action hpc.Action) error
 	// PlanWindow is called once, before all other calls, for a workload with a window. The loop makes
 	// the returned reservations, each at its instant, instead of the window's. The resource manager
@@ -57,7 +56,7 @@ type ResourceManager interface {
 // EventKind is the kind of an event.
 type EventKind string
 
-// The kinds of events. A job's events come in the order accepted or rejected, started, suspended,
+// The kinds of events. A job's events have the order accepted or rejected, started, suspended,
 // resumed, requeued, ended. A requeued job can start again.
 const (
 	Accepted  EventKind = "accepted"  // the resource manager accepted the job
@@ -101,8 +100,8 @@ type Event struct {
 	// node, a reservation or a job, it describes the change and, if the change was refused, says
 	// why.
 	Reason string `json:"reason,omitempty"`
-	// Outcome is set on started, requeued and ended events, and on those waiting events for which
-	// the resource manager knows more than the reason. It has what is known of the job so far.
+	// Outcome is set on started, requeued and ended events, and on waiting events if the resource manager reports
+	// more than the reason. It has what is known of the job so far.
 	Outcome *Outcome `json:"outcome,omitempty"`
 }
 
@@ -130,10 +129,9 @@ type Outcome struct {
 	// Backfill is what the backfill scheduler did with a pending job in the last cycle that concerned
 	// it; empty if the resource manager does not report it.
 	Backfill Backfill
-	// First is the instant at which the job became the first in the queue of its partition. Before
-	// this instant the job waited for the jobs ahead; after it, for resources. First is the start for
-	// a job that was never the first. It is zero if the job did not wait, or if the resource manager
-	// does not report it.
+	// First is the instant at which the job became the first in the queue of its partition. Before this instant the
+	// job waited for the jobs ahead, and afterwards for resources. If the job was never the first, First is its
+	// start. It is zero if the job did not wait, or if the resource manager does not report it.
 	First hpc.Time
 	// PreemptedBy is the job that preempted this one, by the workload's ID (ID_TASK for a task of an
 	// array). It is empty if the run was not preempted, or if the resource manager does not report

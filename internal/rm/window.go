@@ -9,15 +9,13 @@ type Window struct {
 	Begin, Start hpc.Time
 	// Users are the users of the preset jobs, sorted. Preset jobs run when the window begins.
 	Users []string
-	// Open has the reservations that exist at Start, in their state at Start. The At of such a
-	// reservation is when the reservation was made. Later has the events of reservations after
-	// Start.
+	// Open has the reservations that exist at Start, in their state at Start. The field At of such a reservation is
+	// the instant at which it was made. Later has the events of reservations after Start.
 	Open, Later []hpc.ReservationEvent
 	// Named maps the name of a reservation to the earliest submit time of the jobs that name it and
 	// are pending at Start.
 	Named map[string]hpc.Time
-	// Arrays has the arrays of which some tasks run at Start and others wait. It maps the ID of each
-	// such array to the array's preset tasks by their numbers. Each preset task is a job of its own,
-	// called ARRAY_TASK.
+	// Arrays has the arrays with both running and pending tasks at Start. It maps the ID of each such array to the
+	// array's preset tasks by their numbers. Each preset task is a job of its own, called ARRAY_TASK.
 	Arrays map[string]map[int]*hpc.Job
 }

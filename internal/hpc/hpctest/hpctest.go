@@ -11,10 +11,9 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Draw sets what v points to to random values, with all fields of all structs in it. It goes by the
-// types only, so a new field of hpc.Job becomes part of every property that uses Draw. Instants are
-// after the Unix epoch. Durations are not negative, or [hpc.Unlimited]. Pointers may be nil; slices
-// and maps may be empty.
+// Draw sets the value to which v points, with all fields of all structs in it, to random values. It uses only the
+// types, so a new field of hpc.Job becomes part of every property that uses Draw. Instants are after the Unix epoch.
+// Durations are not negative, or [hpc.Unlimited]. Pointers may be nil; slices and maps may be empty.
 func Draw[T any](t *rapid.T, label string, v *T) {
 	draw(t, label, reflect.ValueOf(v).Elem())
 }

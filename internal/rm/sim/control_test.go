@@ -231,10 +231,10 @@ func TestCapabilities(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, err := range map[string]error{
-		"job a, set priority 5: the simulator knows no such command (its commands are cancel, hold, release, set time limit, stretch, set run time)": e.Do(rm.Command{Kind: rm.SetPriority, Job: "a", Priority: 5}),
-		"job a, tasks 1, 3, stretch 0: not a factor (want a number above 0)":                                                                         e.Do(rm.Command{Kind: rm.Stretch, Job: "a", Tasks: []int{1, 3}}),
-		"knows no such command":                           e.Do(rm.Command{Kind: rm.SetNodes, Job: "a", Nodes: 2}),
-		"the simulator knows no administrator's commands": e.Act(hpc.Action{Shell: "true"}),
+		"job a, set priority 5: the simulator does not support this command (want cancel, hold, release, set time limit, stretch, set run time)": e.Do(rm.Command{Kind: rm.SetPriority, Job: "a", Priority: 5}),
+		"job a, tasks 1, 3, stretch 0: not a factor (want a number above 0)":                                                                     e.Do(rm.Command{Kind: rm.Stretch, Job: "a", Tasks: []int{1, 3}}),
+		"does not support this command":                            e.Do(rm.Command{Kind: rm.SetNodes, Job: "a", Nodes: 2}),
+		"the simulator does not support actions of administrators": e.Act(hpc.Action{Shell: "true"}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

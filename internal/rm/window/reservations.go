@@ -94,7 +94,7 @@ func Reservations(w rm.Window) []hpc.ReservationEvent {
 func fit(r *hpc.ReservationEvent, at, start hpc.Time) (later time.Duration) {
 	earliest := at
 	switch {
-	case r.HasFlag(slurmspec.FlagTimeFloat): // its start stays at a fixed time from now
+	case r.HasFlag(slurmspec.FlagTimeFloat): // its start is always the same time after the current time
 		r.Start, r.At = r.Start.Add(at.Sub(r.At)), at
 		return 0
 	case r.Nodes == "", r.HasFlag(slurmspec.FlagMaint, "MAINTENANCE", slurmspec.FlagPurgeComp):
@@ -124,16 +124,16 @@ const oldestStart = 10 * time.Minute
 // TopPriority is above every priority that slurmctld computes.
 const TopPriority = uint32(math.MaxInt32)
 
-// OperatorsJob returns a preset job as an operator submits it to Slurm: as [Job] does, with a
-// priority that puts it before all other jobs.
+// OperatorsJob returns a preset job as an operator submits it to Slurm: the result of [Job], with a priority that
+// puts the job before all other jobs.
 func OperatorsJob(job *hpc.Job) *hpc.Job {
 	p, priority := Job(job), TopPriority
 	p.Priority, p.AsOperator = &priority, true
 	return p
 }
 
-// Job returns a preset job as it is played, in the barrier. It leaves out the options that decided
-// when and where the job started: dependencies, begin time, hold, other reservations.
+// Job returns a preset job as an engine plays it, in the barrier. It leaves out the options that
+// decided when and where the job started: dependencies, begin time, hold, other reservations.
 func Job(job *hpc.Job) *hpc.Job {
 	p := *job
 	r := job.Recorded
