@@ -28,7 +28,7 @@ func (e *Engine) SetNode(ev hpc.NodeEvent) error {
 	return nil
 }
 
-// refuse records that an event could not be carried out, and returns its description.
+// refuse records that an event could not be carried out, and returns the event's description.
 func (e *Engine) refuse(what string, err error) string {
 	reason := "refused: " + what + ": " + err.Error()
 	e.refused = append(e.refused, fmt.Sprintf("at %s, %s", e.Now(), reason))
@@ -105,7 +105,7 @@ func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
 	e.report(done)
 	e.freed = true
 	if err == nil && ev.Action != "delete" {
-		// More jobs may fit after the reservation's start or end, so the policy is asked then.
+		// More jobs may fit after the reservation's start or end, so the policy is called then.
 		r := e.machine.nodes.find(ev.Name)
 		wake := func() { e.freed = true }
 		e.timers.add(max(r.start, e.Now()), machineChanges, nil, wake)

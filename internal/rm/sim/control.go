@@ -22,11 +22,11 @@ func (e *Engine) Can() rm.Capabilities {
 	return c
 }
 
-// Act implements [rm.ResourceManager]. The simulator has no administrator's commands.
+// Act implements [rm.ResourceManager]. It returns an error, because the simulator has no administrator's commands.
 func (e *Engine) Act(action hpc.Action) error { return e.Can().CheckAction(action) }
 
-// Do implements [rm.ResourceManager]. A command takes effect at once. The next AdvanceTo then asks
-// the policy, and returns the event.
+// Do implements [rm.ResourceManager]. A command takes effect at once. The next AdvanceTo then calls the policy, and
+// returns the event.
 func (e *Engine) Do(c rm.Command) error {
 	if err := e.Can().Check(c); err != nil {
 		return err
@@ -54,8 +54,8 @@ var (
 	errMoves   = errors.New("the run time of a job with I/O cannot be changed: it ends when its data are moved")
 )
 
-// carryOut carries out a command on a submission. It returns an error if the command cannot change
-// a task, except if the command cancels a submission that has ended.
+// carryOut carries out a command on a submission. It returns an error if the command cannot change a task. To cancel
+// a submission that has ended is not an error.
 func (e *Engine) carryOut(s *submission, c rm.Command) error {
 	switch {
 	case c.Kind == rm.Cancel && s.open == 0: // nothing to do
@@ -175,8 +175,8 @@ func (e *Engine) setLimit(j *Job, limit time.Duration) {
 	e.freed = true // backfilling depends on the time limits of running jobs
 }
 
-// changeWaiting calls the function change on a job that is not running, and tells the policy if
-// this has the job.
+// changeWaiting calls the function change on a job that is not running. If the policy has the job, changeWaiting
+// calls change through the policy.
 func (e *Engine) changeWaiting(j *Job, change func()) {
 	if j.state != waiting || j.of.preset {
 		change()

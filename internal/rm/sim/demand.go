@@ -24,7 +24,7 @@ type demand struct {
 	tasksPerNode       int // at most; 0 if there is no maximum
 	perNode, perTask   []int64
 	// among are the nodes on which the job may run. required is the number of nodes that the job
-	// names. The named nodes come first in the list among, and the job needs all of them.
+	// names. The named nodes are the first in the list among, and the job needs all of them.
 	among    *nodeSet
 	required int
 
@@ -237,8 +237,8 @@ func (n *nodes) count(into []int64, spec string, times int64) error {
 	return nil
 }
 
-// among finds the nodes on which a job may run: the nodes of its partition with its features. Nodes
-// that the job names come first. The others are ordered by weight, then as in the configuration.
+// among finds the nodes on which a job may run: the nodes of its partition with its features. Nodes that the job
+// names are the first. The others are ordered by weight, then as in the configuration.
 func (n *nodes) among(q *demand, r *hpc.Request) error {
 	required, err := hostlist.Expand(r.NodeList)
 	if err != nil {
@@ -293,8 +293,8 @@ func (n *nodes) serving(p *Partition, r *hpc.Request, required []string) ([]int3
 	return set, nil
 }
 
-// namedFirst returns the nodes that can serve a request. The nodes that the request names come
-// first; it is an error if one of them cannot serve it.
+// namedFirst returns the nodes that can serve a request. The nodes that the request names are the first; it returns
+// an error if one of them cannot serve the request.
 func (n *nodes) namedFirst(p *Partition, r *hpc.Request, required []string) ([]int32, error) {
 	unnamed, all := *r, demand{partition: p}
 	unnamed.NodeList = ""
@@ -315,7 +315,7 @@ func (n *nodes) namedFirst(p *Partition, r *hpc.Request, required []string) ([]i
 	return append(first, others...), nil
 }
 
-// nodeSet is the nodes on which the jobs with the same options may run.
+// nodeSet is the set of nodes on which the jobs with the same options may run.
 type nodeSet struct {
 	nodes     []int32 // in the order of preference
 	ascending bool    // nodes are in the order of the machine's list

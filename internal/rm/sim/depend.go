@@ -123,8 +123,8 @@ func (e *Engine) link(list []link, s *submission, d sbatch.Dependency) ([]link, 
 	return list, nil
 }
 
-// tasksOf returns the array's ID and the tasks that a dependency such as 17_3 or 17_[1-4] names; -1
-// for the whole array.
+// tasksOf returns the array's ID and the tasks that a dependency such as 17_3 or 17_[1-4] names. Task -1 means the
+// whole array.
 func tasksOf(d sbatch.Dependency) (id string, tasks []int, err error) {
 	id, task, _ := d.Task()
 	list, several := strings.CutPrefix(d.Job, id+"_[")
@@ -285,9 +285,9 @@ func (s *submission) waitFor(c *condition) {
 	s.waiters[c.task] = append(s.waiters[c.task], c)
 }
 
-// tell checks the conditions of other submissions that wait for this one, after its job j has
-// started or ended. The parameter whole says that conditions on the whole submission may have
-// changed, because j was the last of its jobs to start or to end.
+// tell checks the conditions of other submissions that wait for the submission s, after its job j has started or
+// ended. The parameter whole says that conditions on the whole submission may have changed, because j was the last of
+// its jobs to start or to end.
 func (s *submission) tell(e *Engine, j *Job, whole bool) {
 	if s.waiters == nil {
 		return
@@ -330,8 +330,8 @@ func (g *needs) meet(e *Engine) {
 	}
 }
 
-// fail records that a condition can never be met. Jobs that fail as a consequence go to a queue
-// instead of being handled by recursion, because chains of jobs may be long.
+// fail records that a condition can never be met. Jobs that fail as a consequence are put into a queue, not handled
+// by recursion, because chains of jobs may be long.
 func (g *needs) fail(e *Engine) {
 	if g.dead++; g.decided || g.any && g.dead < g.all || g.of.needs == nil {
 		return
@@ -384,7 +384,7 @@ func (e *Engine) NeverStarts() []string {
 	return slices.Compact(list)
 }
 
-// recent is a submission that has ended, and that slurmctld still has a record of.
+// recent is a submission that has ended, and of which slurmctld still has a record.
 type recent struct {
 	number     int
 	start, end hpc.Time

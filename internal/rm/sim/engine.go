@@ -39,13 +39,13 @@ type Config struct {
 type Ties string
 
 const (
-	// EndsFirst removes all jobs that end at an instant from the machine and asks the policy once.
-	// Then it adds the jobs that are submitted at that instant, one by one.
+	// EndsFirst removes all jobs that end at an instant from the machine, and calls the policy once. Then it adds the
+	// jobs that are submitted at that instant, one by one.
 	EndsFirst Ties = "ends-first"
-	// ArrivalsFirst is the order of the pyss simulator and its descendants. Jobs that reach
-	// their time limit free their processors first. Then the submitted jobs are added. Then
-	// the policy is asked once for each job that has ended, in the order of their starts. A
-	// job that ended before its time limit frees its processors just before its turn.
+	// ArrivalsFirst is the order of the pyss simulator and its descendants. Jobs that reach their time limit free
+	// their processors first. Then the submitted jobs are added. Then the policy is called once for each job that has
+	// ended, in the order of their starts. A job that ended before its time limit frees its processors just before
+	// this call.
 	ArrivalsFirst Ties = "arrivals-first"
 )
 
@@ -163,7 +163,7 @@ func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) 
 			e.machine.now = next
 			if e.cfg.Ties == ArrivalsFirst {
 				e.freeForeseen()
-				if next == t { // submissions at t come before other events at t
+				if next == t { // submissions at t are before other events at t
 					return e.take(), nil
 				}
 				continue
@@ -189,8 +189,8 @@ func (e *Engine) take() []rm.Event {
 	return e.events
 }
 
-// schedule asks the policy about the changes and arrivals of this instant. If ctx is cancelled
-// during many arrivals, it leaves the rest in e.arrivals and returns ctx's error.
+// schedule calls the policy for the changes and arrivals of this instant. If ctx is cancelled during many arrivals,
+// schedule leaves the remaining arrivals in e.arrivals and returns ctx's error.
 func (e *Engine) schedule(ctx context.Context) error {
 	const often = 64
 	asked := false
@@ -221,8 +221,8 @@ func (e *Engine) schedule(ctx context.Context) error {
 	}
 }
 
-// expire runs all timers of this instant. With [ArrivalsFirst] it runs one timer, because the
-// policy is asked after each end.
+// expire runs all timers of this instant. With [ArrivalsFirst] it runs one timer, because the policy is called after
+// each end.
 func (e *Engine) expire() {
 	for e.timers.Next() == e.machine.now {
 		t := e.timers.Pop()
@@ -241,7 +241,7 @@ func (e *Engine) expire() {
 }
 
 // freeForeseen ends the jobs that end at this instant as expected ([Job.Due]), for example at their
-// time limit. It replaces each job's timer by one that asks the policy.
+// time limit. It replaces each job's timer by a timer that calls the policy.
 func (e *Engine) freeForeseen() {
 	e.transfer()
 	var now []agenda.Entry[due]
@@ -298,7 +298,7 @@ func (e *Engine) end(j *Job) {
 	e.finish(j, state, "")
 }
 
-// finish gives a job its final state. The parameter reason may say why.
+// finish gives a job its final state. The parameter reason says why the job ended, or is empty.
 func (e *Engine) finish(j *Job, state hpc.State, reason string) {
 	if j.state == ended {
 		return

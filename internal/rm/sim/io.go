@@ -62,7 +62,7 @@ func (e *Engine) foreseeTransfers() {
 	}
 }
 
-// wake calls the function ready at an instant, and asks the policy if it returns true.
+// wake calls the function ready at an instant, and then the policy if ready returns true.
 func (e *Engine) wake(at hpc.Time, ready func() bool) {
 	e.timers.add(max(at, e.Now()), machineChanges, nil, func() { e.freed = ready() || e.freed })
 }
@@ -146,8 +146,8 @@ func (q *demand) minNodesForTasks() int {
 	return q.minNodes
 }
 
-// Estimate returns an estimator's result for the job. The estimator may use what the job will do,
-// which the policy cannot see.
+// Estimate returns an estimator's result for the job. The estimator may use the job's behaviour, which is hidden from
+// the policy.
 func (j *Job) Estimate(e ioaware.Estimator, f *hpc.FileSystem) ioaware.Estimate {
 	return e.Estimate(j.of.job, int(j.task), f)
 }

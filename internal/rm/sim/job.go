@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/rm/sim/order"
 )
 
-// Job is one job, or one task of a job array, for the machine and its policy. A policy must not
-// change it. Its run time is hidden from policies.
+// Job is one job, or one task of a job array, for the machine and its policy. A policy must not change it. The job's
+// run time is hidden from policies.
 type Job struct {
 	// Seq is the number of the job in the order of submission, from 1. It is also the resource
 	// manager's number of the job.
@@ -24,8 +24,8 @@ type Job struct {
 	// Submit is when the job was submitted. Eligible is when the job was first allowed to start:
 	// after its dependencies and its begin time.
 	Submit, Eligible hpc.Time
-	// Start is when the job started. Due is Start + Expected: when the scheduler expects the job to
-	// have ended. Both are zero while the job waits.
+	// Start is when the job started. Due is Start + Expected, the end that the scheduler expects. Both are zero while
+	// the job waits.
 	Start, Due hpc.Time
 	// Request is the whole request of the job's user.
 	Request *hpc.Request
@@ -33,7 +33,7 @@ type Job struct {
 	of       *submission
 	run      time.Duration // run time on this machine
 	end      hpc.Time      // when the job ends by itself; 0 while it waits
-	first    hpc.Time      // when the job became the first of its partition to wait; 0 if it is not the first
+	first    hpc.Time      // when the job became the first waiting job of its partition; 0 if it is not the first
 	task     int32         // task of a job array, or -1
 	restarts int32
 
@@ -46,7 +46,7 @@ type Job struct {
 	offered    bool // the job has become eligible and counts towards its array's limit
 	reserved   bool
 	reservedAt hpc.Time
-	endTimer   int         // sequence number of the timer that ends the job; 0 if there is none
+	endTimer   int         // sequence number of the timer that ends the job; 0 without a timer
 	prediction *prediction // nil without predictions
 	demand     *demand     // demand for nodes; nil on a pool
 	placement  *placement  // nodes, or nodes reserved for the job; nil on a pool
@@ -121,7 +121,8 @@ type Queue struct{ jobs order.Queue[Job] }
 // Len returns the number of jobs.
 func (q *Queue) Len() int { return q.jobs.Len() }
 
-// Push adds a job. Lower keys come first; jobs with the same key are in the order of submission.
+// Push adds a job. Jobs are in the order of their keys; jobs with the same key are in the order of
+// submission.
 func (q *Queue) Push(j *Job, key float64) { q.jobs.Push(j.place(), key) }
 
 // Remove removes a job that is in the queue.
@@ -130,7 +131,7 @@ func (q *Queue) Remove(j *Job) { q.jobs.Remove(&j.entry) }
 // First returns the first job, or nil.
 func (q *Queue) First() *Job { return jobOf(q.jobs.First()) }
 
-// Pop removes and returns the first job; nil if there is none.
+// Pop removes and returns the first job, or returns nil if the queue is empty.
 func (q *Queue) Pop() *Job { return jobOf(q.jobs.Pop()) }
 
 // Backfill is [order.Queue.Backfill].

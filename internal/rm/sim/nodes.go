@@ -19,10 +19,10 @@ import (
 type Cluster struct {
 	// Nodes are the nodes. Jobs get nodes by increasing weight, and nodes of equal weight in this order.
 	Nodes []hpc.Node
-	// Partitions are the partitions. If there are none, one partition has all nodes.
+	// Partitions are the partitions. If the list is empty, one partition has all nodes.
 	Partitions []Partition
-	// CountMemory says that jobs are allocated memory (CR_Memory in Slurm's SelectTypeParameters).
-	// If it is false, memory does not limit jobs.
+	// CountMemory is true if jobs are allocated memory (CR_Memory in Slurm's SelectTypeParameters). If it is false,
+	// memory does not limit jobs.
 	CountMemory bool
 	// WholeNodes gives every job whole nodes (Slurm's select/linear).
 	WholeNodes bool
@@ -63,8 +63,8 @@ type nodes struct {
 	resources []string           // names of resources: "cpu", "mem", then generic resources
 	largest   map[*Partition]int // the largest number of processors of a node
 	demands   map[demandKey]*demand
-	// The set occupied has the nodes with a job, the set filled those whose processors all have jobs, and the
-	// set out those that are down or drained. A reservation that begins now counts as a job.
+	// The set occupied has the nodes with a job, the set filled the nodes whose processors all have jobs, and the set
+	// out the nodes that are down or drained. A reservation that begins now counts as a job.
 	occupied, filled, out nodeset.Set
 	used                  nodeset.Set // nodes with uses, including future ones
 	booked                booking.Bookings
@@ -115,7 +115,7 @@ type interval struct{ from, until hpc.Time }
 // has reports whether an instant lies in the interval.
 func (v interval) has(at hpc.Time) bool { return v.from <= at && at < v.until }
 
-// placement is the nodes of a job.
+// placement is the allocation of a job: its nodes, and its tasks on each node.
 type placement struct {
 	nodes      []int32
 	tasks      []int32 // number of tasks on each node
@@ -372,7 +372,7 @@ func (n *nodes) findFull(node int32) {
 	n.full[node] = first
 }
 
-// wholeNode stands for a demand for all of a resource on a node.
+// wholeNode is the demand for all of a resource on a node.
 const wholeNode = -1
 
 // capacity returns for how many tasks of a job a node has room in an interval.
@@ -459,9 +459,9 @@ func (n *nodes) state(j *Job, at hpc.Time) ready {
 	return ready{j, j.demand, n.m.now, at, j.Expected, j.Limit, n.m.Generation()}
 }
 
-// place finds nodes for a job from an instant until its expected end, and stores them in found. It
-// goes through the nodes in the order of preference and fills each with tasks. If the job may have
-// only fewer nodes, nodes with room for the most tasks come first.
+// place finds nodes for a job from an instant until its expected end, and stores them in found. It goes through the
+// nodes in the order of preference and fills each with tasks. If the job may have only fewer nodes, place takes the
+// nodes with room for the most tasks.
 func (n *nodes) place(j *Job, at hpc.Time) bool {
 	n.ready = ready{}
 	q := j.demand
@@ -524,8 +524,8 @@ func (n *nodes) visit(j *Job, at hpc.Time) *visit {
 	return v
 }
 
-// all visits all nodes. Nodes that the job names come first. For a future start, nodes with uses
-// come before idle nodes, which stay free for earlier jobs; with idleFirst, idle nodes come first.
+// all visits all nodes, first the nodes that the job names. For a future start, it visits nodes with uses before idle
+// nodes, so that idle nodes stay free for earlier jobs. With idleFirst, it visits idle nodes before nodes with uses.
 func (v *visit) all() {
 	n, set, required := v.n, v.j.demand.among, v.j.demand.required
 	plain := set.ascending && required == 0 && !n.hypothetical
@@ -617,8 +617,8 @@ func (n *nodes) enough(order []int, tasks int) bool {
 	return tasks <= 0
 }
 
-// fill puts tasks on the nodes of n.order, on each node as many as fit. But it leaves one task for
-// each later node that the job names or needs.
+// fill puts tasks on the nodes of n.order, as many on each node as fit. But it leaves one task for each later node
+// that the job names or needs.
 func (n *nodes) fill(q *demand) bool {
 	p := placement{nodes: make([]int32, 0, len(n.order)), tasks: make([]int32, 0, len(n.order))}
 	least := max(q.minNodes, q.required)

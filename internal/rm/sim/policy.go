@@ -17,8 +17,8 @@ type Policy interface {
 	Schedule()
 }
 
-// Queued is a [Policy] that shows its queue. With it the engine knows which jobs wait for
-// resources, and which wait for jobs ahead of them ([rm.Outcome.First]).
+// Queued is a [Policy] that shows its queue. From the queue the engine computes which jobs wait for resources, and
+// which wait for jobs ahead of them ([rm.Outcome.First]).
 type Queued interface {
 	// Queue calls the function yield with waiting jobs, in the order in which the policy considers
 	// them, until yield returns false. It yields all waiting jobs, or only the first if no other

@@ -115,7 +115,7 @@ func compareTimes(a, b hpc.Time) int {
 	return 0
 }
 
-// merge removes step i if it has as many free processors as the step before.
+// merge removes step i if it has as many free processors as the previous step.
 func (p *pool) merge(i int) {
 	if i > 0 && p.steps[i].free == p.steps[i-1].free {
 		p.steps = slices.Delete(p.steps, i, i+1)

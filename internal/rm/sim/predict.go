@@ -10,7 +10,8 @@ import (
 	"rmreplay/internal/predict/online"
 )
 
-// forecast is a predictor of run times, with ends of jobs that the predictor does not know yet.
+// forecast is a predictor of run times, with the ends of jobs that it has not yet been trained
+// with.
 type forecast struct {
 	predictor predict.Predictor
 	correct   online.Correction
@@ -31,7 +32,7 @@ type prediction struct {
 	number      int64         // the job's number in the predictor
 	first       time.Duration // predicted when the job was submitted
 	corrections int
-	timer       int // sequence number of the timer for the next correction; 0 if there is none
+	timer       int // sequence number of the timer for the next correction; 0 without a timer
 }
 
 // Predict makes the engine predict run times. [Job.Expected] is then the median that the predictor
@@ -39,8 +40,8 @@ type prediction struct {
 // the function correct computes a new one. A job still ends at its time limit, never at its
 // prediction. A policy must call Predict before the first job arrives.
 //
-// Predictions are made when a job is submitted or requeued. The predictor is told submissions,
-// starts and ends. Only an [online.Oracle] is told run times. Corrections do not call the policy.
+// Predictions are made when a job is submitted or requeued. The engine passes submissions, starts and ends to the
+// predictor, and run times only to an [online.Oracle]. Corrections do not call the policy.
 func (m *Machine) Predict(p predict.Predictor, correct online.Correction) {
 	m.forecast = &forecast{predictor: p, correct: correct}
 }
@@ -78,7 +79,7 @@ func (j *Job) limited() *hpc.Request {
 	return &changed
 }
 
-// teach tells the predictor about the jobs that ended before an instant.
+// teach passes the ends of the jobs that ended before an instant to the predictor.
 func (f *forecast) teach(before hpc.Time) {
 	n := 0
 	for n < len(f.lessons) && f.lessons[n].at < before {
@@ -89,7 +90,7 @@ func (f *forecast) teach(before hpc.Time) {
 	f.lessons = slices.Delete(f.lessons, 0, n)
 }
 
-// predictStart tells the predictor about all earlier ends, and then about a start.
+// predictStart passes all earlier ends to the predictor, and then a start.
 func (e *Engine) predictStart(j *Job) {
 	if f := e.machine.forecast; f != nil {
 		f.teach(e.Now())

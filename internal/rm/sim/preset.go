@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/rm/window"
 )
 
-// Preset jobs do not go through the policy. They bring the machine into its state at the begin of
-// the window. Each starts at once on its named nodes, before all jobs that wait for these nodes.
+// Preset jobs are not given to the policy. They bring the machine into its state at the start of the window. Each
+// starts at once on its named nodes, before all jobs that wait for these nodes.
 
 // PlanWindow implements [rm.ResourceManager].
 func (e *Engine) PlanWindow(w rm.Window) ([]hpc.ReservationEvent, error) {
@@ -26,8 +26,8 @@ func (e *Engine) SubmitPreset(job *hpc.Job) error {
 // BeginWindow implements [rm.ResourceManager]. The window's reservation ends by itself.
 func (e *Engine) BeginWindow() error { return nil }
 
-// startPresets starts the preset jobs that fit. It first cancels the reservations of waiting jobs.
-// The policy is asked afterwards, and can reserve again.
+// startPresets starts the preset jobs that fit. It first cancels the reservations of waiting jobs. The policy is
+// called afterwards, and can reserve again.
 func (e *Engine) startPresets() {
 	if len(e.presets) == 0 {
 		return

@@ -41,9 +41,9 @@ func (r *reservation) shut(to nodeset.Set, from, until hpc.Time) {
 	}
 }
 
-// admits reports whether a job may use a node in an interval: no reservation but the job's own may
-// have the node then. A job that requests a reservation runs only in that reservation
-// (job_test_resv in Slurm's src/slurmctld/reservation.c).
+// admits reports whether a job may use a node in an interval: no reservation except the job's own may have the node
+// then. A job that requests a reservation runs only in that reservation (job_test_resv in Slurm's
+// src/slurmctld/reservation.c).
 func (n *nodes) admits(j *Job, node int32, from, until hpc.Time) bool {
 	own := n.find(j.demand.reservation)
 	switch {
@@ -112,7 +112,7 @@ func (n *nodes) change(ev hpc.ReservationEvent) error {
 		}
 		n.forget(r)
 	default:
-		return fmt.Errorf("%q: not something to do with a reservation (want create, update or delete)", ev.Action)
+		return fmt.Errorf("%q: not an action on a reservation (want create, update or delete)", ev.Action)
 	}
 	return nil
 }

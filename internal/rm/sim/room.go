@@ -8,9 +8,9 @@ import (
 	"rmreplay/internal/rm/nodeset"
 )
 
-// Generation changes whenever the machine may have gained room. In one generation, a job that does
-// not fit cannot fit later, however many jobs start. The passing of time alone only takes room
-// away, because future uses and reservations come closer.
+// Generation changes whenever a job that did not fit may fit. Within one generation, a job that does not fit cannot
+// fit later, however many jobs start. Time alone only reduces the free resources, because future uses and
+// reservations begin.
 type Generation struct {
 	freed  int // counts ends of uses, and changes of nodes and of reservations
 	passed int // number of begins and ends of reservations that have passed
@@ -43,11 +43,11 @@ type failure struct {
 	job, limit int64 // expected run time and limit, ns
 }
 
-// covers reports whether a job is at least as long as the failed one.
+// covers reports whether a job is at least as long as the failed job.
 func (f *failure) covers(j *Job) bool { return int64(j.Expected) >= f.job && int64(j.Limit) >= f.limit }
 
-// crowded returns the nodes that have too few free processors now for a demand. It returns nil if
-// it cannot tell, for example for a demand without processors.
+// crowded returns the nodes that have too few free processors now for a demand. It returns nil if these nodes are not
+// known, for example for a demand without processors.
 func (n *nodes) crowded(q *demand) nodeset.Set {
 	switch {
 	case n.hypothetical, n.empty:

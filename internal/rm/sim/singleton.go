@@ -19,7 +19,7 @@ type namesakes struct {
 	waiting []*condition  // singletons, in the order of submission; those at the front may be decided
 }
 
-// nameOf returns the namesakes of a job; nil if no job has been a singleton yet.
+// nameOf returns the namesakes of a job, or nil if no job has been a singleton yet.
 func (e *Engine) nameOf(job *hpc.Job) *namesakes {
 	if e.names == nil {
 		return nil
@@ -52,7 +52,7 @@ func (e *Engine) awaitSingleton(c *condition) {
 	n.check(e)
 }
 
-// check meets the first waiting singleton if no other job with its ownName runs and no earlier one
+// check meets the condition of the first waiting singleton if no other job with its ownName runs, and no earlier one
 // is pending (_find_singleton_job in Slurm's src/slurmctld/job_scheduler.c). Later singletons wait.
 func (n *namesakes) check(e *Engine) {
 	for len(n.waiting) > 0 && n.waiting[0].needs.decided {

@@ -17,7 +17,7 @@ type submission struct {
 	refused bool
 	preset  bool  // the job ran when the window began
 	onHold  bool  // all its jobs are held
-	begun   bool  // its begin time has come
+	begun   bool  // its begin time has passed
 	atOnce  int32 // how many tasks may run at once; 0 for all
 	next    int32 // all tasks before this one have become eligible or ended
 	active  int32 // number of tasks that have become eligible and have not ended
@@ -27,13 +27,13 @@ type submission struct {
 
 	over hpc.Time // when its last job ended
 
-	needs *needs // dependencies that are not met; nil if all are
-	// waiters are the conditions of other submissions on a task of this one, by task, or on the
-	// whole submission, with key -1; nil if there are none.
+	needs *needs // dependencies that are not met; nil if all are met
+	// waiters are the conditions of other submissions on this submission: on single tasks, by task, and on the whole
+	// submission, under the key -1. waiters is nil without such conditions.
 	waiters map[int][]*condition
 }
 
-// known is what the engine knows of a submission. After its end, only the ID and the result remain.
+// known is what the engine stores about a submission. After the submission's end, only the ID and the result remain.
 type known struct {
 	id string
 	*submission
@@ -139,7 +139,7 @@ func (e *Engine) submit(job *hpc.Job, preset bool) error {
 	return nil
 }
 
-// accept makes a submission's jobs and dependencies. An error says why it is refused.
+// accept makes a submission's jobs and dependencies. An error says why the submission is refused.
 func (e *Engine) accept(s *submission) (list []link, anyOf bool, err error) {
 	job := s.job
 	s.jobs = e.store.job()

@@ -8,7 +8,7 @@ import (
 // The classes of timers. Timers of one instant run in this order.
 const (
 	jobOutlives     uint8 = iota // a job outlives its prediction
-	transfersChange              // phases of I/O end; this comes before the ends of jobs that it causes
+	transfersChange              // phases of I/O end; before the ends of jobs that follow from it
 	jobEnds
 	machineChanges
 	jobBecomesEligible

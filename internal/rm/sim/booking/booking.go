@@ -7,7 +7,7 @@ import (
 )
 
 // Bookings are the nodes with a reservation in the future. They are updated when a node's uses
-// change, so a reservation in them may have begun since.
+// change, so the reservation of a node may have begun since.
 type Bookings struct {
 	nodes, none nodeset.Set // none is empty
 	count       int

@@ -9,11 +9,11 @@ import (
 // Queue has waiting jobs in an order that the policy chooses. It finds the first job that may be
 // backfilled without looking at each job before it.
 //
-// Jobs of one size are in one tree, in which every subtree has its smallest expected run time. The
-// first job that is expected to run for at most L is therefore found in logarithmic time. A second
-// tree, over the sizes, has the shortest and the first job of each range of sizes. A search
-// therefore only follows sizes with a suitable job. Its time grows with the logarithm of the number
-// of jobs, even if each job is either small or short, but no job is both. The zero Queue is empty.
+// Jobs of one size are in one tree, in which every subtree has its smallest expected run time. The first job that is
+// expected to run for at most L is therefore found in logarithmic time. A second tree, over the sizes, has the
+// shortest and the first job of each range of sizes. A search therefore only follows sizes with a suitable job. The
+// time of a search grows with the logarithm of the number of jobs, even if each job is either small or short, but no
+// job is both. The zero Queue is empty.
 type Queue[J any] struct {
 	classes []class[J] // by size
 	// ranges is a complete binary tree in an array: the root is ranges[1], the children
@@ -41,8 +41,7 @@ const noLimit = math.MaxInt64
 // Len returns the number of jobs.
 func (q *Queue[J]) Len() int { return q.len }
 
-// Push adds a job. Jobs with lower keys come first. Jobs with the same key are in the order of
-// their submission.
+// Push adds a job. Jobs are in the order of their keys. Jobs with the same key are in the order of their submission.
 func (q *Queue[J]) Push(j *Entry[J], key float64) {
 	i, found := q.find(j.Size)
 	if !found {
@@ -81,8 +80,8 @@ func (c *class[J]) summary(first, taken *Entry[J]) sizeRange[J] {
 	return sizeRange[J]{c.jobs.root.total, first}
 }
 
-// find returns the index of the class of a size. Empty classes are kept, because jobs of their
-// sizes will come again.
+// find returns the index of the class of a size. Empty classes are kept, because jobs of their sizes will probably be
+// added again.
 func (q *Queue[J]) find(size int) (int, bool) {
 	return slices.BinarySearchFunc(q.classes, size, func(c class[J], size int) int { return c.size - size })
 }
@@ -139,7 +138,7 @@ func (q *Queue[J]) First() *Entry[J] {
 	return q.ranges[1].first
 }
 
-// Pop removes and returns the first job; nil if there is none.
+// Pop removes and returns the first job, or returns nil if the queue is empty.
 func (q *Queue[J]) Pop() *Entry[J] {
 	j := q.First()
 	if j != nil {
@@ -178,10 +177,9 @@ type scan struct {
 	within      time.Duration
 }
 
-// search finds the first job that meets the conditions s, in a range of n classes from the class
-// first on. If the job best comes before that job, search returns best. It skips parts of the
-// range whose sizes are all too large, whose jobs are all too long, or whose first job comes after
-// the job best.
+// search finds the first job that meets the conditions s, in a range of n classes from the class first on. If the job
+// best is before that job, search returns best. It skips parts of the range whose sizes are all too large, whose jobs
+// are all too long, or whose first job is after the job best.
 func (q *Queue[J]) search(i, first, n int, s scan, best *Entry[J]) *Entry[J] {
 	r := &q.ranges[i]
 	if r.first == nil || best != nil && !r.first.before(best) {

@@ -48,7 +48,7 @@ func hash(n int) uint32 {
 	return uint32(x >> 32)
 }
 
-// before reports whether the entry comes before another one.
+// before reports whether the entry is before another entry.
 func (e *Entry[J]) before(b *Entry[J]) bool {
 	return e.key < b.key || e.key == b.key && e.tie < b.tie
 }

@@ -13,21 +13,20 @@ type easy struct {
 	queue   sim.Queue // the jobs after the head
 	head    *sim.Job  // first job, which has the reservation and does not fit; nil if no job waits
 	shadow  hpc.Time  // when the head will fit
-	extra   int       // processors that the head will then leave over
+	extra   int       // processors that will remain free when the head starts then
 }
 
 // EASY is the aggressive backfilling of Lifka ("The ANL/IBM SP Scheduling System", JSSPP 1995).
 // It follows the rules of the scheduler that "Replay with Feedback" (FGCS 2024) used, and
 // reproduces the results of that paper:
 //
-//   - Only the head of the queue has a reservation. To find its shadow time, EASY goes through
-//     the running jobs in the order of their expected ends until the head fits. The processors
-//     that are then left over are extra. Further jobs that are due at the same instant do not
-//     count.
+//   - Only the head of the queue has a reservation. To find its shadow time, EASY goes through the
+//     running jobs in the order of their expected ends until the head fits. The processors that
+//     then remain free are extra. Further jobs that are due at the same instant do not count.
 //   - When jobs end, EASY computes the shadow time and extra anew and scans the queue in order. A
 //     job starts if it fits and either ends by the shadow time or is no larger than extra.
 //   - A job that arrives starts if it fits. If the queue has a head, the job must also meet the
-//     same rule.
+//     rule for the scan.
 //
 // These rules are for pools. On nodes, EASY is [Textbook] EASY.
 func EASY(m *sim.Machine) sim.Policy {
@@ -101,7 +100,7 @@ func (p *easy) Queue(yield func(*sim.Job) bool) {
 	}
 }
 
-// foresee computes when the head will fit, and how many processors it will then leave over.
+// foresee computes when the head will fit, and how many processors will then remain free.
 func (p *easy) foresee() { p.shadow, p.extra, _ = p.machine.Shadow(p.head.Size) }
 
 // within returns for how long a job may run to end by the shadow time. If there is no shadow time,

@@ -6,7 +6,7 @@ import (
 	"rmreplay/internal/rm/sim"
 )
 
-// fcfs is a queue. Only its first job may start.
+// fcfs is the policy [FCFS].
 type fcfs struct {
 	machine *sim.Machine
 	queue   []*sim.Job

@@ -43,7 +43,7 @@ type withFileSystem struct {
 	system  hpc.FileSystem // zero if the machine has no file system
 	queue   []*sim.Job
 	rounds  ioaware.Rounds
-	next    hpc.Time // instant of the next round; 0 if none is planned
+	next    hpc.Time // instant of the next round; 0 if no round is planned
 	due     bool     // the next round is now
 	counted int64    // measured use that the last round assumed, in licenses
 }
@@ -87,8 +87,8 @@ func (p *withFileSystem) Remove(j *sim.Job) {
 // Change implements [sim.Policy].
 func (p *withFileSystem) Change(_ *sim.Job, change func()) { change() }
 
-// await asks the machine to wake the policy for the next round. The parameter changed says that
-// something has changed since the last round.
+// await sets the machine's timer for the next round. The parameter changed says that something has changed since the
+// last round.
 func (p *withFileSystem) await(changed bool) {
 	if len(p.queue) == 0 {
 		return
@@ -181,8 +181,8 @@ func (p *withFileSystem) round() bool {
 	return open || len(running) > 0
 }
 
-// job returns what the planner may know of a job. It leaves out licenses of other things than the
-// file system, because the machine does not know how many exist.
+// job returns what the planner may use of a job. It leaves out all licenses except those of the file system, because
+// the machine does not have the numbers of other licenses.
 func (p *withFileSystem) job(j *sim.Job) ioaware.Job {
 	planned := ioaware.Job{Nodes: j.Nodes(), Limit: j.Limit}
 	if p.system.Name == "" {

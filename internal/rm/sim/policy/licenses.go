@@ -16,7 +16,7 @@ import (
 type bfLicenses struct {
 	withFileSystem // the backfill scheduler
 	submissions    ioaware.Rounds
-	look           hpc.Time // when the main scheduler next runs because of a submission; 0 if there was none
+	look           hpc.Time // when the main scheduler next runs because of a submission; 0 without a submission
 }
 
 func newBFLicenses(m *sim.Machine, options ioaware.Planning) *bfLicenses {

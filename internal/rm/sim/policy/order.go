@@ -6,17 +6,17 @@ import (
 	"rmreplay/internal/rm/sim"
 )
 
-// order is an order of the queue: the job with the lowest key comes first.
+// order is an order of the queue: the job with the lowest key is the first.
 type order struct {
 	name string
-	// key computes a job's key from the numbers that a scheduler may know.
+	// key computes a job's key from the numbers that a scheduler may use.
 	key func(facts) float64
 	// changes says that keys change while the jobs wait.
 	changes bool
 	doc     string
 }
 
-// facts are the numbers that keys are computed from.
+// facts are the numbers from which keys are computed.
 type facts struct {
 	r float64 // expected run time, seconds: the time limit, or the prediction
 	n float64 // processors
@@ -52,7 +52,7 @@ var orders = []order{
 		key: func(j facts) float64 { return j.r*math.Sqrt(j.n) + 5.30e5*math.Log10(j.s) }},
 }
 
-// unicef is the formula of UNICEF. Jobs of one processor come first: the logarithm of 1 in the
+// unicef is the formula of UNICEF. Jobs of one processor are the first: the logarithm of 1 in the
 // denominator is 0.
 func unicef(j facts) float64 {
 	if j.n <= 1 {

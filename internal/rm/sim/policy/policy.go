@@ -47,7 +47,7 @@ func all() []named {
 // Info has a policy's name and its description for the help.
 type Info struct{ Name, Doc string }
 
-// List describes the policies that [New] knows.
+// List describes the policies that [New] accepts.
 func List() []Info {
 	var list []Info
 	for _, n := range all() {
@@ -56,7 +56,7 @@ func List() []Info {
 	return list
 }
 
-// Names returns the names that [New] knows.
+// Names returns the names that [New] accepts.
 func Names() []string {
 	var names []string
 	for _, n := range all() {
@@ -118,7 +118,7 @@ func (n *named) with(text string, has bool, read func(string) (*model.Model, err
 		_, _ = learn.Set("predict", "last-two") // the name is always known
 	}
 	if has && !n.predicts {
-		return nil, nil, fmt.Errorf("%s has no options", n.name)
+		return nil, nil, fmt.Errorf("policy %s has no options (want %s)", n.name, n.name)
 	}
 	for has {
 		var option string

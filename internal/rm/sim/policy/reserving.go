@@ -7,8 +7,8 @@ import (
 	"rmreplay/internal/rm/sim"
 )
 
-// reserving is EASY backfilling on any machine and with any order of the queue. The machine keeps
-// the reservation of the head. A pass looks at every waiting job.
+// reserving is EASY backfilling on any machine and with any order of the queue. The machine has the reservation of
+// the head. A pass looks at every waiting job.
 type reserving struct {
 	machine  *sim.Machine
 	key      func(*sim.Job) float64

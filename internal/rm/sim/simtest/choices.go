@@ -1,5 +1,5 @@
-// Package simtest makes random machines and workloads for tests of the simulator. They follow from
-// a seed, or from the bytes of a fuzz test.
+// Package simtest makes random machines and workloads for tests of the simulator, from a seed or from the bytes of a
+// fuzz test.
 package simtest
 
 import (
@@ -16,7 +16,8 @@ type Choices struct {
 // Seeded returns the choices of a seed.
 func Seeded(seed uint64) *Choices { return &Choices{rng: rand.New(rand.NewPCG(seed, 0))} }
 
-// FromBytes returns choices that follow the bytes. When the bytes are used up, every choice is the first.
+// FromBytes returns choices that the bytes decide. When the bytes are used up, every choice is the first possible
+// one.
 func FromBytes(bytes []byte) *Choices { return &Choices{bytes: bytes} }
 
 // number returns a number below n.

@@ -16,7 +16,7 @@ import (
 // Epoch is when the cases begin.
 const Epoch = 1_000_000 * hpc.Second
 
-// End is when the cases are over: all that may happen has happened by then.
+// End is after all events of the cases.
 const End = Epoch + 1_000_000*hpc.Second
 
 // Case is a machine with its inputs. Config has no policy.
