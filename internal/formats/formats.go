@@ -24,7 +24,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// All returns the formats. If two are equally sure of a file, the earlier one reads it.
+// All returns the formats. If two formats recognize a file with the same confidence, the earlier
+// format reads it.
 func All() []workload.Format {
 	return []workload.Format{
 		trace.Format, swf.Format, events.Format, batsim.Format, pbs.Format, lsf.Format, gridengine.Format, sacct.Format,
@@ -60,8 +61,8 @@ func ByName(name string) (workload.Format, error) {
 	return workload.Format{}, fmt.Errorf("format %s: %s (want %s)", name, what, strings.Join(Names(), ", "))
 }
 
-// ForFile returns the name of the format for the ending of a file's name; a final .gz does not
-// count. For any other ending it returns [Default].
+// ForFile returns the name of the format for the ending of a file's name, without a final .gz. For
+// an ending of no format it returns [Default].
 func ForFile(path string) string {
 	path = strings.TrimSuffix(path, ".gz")
 	ending := path[strings.LastIndexByte(path, '.')+1:]

@@ -68,9 +68,9 @@ func openDirectory(path string) (*workload.Workload, error) {
 	return run.Workload(path)
 }
 
-// watch returns a reader of the file that calls the function progress as
-// [workload.ReadOptions.Progress] says. The function progress may be nil. watch counts compressed
-// bytes, because only their number is known in advance.
+// watch returns a reader of the file that calls the function progress, as described at
+// [workload.ReadOptions.Progress]. The function progress may be nil. watch counts compressed bytes,
+// because only their number is known in advance.
 func watch(f *os.File, progress func(done, all int64)) io.Reader {
 	if progress == nil {
 		return f
@@ -95,7 +95,7 @@ func (w *watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Read reads a workload of any known format from r. The parameter name stands for the source in
+// Read reads a workload of any known format from r. The parameter name is the source's name in
 // errors.
 func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Workload, error) {
 	buffered, head, done, err := unpack(r, name)
@@ -128,8 +128,8 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 	return nil, fmt.Errorf("reading workload: %s: format not known (want %s, or %s; rmreplay workload build --from table reads any other table of jobs)", name, strings.Join(looks[:last], ", "), looks[last])
 }
 
-// headLength is the number of bytes that decide on the format of a file. It is far more than
-// the comments at the beginning of a file of UB events.
+// headLength is the number of bytes from which the format of a file is recognized. The comments at
+// the beginning of a file of UB events are far shorter.
 const headLength = 256 << 10
 
 // Unpack decompresses a file in gzip, xz or Zstandard, in a goroutine that works ahead of the
@@ -168,7 +168,7 @@ func Unpack(r io.Reader, name string) (buffered *bufio.Reader, done func(), err 
 	return bufio.NewReaderSize(ahead, headLength), done, nil
 }
 
-// unpack is [Unpack] with the beginning of the text.
+// unpack is [Unpack], and also returns the beginning of the text.
 func unpack(r io.Reader, name string) (buffered *bufio.Reader, head []byte, done func(), err error) {
 	if buffered, done, err = Unpack(r, name); err != nil {
 		return nil, nil, nil, err
@@ -181,9 +181,9 @@ func unpack(r io.Reader, name string) (buffered *bufio.Reader, head []byte, done
 	return buffered, head, done, nil
 }
 
-// Save writes the workload to a file in the trace format. It compresses with gzip if the path
-// ends in ".gz". The same workload gives the same bytes. The file appears whole or not at all. Save
-// fails with [output.Refused] where [Replaces] does.
+// Save writes the workload to a file in the trace format. It compresses with gzip if the path ends
+// in ".gz". The same workload gives the same bytes. The file appears whole or not at all. Save
+// returns [output.Refused] if [Replaces] does.
 func Save(path string, wl *workload.Workload) error {
 	_, err := SaveAs(path, wl, Default)
 	return err

@@ -69,7 +69,7 @@ type profile struct {
 	Times    float64  `json:"nb"` // before version 3
 }
 
-// scalar is a text or a number; either may be a name.
+// scalar is a name, written as a text or as a number.
 type scalar string
 
 func (s *scalar) UnmarshalJSON(text []byte) error {
@@ -86,9 +86,9 @@ func (s *scalar) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Read reads a workload. The parameter name stands for the source in errors, which have the form
-// "reading Batsim: NAME: job N: what is wrong". Times count from the options' epoch. A job asks
-// for as many tasks as it has resources.
+// Read reads a workload. The parameter name is the source's name in errors, which have the form
+// "reading Batsim: NAME: job N: what is wrong". Times count from the options' epoch. A job asks for
+// as many tasks as it has resources.
 func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Workload, error) {
 	w := &workload.Workload{Epoch: opts.EpochOrDefault(), Source: name}
 	s := reader{w: w, book: workload.RuleBook{Strict: opts.Strict}, ids: make(map[string]bool),
@@ -193,7 +193,8 @@ func (s *reader) add(job *hpc.Job, number int) error {
 const maxDepth = 20
 
 // runTime returns how long a profile runs, in seconds. Only delays and sequences of delays have a
-// known run time. For all other profiles it is NaN: how long they compute depends on the platform.
+// known run time. For all other profiles runTime returns NaN, because the time of their computing
+// depends on the platform.
 func (s *reader) runTime(name string, depth int) float64 {
 	if t, known := s.times[name]; known {
 		return t

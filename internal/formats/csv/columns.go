@@ -15,7 +15,7 @@ import (
 // cell means that the field is not set.
 type column struct {
 	name string
-	// always says that Write writes the column even if no job sets the field.
+	// always is true if Write writes the column even if no job sets the field.
 	always bool
 	// get returns the text of a cell.
 	get func(job *hpc.Job) string

@@ -31,8 +31,9 @@ const (
 	userUID, userGroup, userGID = "user_uid", "user_group", "user_gid"
 )
 
-// recognize accepts a header with the columns id and submit. It is less sure of a header with any
-// two known columns. For such a header the reader reports missing or unknown columns.
+// recognize accepts a header with the columns id and submit. It returns a lower confidence for a
+// header with any two known columns. For such a header the reader reports missing or unknown
+// columns.
 func recognize(head []byte) workload.Confidence {
 	head = bytes.TrimLeft(bytes.TrimPrefix(head, lines.ByteOrderMark), "\r\n")
 	line, _, _ := bytes.Cut(head, []byte("\n"))
@@ -64,7 +65,7 @@ func names() []string {
 	return append(list, userUID, userGroup, userGID)
 }
 
-// Read reads a table. The parameter name stands for the source in errors, which have the form
+// Read reads a table. The parameter name is the source's name in errors, which have the form
 // "reading csv: NAME:LINE:COLUMN: FIELD: what is wrong"; COLUMN counts the bytes of the line from
 // 1.
 //
@@ -96,9 +97,9 @@ type reader struct {
 	w       *workload.Workload
 	book    workload.RuleBook
 	order   workload.OrderCheck
-	columns []*column // of the table; nil for a column of the user
+	columns []*column // of the table; nil for a column about the user
 	header  []string
-	at      map[string]int // the places of the columns
+	at      map[string]int // the indices of the columns, by name
 	users   map[string]hpc.User
 }
 

@@ -22,7 +22,7 @@ var Format = workload.Format{
 }
 
 // recognize accepts a line that begins with an option. A file with comments only may be a file
-// without events; the reader then says that it has no job.
+// without events; the reader then returns an error.
 func recognize(head []byte) workload.Confidence {
 	switch line, comments := lines.First(head); {
 	case line != "" && line[0] == '-':
@@ -39,7 +39,7 @@ func recognize(head []byte) workload.Confidence {
 //	-dt SECONDS -e submit_batch_job | sbatch options… pseudo.job
 //	-dt SECONDS -e cancel_job | -J NAME   (or -jid N)
 //
-// SECONDS count from the epoch. The parameter name stands for the source in errors, which have the
+// SECONDS count from the epoch. The parameter name is the source's name in errors, which have the
 // form "reading events: NAME:LINE: what is wrong". A file without a job is an error.
 //
 // A job's ID is its name if no other job has that name. If several jobs have the same name, the
@@ -82,18 +82,18 @@ type reader struct {
 	jobs    []*hpc.Job
 	byID    map[string]*hpc.Job
 	cancels []cancelEvent
-	scripts map[string]bool // the scripts of all jobs but the last
+	scripts map[string]bool // the scripts of all jobs except the last
 	last    lastLine
 }
 
 // lastLine is the last line of the file.
 type lastLine struct {
 	number int
-	script string // the script of a job, if nothing follows it
+	script string // the script of a job, if it ends the line
 	bare   bool   // a job without a script
 }
 
-// tail remembers the last byte that was read.
+// tail stores the last byte that was read.
 type tail struct {
 	r    io.Reader
 	last byte
@@ -108,8 +108,9 @@ func (t *tail) Read(p []byte) (int, error) {
 }
 
 // cutOff returns an error if the file ends in the middle of its last line. A line is complete if it
-// ends in a line break, or with a script that another job has as well. A job without a script is
-// cut off if other jobs have a script. For other lines the reader cannot tell, so it accepts them.
+// ends in a line break, or with a script that another job also has. A job without a script is cut
+// off if other jobs have a script. The reader accepts other lines, because it cannot find out
+// whether they are complete.
 func (e *reader) cutOff(lastByte byte) error {
 	switch {
 	case lastByte == '\n' || e.scripts[e.last.script] || e.last.number == 0: // 0: a comment

@@ -31,7 +31,8 @@ var Format = workload.Format{
 }
 
 const (
-	// NoteTask counts the records of tightly integrated tasks: the job's own record has its slots.
+	// NoteTask counts the records of tightly integrated tasks. They are left out, because the job's
+	// own record has its slots.
 	NoteTask = "parallel_task"
 	// NoteNodesUnknown counts parallel jobs: the file names only the first of their hosts.
 	NoteNodesUnknown = "nodes_not_known"
@@ -110,7 +111,7 @@ func (s *reader) Finish() (*workload.Workload, []string, error) {
 	return s.b.Close("Grid Engine accounting")
 }
 
-// line takes a line. Lines of one character are not records (accounting(5)).
+// line reads a line. Lines of one character are not records (accounting(5)).
 func (s *reader) line(line []byte) error {
 	if len(line) <= 1 || line[0] == '#' {
 		return nil
@@ -255,8 +256,8 @@ func instant(n uint64) hpc.Time {
 var oneHost = []string{"smp", "thread", "openmp", "omp", "shm", "shared", "serial", "make", "multicore", "mcore",
 	"orte_smp"}
 
-// environment returns the parallel environment that a category asks for ("-pe mpi 16"). Records in
-// JSON do not name the granted environment.
+// environment returns the parallel environment that a category requests ("-pe mpi 16"). It is used
+// for records in JSON, which do not name the granted environment.
 func environment(category string) string {
 	words := strings.Fields(category)
 	if at := slices.Index(words, "-pe"); at >= 0 && at+1 < len(words) {
@@ -265,7 +266,7 @@ func environment(category string) string {
 	return ""
 }
 
-// placed sets where the job ran. The file has only the first host.
+// placed sets the nodes and processors of a job. The file has only the first host.
 func placed(j *finished.Job, host, pe string) {
 	j.AllocCPUs = j.ReqCPUs
 	single := j.ReqCPUs == 1 || pe == ""
@@ -312,7 +313,7 @@ func fate(j *finished.Job, why uint64, exit int) {
 
 // requested reads the category: the options of qsub that decide where a job can run, as "-l
 // h_rt=3600,mem_free=4G -pe mpi 16 -q all.q". Memory is per slot and GPUs are per job, as at most
-// sites. An unknown resource changes nothing.
+// sites. Unknown resources are ignored.
 func requested(j *finished.Job, text string) (err error) {
 	words := strings.Fields(text)
 	for i := 0; i+1 < len(words); i++ {

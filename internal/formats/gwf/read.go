@@ -25,7 +25,7 @@ var Format = workload.Format{
 	Looks: "a log in the Grid Workload Format", Recognize: recognize, Read: finished.NewReader(New).Read,
 }
 
-// The fields of a record, from 0. The value -1 stands for an unknown value.
+// The fields of a record, from 0. The value -1 means an unknown value.
 const (
 	fieldID = iota
 	fieldSubmit
@@ -153,9 +153,9 @@ func (s *reader) line(line []byte) error {
 
 const (
 	lastInstant = 7258118400 // 2200-01-01
-	// firstAbsolute is the least time that counts as seconds since 1970; smaller times are seconds
-	// since the log's beginning. It is in 1973: all logs are later than that, and shorter than three
-	// years.
+	// firstAbsolute is the smallest time that counts as seconds since 1970; smaller times are
+	// seconds since the log's beginning. It is in 1973. All logs are later than 1973, and shorter
+	// than three years.
 	firstAbsolute = 1e8
 	maxSeconds    = 4e9
 	// maxMemoryKiB is the largest request for memory, in KiB per processor: 4 TiB, as much as large nodes

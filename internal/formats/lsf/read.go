@@ -50,7 +50,7 @@ func New(source string, opts workload.ReadOptions) finished.Reader {
 
 type reader struct {
 	b       *finished.Builder
-	pending []byte // a record whose quoted text goes on in the next line
+	pending []byte // a record whose quoted text continues in the next line
 }
 
 // Read reads a log.
@@ -68,7 +68,7 @@ func (s *reader) Read(r io.Reader, name string) error {
 // Finish returns the workload.
 func (s *reader) Finish() (*workload.Workload, []string, error) { return s.b.Close("lsb.acct") }
 
-// line takes a line. A command may contain line breaks, so a record goes on until its quotes are
+// line reads a line. A command may contain line breaks, so a record continues until its quotes are
 // closed. The next record begins with the name of its event.
 func (s *reader) line(_ int, line []byte) error {
 	if s.pending != nil && !bytes.HasPrefix(line, []byte(`"JOB_`)) && len(s.pending)+len(line) < lines.Longest {
@@ -125,11 +125,11 @@ func (s *reader) record(text []byte) error {
 // errEnd says that a record has too few fields.
 var errEnd = errors.New("too few fields")
 
-// fields takes one field after another: a number, or a text between quotes, in which two quotes
-// stand for one quote. After an error all fields are empty.
+// fields reads one field after another: a number, or a text between quotes, in which two quotes
+// mean one quote. After an error all fields are empty.
 type fields struct {
 	rest []byte
-	at   int // the number of fields that were taken
+	at   int // the number of fields that were read
 	err  error
 }
 
@@ -164,8 +164,8 @@ func (f *fields) next() []byte {
 
 func (f *fields) text() string { return lines.UTF8(f.next()) }
 
-// number takes a number from minValue to maxValue. Another number is an error; the parameter what is the field's name
-// for it.
+// number reads a number from minValue to maxValue. Any other number is an error, in which the
+// parameter what is the field's name.
 func (f *fields) number(what string, minValue, maxValue int64) int64 {
 	field := f.next()
 	n, err := strconv.ParseFloat(string(field), 64)
@@ -181,14 +181,14 @@ func (f *fields) number(what string, minValue, maxValue int64) int64 {
 
 func (f *fields) time(what string) hpc.Time { return hpc.Unix(f.number(what, 0, 7258118400)) }
 
-// skip leaves out fields.
+// skip reads fields that are not used.
 func (f *fields) skip(n int) {
 	for range n {
 		f.next()
 	}
 }
 
-// list takes a number, and then as many fields as it says.
+// list reads a number, and then that number of fields.
 func (f *fields) list(what string) (list []string) {
 	for range f.number(what, 0, math.MaxInt32) {
 		if f.err != nil {
@@ -211,7 +211,7 @@ const (
 	termPreempt  = 1
 	termRunLimit = 5
 	termOwner    = 14
-	termForce    = 8 // from termForce on, below ownerRequeue: somebody ended it
+	termForce    = 8 // from termForce on, below ownerRequeue: a user or an administrator ended the job
 	termAdmin    = 15
 	termMemLimit = 16
 	ownerRequeue = 10
@@ -219,7 +219,7 @@ const (
 	rusageFields = 19 // of struct rusage
 )
 
-// read takes the fields of a JOB_FINISH record.
+// read reads the fields of a JOB_FINISH record.
 func (j *job) read(f *fields) {
 	f.skip(1) // version
 	end := f.time("event time")
@@ -302,7 +302,7 @@ func takeTail(f *fields) (t tail) {
 	return t
 }
 
-// indexRanges takes the fields after the requirement, up to the ranges of indices.
+// indexRanges reads the fields after the requirement, up to the ranges of indices.
 func indexRanges(f *fields) string {
 	f.skip(11) // srcCluster to subcwd
 	for range f.number("num_network", 0, math.MaxInt32) {
@@ -325,7 +325,7 @@ func indexRanges(f *fields) string {
 	return strings.Join(list, ",")
 }
 
-// runLimit takes the usage of each host, and the three numbers after it: the run limit in seconds,
+// runLimit reads the usage of each host, and the three numbers after it: the run limit in seconds,
 // option bits, and memory. Depending on the version, a host has five or six fields, so these
 // numbers are found by the text that follows them. (The reference names the bits first. Files of
 // versions 9.11 and 10.1 have the limit there.)
@@ -356,7 +356,8 @@ func runLimit(f *fields) int64 {
 	return limit
 }
 
-// ran sets where the job ran. The list names a host once for each processor, or as "16*host".
+// ran sets the nodes and processors of the job. The list names a host once for each processor, or
+// as "16*host".
 func (j *job) ran(hosts []string) {
 	var names []string
 	known := make(map[string]bool)
@@ -440,7 +441,7 @@ func (j *job) require(text string) {
 }
 
 // requireMemory sets the memory. It is in MB for each host, which is LSF's default, unless the
-// requirement has another unit or says "/task" or "/job".
+// requirement has another unit, "/task" or "/job".
 func (j *job) requireMemory(i item) {
 	switch mib := int64(math.Ceil(i.amount * i.unit)); i.per {
 	case "task":
@@ -452,7 +453,8 @@ func (j *job) requireMemory(i item) {
 	}
 }
 
-// requireGPUs sets the GPUs, which count per host unless the requirement says "/task" or "/job".
+// requireGPUs sets the GPUs. Their number is for each host, unless the requirement has "/task" or
+// "/job".
 func (j *job) requireGPUs(text string) {
 	for i := range items(text) {
 		if i.section != "rusage" || i.name != "ngpus_physical" && i.name != "ngpus_excl_p" && i.name != "ngpus" {
@@ -519,8 +521,8 @@ func sections(text string) func(yield func(string) bool) {
 
 var errCondition = errors.New("no counterpart in Slurm")
 
-// depend translates the dependency condition. It can do so if all parts are joined by && and name
-// jobs by number. LSF's "done(N)" is Slurm's "afterok:N".
+// depend translates a dependency condition whose parts are joined by && and name jobs by number.
+// LSF's "done(N)" is Slurm's "afterok:N".
 func (s *reader) depend(j *job) error {
 	if j.dependency == "" {
 		return nil

@@ -46,7 +46,7 @@ const (
 	NoteVirtualMemory = "virtual_memory_only"
 )
 
-// recognize accepts a first line with a date, a type, a job and a further text.
+// recognize accepts a first line with a date, a type, a job's ID and a further text.
 func recognize(head []byte) workload.Confidence {
 	for line := range bytes.Lines(bytes.TrimPrefix(head, lines.ByteOrderMark)) {
 		if line = bytes.TrimSpace(line); len(line) == 0 {
@@ -86,7 +86,7 @@ func (r *record) at(zone *time.Location) (hpc.Time, error) {
 }
 
 // attributes yields the keys and values of a record. Any value may contain blanks, with or without
-// quotes: a value without quotes goes on until the next key.
+// quotes: a value without quotes continues until the next key.
 func attributes(text []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		key, rest := nextKey(text)
@@ -160,8 +160,8 @@ func isKey(c byte) bool {
 	return c == '_' || c == '.' || c == '-' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
 }
 
-// New returns a reader of accounting logs. The files may come in any order, but the last record
-// that is read of a job decides how it ended.
+// New returns a reader of accounting logs. The files may be read in any order, but the record of a
+// job that is read last decides how the job ended.
 func New(source string, opts workload.ReadOptions) finished.Reader {
 	return &reader{b: finished.NewBuilder(source, opts), open: make(map[string]*job)}
 }
@@ -177,10 +177,10 @@ type reader struct {
 type job struct {
 	finished.Job
 	text    string   // the last record
-	deleted hpc.Time // when somebody deleted it or the server aborted it
-	asked   bool     // a record said what it asked for
+	deleted hpc.Time // when a user deleted the job, or the server aborted it
+	asked   bool     // a record has the request
 	shared  bool     // its nodes shared hosts, and this was counted
-	closed  bool     // it has ended, and was given to the builder
+	closed  bool     // the job has ended, and was given to the builder
 }
 
 // Read reads the log of a day.
@@ -307,9 +307,9 @@ func (s *reader) close(j *job) error {
 const exitWalltime = -29
 
 // fate returns the state of a job that has ended, from its exit status: 0 to 255 is the script's
-// status, 256+N (Torque: also 128+N) means that signal N ended the job, and a negative status
-// means that PBS ended it. A signal at the time limit counts as the limit's, and a signal after a
-// deletion as qdel's.
+// status, 256+N (Torque: also 128+N) means that signal N ended the job, and a negative status means
+// that PBS ended it. A signal at the time limit means that the limit ended the job, and a signal
+// after a deletion that qdel did.
 func (j *job) fate() hpc.State {
 	status := j.ExitCode
 	j.ExitCode = 0

@@ -15,7 +15,7 @@ import (
 	"rmreplay/internal/lines"
 )
 
-// read takes the attributes of a record. It counts and ignores an attribute that it cannot read.
+// read reads the attributes of a record. It counts and ignores an attribute that it cannot read.
 func (s *reader) read(j *job, text []byte) error {
 	var bad error
 	request := request{placement: "free"}
@@ -58,7 +58,7 @@ func (s *reader) read(j *job, text []byte) error {
 	return nil
 }
 
-// attribute takes an attribute that is not a resource. Unknown attributes change nothing.
+// attribute reads an attribute that is not a resource. Unknown attributes are ignored.
 func (j *job) attribute(key string, value []byte) (err error) {
 	text := func() string { return lines.UTF8(value) }
 	switch key {
@@ -105,8 +105,8 @@ func (j *job) attribute(key string, value []byte) (err error) {
 	return err
 }
 
-// hosts reads where a job ran: "n1/0+n1/1" has a part for each processor. In "n1/0-3,6" (Torque) a
-// part has several processors, and in "n1/0*8" (PBS Professional) eight.
+// hosts reads the list of hosts of a job: "n1/0+n1/1" has a part for each processor. In "n1/0-3,6"
+// (Torque) a part has several processors, and in "n1/0*8" (PBS Professional) it has eight.
 func hosts(text string) (list string, nodes, cpus int, err error) {
 	var names []string
 	known := make(map[string]bool)
@@ -128,7 +128,7 @@ func hosts(text string) (list string, nodes, cpus int, err error) {
 	return hostlist.Compress(names), len(names), cpus, nil
 }
 
-// slotsOf counts "0", "0*8" and "0-3,6". It returns -1 for anything else.
+// slotsOf returns the number of slots in "0", "0*8" or "0-3,6", and -1 for any other text.
 func slotsOf(text string) (count int) {
 	if _, times, found := strings.Cut(text, "*"); found {
 		return number(times)
@@ -148,7 +148,7 @@ func slotsOf(text string) (count int) {
 	return count
 }
 
-// number reads a count, and returns -1 for anything else.
+// number reads a count, and returns -1 for any other text.
 func number(text string) int {
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
@@ -167,8 +167,8 @@ type request struct {
 	host       bool // it asked for a host by its name
 	virtual    bool // it limited its virtual memory
 	shared     bool // it ran on fewer hosts than nodes
-	// On machines of Cray, PBS Professional counts processing elements. Then ncpus and select have one
-	// processor, for the program that starts them.
+	// On machines of Cray, PBS Professional counts processing elements. Then ncpus and select have
+	// one processor, for the program that starts the processing elements.
 	elements, perNode, depth int
 }
 
@@ -179,7 +179,7 @@ type chunk struct {
 	features          []string
 }
 
-// resource takes a resource of the list. Unknown resources change nothing.
+// resource reads a resource of the list. Unknown resources are ignored.
 func (q *request) resource(j *finished.Job, name, value string) (err error) {
 	count := func(to *int) {
 		if *to = number(value); *to < 0 {
@@ -219,7 +219,7 @@ func (q *request) resource(j *finished.Job, name, value string) (err error) {
 	return err
 }
 
-// size takes a resource that says on how many nodes a job wants to run.
+// size reads a resource that requests a number of nodes.
 func (q *request) size(name, value string) (err error) {
 	switch name {
 	case "nodect":
@@ -267,7 +267,7 @@ func chunks(text string) (list []chunk, host bool, err error) {
 	return list, host, nil
 }
 
-// take takes a word of a chunk: a resource, or the name of a property.
+// take reads a word of a chunk: a resource, or the name of a property.
 func (c *chunk) take(word string) (err error) {
 	name, value, isResource := strings.Cut(word, "=")
 	n := number(value)
@@ -292,8 +292,8 @@ func (c *chunk) take(word string) (err error) {
 	return nil
 }
 
-// set sets what the job asked for. It reports whether the list of resources says how large the job
-// is.
+// set sets the request of the job. It reports whether the list of resources has the size of the
+// job.
 func (q *request) set(j *finished.Job) bool {
 	if q.elements > 0 {
 		return q.setElements(j)
@@ -350,8 +350,8 @@ func (q *request) uneven() bool {
 	})
 }
 
-// setElements is [request.set] for processing elements. The host in exec_host only starts them: it
-// is not one of the job's nodes.
+// setElements is [request.set] for processing elements. The host in exec_host only starts the
+// processing elements: it is not one of the job's nodes.
 func (q *request) setElements(j *finished.Job) bool {
 	depth := max(1, q.depth)
 	if depth > math.MaxInt32/q.elements {

@@ -19,8 +19,8 @@ import (
 
 // jsonReader reads the output of `sacct --json`, of any version of Slurm's data parser from 0.0.37
 // on. A number may be plain or {"set","infinite","number"}. A state may be a word or a list of
-// words. It reads one job after another. Its errors have the form "job N: what is wrong". The first
-// job of a list is job 1.
+// words. jsonReader reads one job after another. Its errors have the form "job N: what is wrong".
+// The first job of a list is job 1.
 type jsonReader struct {
 	b    *finished.Builder
 	jobs int
@@ -108,8 +108,8 @@ func (s *jsonReader) add(j *jsonJob, text string) error {
 	return nil
 }
 
-// flexNumber is a number, {"set":true,"infinite":false,"number":N}, or a text of digits. Anything
-// else counts as no number.
+// flexNumber is a number, {"set":true,"infinite":false,"number":N}, or a text of digits. Any other
+// value counts as missing.
 type flexNumber struct {
 	set, infinite bool
 	value         float64
@@ -139,7 +139,7 @@ func (n *flexNumber) UnmarshalJSON(text []byte) error {
 	return nil // a word such as "none" is not a number
 }
 
-// count returns the number as a count, and 0 without a number.
+// count returns the number as a count, or 0 without a number.
 func (n flexNumber) count() int {
 	if !n.set || n.value < 0 || n.value > math.MaxInt32 {
 		return 0
@@ -157,7 +157,7 @@ func (n flexNumber) time() (hpc.Time, error) {
 	return hpc.Unix(int64(n.value)), nil
 }
 
-// flexWord is a text, the first text of a list, or "" for anything else.
+// flexWord is a text, the first text of a list, or "" for any other value.
 type flexWord string
 
 func (w *flexWord) UnmarshalJSON(text []byte) error {
@@ -183,7 +183,7 @@ func (w *flexWord) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// flexWords is a list of texts. Anything else is an empty list.
+// flexWords is a list of texts. Any other value is an empty list.
 type flexWords []string
 
 func (w *flexWords) UnmarshalJSON(text []byte) error {
@@ -290,7 +290,7 @@ type jsonJob struct {
 	} `json:"wckey"`
 }
 
-// stepTRES has the total usage of a step's tasks. Anything other than a list counts as an empty
+// stepTRES has the total usage of a step's tasks. Any other value than a list counts as an empty
 // list.
 type stepTRES struct {
 	Total jsonTRESList `json:"total"`
@@ -396,7 +396,7 @@ func (j *jsonJob) sizes(r *finished.Job) {
 	case m.PerNode.count() > 0:
 		r.MemPerNode = int64(m.PerNode.count())
 	case m.Memory.set && m.Memory.value >= float64(slurmspec.MemPerCPU):
-		// A float cannot tell numbers near 2^63 apart, so the memory per CPU is lost.
+		// A float is not exact near 2^63, so the memory per CPU is lost.
 	case m.Memory.count() > 0:
 		r.MemPerNode = int64(m.Memory.count())
 	}
@@ -427,7 +427,7 @@ func looksLikeJSON(head []byte) bool {
 	return bytes.Contains(head, []byte(`"meta"`)) || bytes.Contains(head, []byte(`"jobs"`))
 }
 
-// jsonError explains in a user's words why encoding/json refuses a text.
+// jsonError translates an error of encoding/json into words that a user understands.
 func jsonError(err error) error {
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		if e.Field == "" {

@@ -1,5 +1,5 @@
-// Package sacct reads what Slurm's sacct prints, with -P or with --json, and writes what
-// sacct -P would print.
+// Package sacct reads the output of Slurm's sacct -P and sacct --json, and writes output in the
+// form of sacct -P.
 package sacct
 
 import (
@@ -44,8 +44,8 @@ func recognize(head []byte) workload.Confidence {
 }
 
 // delimiterOf returns the delimiter of a header: the characters after the column name of a job's
-// ID, or before it if this is the last column. It is a bar, or the value of sacct --delimiter. It
-// cannot contain blanks, quotes, letters or digits.
+// ID, or before it if this is the last column. The delimiter is a bar, or the value of sacct
+// --delimiter. It cannot contain blanks, quotes, letters or digits.
 func delimiterOf(header string) (delimiter string, ok bool) {
 	isName := func(c byte) bool { return c == '_' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' }
 	for at := 0; at < len(header); at++ {
@@ -109,7 +109,7 @@ type reader struct {
 	json jsonReader
 }
 
-// headLength is the number of bytes that decide between text and JSON.
+// headLength is the number of bytes from which text and JSON are distinguished.
 const headLength = 64 << 10
 
 // Read reads a file of text or of JSON.
@@ -135,11 +135,11 @@ func (s *reader) Finish() (*workload.Workload, []string, error) { return s.text.
 
 // read reads the output of `sacct -P` (or -p). The columns must include JobID (or JobIDRaw),
 // Submit, Start, End (or Elapsed), and one with the size (ReqCPUS, AllocCPUS, NCPUS, ReqTRES,
-// AllocTRES, NNodes). The parameter name stands for the source in errors, which have the form
+// AllocTRES, NNodes). The parameter name is the source's name in errors, which have the form
 // "NAME:LINE: what is wrong".
 //
-// A name, comment or command line may contain bars and line breaks, and sacct does not mark them.
-// A text is a record if every other column gets a value that it can have.
+// A name, comment or command line may contain bars and line breaks, and sacct does not mark them. A
+// text is a record if each of the other columns then has a valid value.
 func (s *textReader) read(r io.Reader, name string) error {
 	s.columns, s.header, s.held = nil, nil, nil
 	err := lines.Each(r, name, s.line)
@@ -197,7 +197,7 @@ func (c column) barCost() int32 {
 type columnKind uint8
 
 const (
-	freeText  columnKind = iota // may hold bars and line breaks
+	freeText  columnKind = iota // may have bars and line breaks
 	plainText                   // a word that should not have bars or line breaks, though Slurm does not check that
 	someTime
 	someDuration
@@ -264,7 +264,7 @@ type columns struct {
 	workDir, restarts, flags int
 }
 
-// readHeader takes the names of the columns.
+// readHeader reads the names of the columns.
 func (s *textReader) readHeader(names []string) error {
 	s.at = columns{}
 	c := &s.at
@@ -386,7 +386,7 @@ func (s *textReader) unusable(text, format string, args ...any) error {
 	return s.b.Unusable(finished.RuleNoRecord, text, format, args...)
 }
 
-// hold takes a record. If the last column may hold line breaks, the record waits for the next line.
+// hold adds a record. If the last column may have line breaks, the record waits for the next line.
 func (s *textReader) hold(number int, fields [][]byte, text []byte) error {
 	if s.columns[len(s.columns)-1].kind != freeText || len(s.columns) == 1 {
 		return s.record(fields, text)
@@ -397,7 +397,7 @@ func (s *textReader) hold(number int, fields [][]byte, text []byte) error {
 	return err
 }
 
-// release adds the record that waits, if there is one.
+// release adds the waiting record, if a record waits.
 func (s *textReader) release() error {
 	if s.held == nil {
 		return nil
@@ -432,7 +432,7 @@ func (s *textReader) goesOn(line []byte) bool {
 // maxPending is the largest size, in bytes, of a record of several lines.
 const maxPending = 4 << 20
 
-// continuation takes a line after an incomplete record. The line may be a record by itself. Then
+// continuation reads a line after an incomplete record. The line may be a record by itself. Then
 // continuation counts the incomplete record as unusable. Otherwise the line continues that record.
 func (s *textReader) continuation(number int, line []byte) error {
 	if fields, ok := s.align(line); ok && len(s.columns) > 1 {
@@ -467,8 +467,8 @@ func (s *textReader) flush() error {
 // maxBars is the largest number of bars in names that align assigns to columns in one record.
 const maxBars = 200
 
-// align splits a text into as many fields as there are columns. It leaves the pieces between
-// the bars in s.fields.
+// align splits a text into one field for each column. It stores the pieces between the bars in
+// s.fields.
 func (s *textReader) align(text []byte) (fields [][]byte, ok bool) {
 	s.fields = s.fields[:0]
 	rest := text
@@ -549,7 +549,7 @@ func (s *textReader) distribute(extra int) []int {
 	return taken
 }
 
-// record adds a job or a step, given its fields. The fields are valid only during the call.
+// record adds a job or a step from its fields. The fields are valid only during the call.
 func (s *textReader) record(fields [][]byte, text []byte) error {
 	get := func(at int) []byte {
 		if at < 0 {
@@ -685,8 +685,7 @@ func (s *textReader) intern(text []byte) string {
 	return word
 }
 
-// details reads the fields that a job need not have. It counts and ignores a field that it
-// cannot read.
+// details reads the optional fields of a job. It counts and ignores a field that it cannot read.
 func (s *textReader) details(r *finished.Job, get func(int) []byte) error {
 	c := &s.at
 	var bad error

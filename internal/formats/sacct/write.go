@@ -21,8 +21,8 @@ const columnsWritten = "JobID|JobName|User|UID|Group|GID|Account|Partition|QOS|W
 	"ElapsedRaw|State|ExitCode|Timelimit|ReqCPUS|AllocCPUS|ReqNodes|NodeList|Priority|SubmitLine"
 
 // Write writes the workload in the form that `sacct -D -P` prints and [Read] reads. It counts the
-// facts that this form cannot express. Times are in UTC. Each job ends as its recorded fate says. A
-// job without a recorded fate is pending.
+// facts that this form cannot express. Times are in UTC. Each job has its recorded end. A job
+// without a recorded end is pending.
 func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 	out := bufio.NewWriterSize(w, 64<<10)
 	s := writer{losses: workload.Losses{}, users: make(map[string]hpc.User, len(wl.Users))}
@@ -73,8 +73,8 @@ func (s *writer) numberJobs(wl *workload.Workload) {
 	}
 }
 
-// words returns the job's command line, with the numbers that the other jobs have in the
-// output.
+// words returns the job's command line. Dependencies in it have the numbers of the other jobs in
+// the output.
 func (s *writer) words(job *hpc.Job) (words []string, dependency string) {
 	r := job.Request
 	r.Name, r.Comment, r.User = lines.OneLine(r.Name), lines.OneLine(r.Comment), ""
@@ -163,7 +163,7 @@ func timeText(t hpc.Time) string {
 	return cmp.Or(slurmspec.FormatTime(t), "Unknown")
 }
 
-// priorityText leaves an unknown priority out.
+// priorityText writes a priority; "" if it is not known.
 func priorityText(priority uint32) string {
 	if priority == 0 {
 		return ""

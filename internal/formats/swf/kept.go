@@ -84,14 +84,14 @@ func unpackNumber(b []byte, hasDecimals bool) (d decimal, rest []byte) {
 	return d, b
 }
 
-// Kept is the part of a job's SWF record that a trace keeps. The trace leaves out numbers that
-// follow from the job; [Complete] derives them again.
+// Kept is the part of a job's SWF record that a trace stores. The trace leaves out numbers that follow from the job;
+// [Complete] derives them again.
 type Kept struct {
 	Record int            `json:"record"`
 	Fields map[int]string `json:"fields"` // the numbers in the log's notation
 }
 
-// AppendKept appends the JSON object of [Kept] for a job that comes from an SWF log.
+// AppendKept appends the JSON object of [Kept] for a job from an SWF log.
 func AppendKept(b []byte, o workload.Origin) []byte {
 	fields := map[string]string{}
 	for n := range keptNumbers(o.Extra) {
@@ -164,8 +164,8 @@ var fieldNames = map[int]string{
 	fieldNumber: "job number", fieldSubmit: "submit time",
 }
 
-// Lost counts, for each field of a log, the jobs whose record has a number that the jobs cannot express. Only
-// logs and traces keep such numbers.
+// Lost counts, for each field of a log, the jobs whose record has a number that the jobs cannot express. Only logs
+// and traces can store such numbers.
 func Lost(losses workload.Losses, w *workload.Workload) {
 	for i := range w.Jobs.Len() {
 		for n := range keptNumbers(w.Jobs.Origin(i).Extra) {

@@ -36,7 +36,7 @@ type numberedNames struct {
 	prefix   string
 	byNumber map[int64]string
 	byName   map[string]int64
-	small    []string // names of small numbers that were already asked for
+	small    []string // names of small numbers that were already used
 }
 
 func newNumberedNames(prefix string) numberedNames {
@@ -52,7 +52,7 @@ func (t *numberedNames) set(number int64, name string) {
 	}
 }
 
-// name returns the name of a number, and "" for a negative number, which means "unknown".
+// name returns the name of a number, or "" for a negative number, which means "unknown".
 func (t *numberedNames) name(number int64) string {
 	switch {
 	case number < 0:
@@ -74,8 +74,7 @@ func (t *numberedNames) name(number int64) string {
 	return name
 }
 
-// number returns the number of a name, and -1 for no name. ok is false if the name has no
-// number.
+// number returns the number of a name, or -1 for the name "". The result ok is false if the name has no number.
 func (t *numberedNames) number(name string) (number int64, ok bool) {
 	if name == "" {
 		return -1, true

@@ -104,9 +104,9 @@ const (
 	maxUser  = 1 << 30
 )
 
-// Read reads a log in the Standard Workload Format, as the Parallel Workloads
-// Archive publishes them. The parameter name stands for the source in errors, which have the form
-// "reading SWF: NAME:LINE: what is wrong".
+// Read reads a log in the Standard Workload Format, as the Parallel Workloads Archive publishes
+// them. The parameter name is the source's name in errors, which have the form "reading SWF:
+// NAME:LINE: what is wrong".
 //
 // Times count from the header's UnixStartTime, or else from the options' epoch. A job's size is the
 // number of requested processors (field 8), or else of allocated processors (field 5). Users,
@@ -139,7 +139,8 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 	return s.w, nil
 }
 
-// part is a job from a record of a part of a job, if no earlier record has the whole job.
+// part is a job that was made from the record of a part of a job, because no earlier record has the
+// whole job.
 type part struct {
 	place  int // among the jobs
 	record int
@@ -288,7 +289,7 @@ func (s *reader) unusable(rule string, line []byte, format string, args ...any) 
 }
 
 // comment reads a comment of the header. A comment after the first record is kept as well, but its
-// values are ignored, because they come too late.
+// values are ignored, because earlier jobs were read without them.
 func (s *reader) comment(text string) error {
 	s.w.Header = append(s.w.Header, lines.UTF8([]byte(text)))
 	key, value, found := strings.Cut(text, ":")

@@ -56,7 +56,7 @@ func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 // writeLine leaves errors to Flush, which returns the first error.
 func writeLine(out *bufio.Writer, text string) { _, _ = out.WriteString(text + "\n") }
 
-// holds has the fields of a request that an SWF record can express.
+// holds are the fields of a request that an SWF record can express.
 var holds = workload.FieldSet("Name", "User", "Group", "Partition", "QOS", "TimeLimit", "Tasks", "MemPerCPU")
 
 // lost counts the facts about a job that its record does not express.
@@ -91,7 +91,7 @@ type writer struct {
 	jobs  workload.Jobs // in the order of the log
 	names *names
 	base  hpc.Time // the header's UnixStartTime
-	// ordered says that the jobs are in the order of the log from which they were read.
+	// ordered is true if the jobs are in the order of the log from which they were read.
 	ordered bool
 	// numbers are the jobs' numbers by ID. It is nil if the IDs are numbers themselves.
 	numbers map[string]int64

@@ -50,9 +50,10 @@ type Map struct {
 
 // Field says where the value of a field is, and how it is written.
 type Field struct {
-	// Column names the column. If there are several names, the first one that the table has counts.
+	// Column names the column. If there are several names, the first name that the table has
+	// counts.
 	Column Names `yaml:"column"`
-	// Value is the value in all rows; there is no column then.
+	// Value is the value in all rows; a field with a value has no column.
 	Value string `yaml:"value"`
 	// Unit is the unit of a duration (ns, us, ms, seconds, minutes, hours, days, clock) or of
 	// memory (B, kB, KiB, MB, MiB, GB, GiB, TB, TiB, text). For a state or an exit code it says how
@@ -289,7 +290,7 @@ func (m *Map) check() error {
 		return err
 	}
 	if len(m.Columns) == 0 && m.Header != nil && !*m.Header {
-		return errors.New("columns: no names, and no header has them (want columns: [id, submit, ...])")
+		return errors.New("columns: missing, and the table has no header (want columns: [id, submit, ...])")
 	}
 	return m.needs()
 }
@@ -325,11 +326,11 @@ func (f *Field) check(spec fieldSpec) error {
 	case len(f.Column) == 0 && f.Value == "":
 		return errors.New("no column (want column: NAME, or value: TEXT for all rows)")
 	case len(f.Column) > 0 && f.Value != "":
-		return errors.New("column and value (want one of them)")
+		return errors.New("both column and value are given (want one of them)")
 	case f.Time != "" && spec.kind != anInstant:
 		return errors.New("time: the key is only for instants (this field is not one)")
 	case f.Times != 0 && !(f.Times > 0 && f.Times < 1e9):
-		return fmt.Errorf("times %g: not a positive factor", f.Times)
+		return fmt.Errorf("times %g: not a factor (want a number above 0 and below 1e9)", f.Times)
 	case len(f.Unlimited) > 0 && spec.kind != aDuration:
 		return errors.New("unlimited: the key is only for durations (this field is not one)")
 	case len(f.Names) > 0 && spec.kind != someTRES:

@@ -220,7 +220,7 @@ func (p *proposal) isWait(column string) bool {
 	return positive && 10*good >= 9*known
 }
 
-// suits reports whether at least half of a column's values can be values of a kind.
+// suits reports whether at least half of a column's values are valid for a kind.
 func (p *proposal) suits(k kind, column string) bool {
 	values := p.values[column]
 	if len(values) == 0 {

@@ -144,7 +144,7 @@ type cells struct {
 	row     *row
 }
 
-// set takes a row.
+// set sets the cells to those of a row.
 func (c *cells) set(m *Map, r *row) {
 	c.row = r
 	clear(c.values)
@@ -311,8 +311,9 @@ func (v *values) size(r *finished.Job) {
 	v.array(r)
 }
 
-// array finds the array of a task by the fields for it, or by an ID as Slurm writes it: 17_3, 17_[4-9]. Such IDs
-// count only as long as they have one instant of submission, because other systems number jobs by date or host.
+// array finds the array of a task by the fields for it, or by an ID as Slurm writes it: 17_3,
+// 17_[4-9]. Such IDs count only if all of an array have the same instant of submission, because
+// other systems number jobs by date or host.
 func (v *values) array(r *finished.Job) {
 	job, hasJob := v.c.values["array_job"]
 	task, hasTask := v.c.values["array_task"]
@@ -360,7 +361,7 @@ func (v *values) words(r *finished.Job) {
 	}
 }
 
-// word returns a text that equal texts share, because names repeat.
+// word returns the stored copy of a text, so that equal texts share memory, because names repeat.
 func (s *Reader) word(text string) string {
 	if shared, have := s.words[text]; have {
 		return shared

@@ -36,8 +36,8 @@ type table interface {
 	// names returns the names of the columns. Text and Parquet files give the names of all columns,
 	// JSON the paths in the first record.
 	names() []string
-	// each calls f with every row. The row has the cells of the given columns, in this order;
-	// an empty name stands for no column. The cells are valid only during the call.
+	// each calls f with every row. The row has the cells of the given columns, in this order; an
+	// empty name means that the cell has no column. The cells are valid only during the call.
 	each(columns []string, f func(*row) error) error
 }
 
@@ -56,7 +56,7 @@ func open(r *bufio.Reader, at io.ReaderAt, size int64, m *Map) (table, error) {
 	switch {
 	case bytes.HasPrefix(head, []byte("PAR1")):
 		if at == nil {
-			return nil, errors.New("a Parquet file that is compressed or comes through a pipe (want the file itself)")
+			return nil, errors.New("a Parquet file that is compressed, or read from a pipe (want the file itself)")
 		}
 		return openParquet(at, size)
 	case len(trimmed) == 0:
@@ -67,7 +67,7 @@ func open(r *bufio.Reader, at io.ReaderAt, size int64, m *Map) (table, error) {
 	return openText(r, head, m)
 }
 
-// headLength is the number of bytes that decide about the form of a table.
+// headLength is the number of bytes from which the form of a table is recognized.
 const headLength = 64 << 10
 
 // textTable is a table with a delimiter.
@@ -249,7 +249,7 @@ func (t *jsonTable) names() (names []string) {
 	return names
 }
 
-// paths calls f with the path of every value in an object. For a list it takes the last element.
+// paths calls f with the path of every value in an object. For a list it uses the last element.
 func paths(prefix string, value any, f func(path string)) {
 	switch v := value.(type) {
 	case map[string]any:

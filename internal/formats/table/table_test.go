@@ -262,7 +262,7 @@ func TestMapErrors(t *testing.T) {
 		"fields: {submit: s}":              "no field start (or wait), nor end (or run_time), nor cpus",
 		"fields: {" + rest + ", usr: x}":   "field usr: not known (did you mean user?)",
 		"fields: {" + rest + ", user: {}}": "field user: no column",
-		"fields: {" + rest + ", user: {column: x, value: y}}":        "field user: column and value",
+		"fields: {" + rest + ", user: {column: x, value: y}}":        "field user: both column and value",
 		"fields: {" + rest + ", user: {column: x, unit: h}}":         "field user: unit h: the field takes no unit",
 		"fields: {" + rest + ", time_limit: {column: x, unit: w}}":   "field time_limit: unit w: not known (want clock, d,",
 		"fields: {" + rest + ", user: {column: x, unlimited: '-1'}}": "field user: unlimited: the key is only for durations",

@@ -87,7 +87,7 @@ func (f *Field) duration(text string) (time.Duration, error) {
 var errClock = errors.New("not a duration (want D-HH:MM:SS)")
 
 // clock reads "HH:MM:SS", "MM:SS.mmm", "D-HH[:MM[:SS]]" and "D days HH[:MM[:SS]]". As in Slurm, two
-// parts are minutes and seconds, and hours and minutes after a number of days.
+// parts are minutes and seconds, or hours and minutes if they follow a number of days.
 func clock(text string) (time.Duration, error) {
 	var days float64
 	rest, least := text, 2
@@ -247,13 +247,13 @@ func (f *Field) nodeList(text string) (string, error) {
 
 var errInstant = errors.New("not a time")
 
-// checkTime returns an error if its parameter is not a known way of writing times.
+// checkTime returns an error if its parameter is not a known notation of times.
 func checkTime(how string) error {
 	_, err := newClockReader(how, time.UTC, 0)
 	return err
 }
 
-// clockReader reads instants that are written in one way.
+// clockReader reads instants in one notation.
 type clockReader struct {
 	how    string
 	layout string        // of time.Parse

@@ -25,8 +25,8 @@ var Format = workload.Format{
 	Write: func(w io.Writer, wl *workload.Workload) (workload.Losses, error) { return nil, Write(w, wl) },
 }
 
-// recognize accepts a JSON object. It is sure only of an object with the version of a trace's
-// header.
+// recognize accepts a JSON object. It returns a high confidence only for an object with the version
+// of a trace's header.
 func recognize(head []byte) workload.Confidence {
 	switch line, _ := lines.First(head); {
 	case line == "" || line[0] != '{':
@@ -138,7 +138,7 @@ type usageRecord struct {
 }
 
 // Read reads the trace format, JSON Lines: a header and then the records, in any order. The
-// parameter name stands for the source in errors, which have the form "reading trace: NAME:LINE:
+// parameter name is the source's name in errors, which have the form "reading trace: NAME:LINE:
 // what is wrong". An unknown field is an error, and so is a trace without a job. If the header has
 // no epoch, relative times count from [workload.DefaultEpoch]; if there are no relative times, the
 // epoch is the instant of the first event.
@@ -196,7 +196,7 @@ func firstInstant(w *workload.Workload) hpc.Time {
 type reader struct {
 	w     *workload.Workload
 	epoch jobjson.Epoch
-	// epochGiven says that the header has an epoch.
+	// epochGiven is true if the header has an epoch.
 	epochGiven bool
 	latest     hpc.Time // the latest submission so far
 	hasHeader  bool
@@ -248,7 +248,7 @@ func (t *reader) header(line []byte) error {
 		return fmt.Errorf("header: %w", err)
 	}
 	if h.Version != Version {
-		return fmt.Errorf("header: rmreplay_trace %d: this program reads version %d", h.Version, Version)
+		return fmt.Errorf("header: rmreplay_trace %d: not a version that this program reads (want %d)", h.Version, Version)
 	}
 	t.epoch.Time = workload.DefaultEpoch
 	if h.Epoch != nil {

@@ -112,7 +112,7 @@ func TestReadTraceErrors(t *testing.T) {
 		{testHeader + `{"type":"usage","raw_s":1}`, "t:2: account: missing"},
 		{testHeader + `{"type":"usage","account":"a","raw_s":-1}`, "t:2: raw_s: negative"},
 		{testHeader, "reading trace: t: it has no job"},
-		{`{"rmreplay_trace":2}`, "reading trace: t:1: header: rmreplay_trace 2: this program reads version 1"},
+		{`{"rmreplay_trace":2}`, "reading trace: t:1: header: rmreplay_trace 2: not a version that this program reads (want 1)"},
 		{`{"type":"job"}`, "t:1: header: type: not a field"},
 		{`{"rmreplay_trace":1,"file_systems":[{"name":"lustre"}]}`, "header: file system lustre: a bandwidth of 0 bytes/s (want more than 0)"},
 		{`{"rmreplay_trace":1,"epoch":5}`, "header: epoch: not a time"},

@@ -13,8 +13,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Write writes the workload in the trace format, JSON Lines. [Read] reads the same workload
-// from it.
+// Write writes the workload in the trace format, JSON Lines. [Read] then reads the same workload.
 func Write(w io.Writer, wl *workload.Workload) error {
 	buffered := bufio.NewWriter(w)
 	enc := json.NewEncoder(buffered)
