@@ -49,8 +49,8 @@ func TestOutages(t *testing.T) {
 		{"event that slurmdbd lacks", append([]hpc.NodeEvent{event("00:30:00", "n5", "down", "")}, applied...), false, []string{"node n5: down in the workload from 2024-03-05T01:00:00 to now; slurmdbd has no such outage"}},
 		{"wrong reason", append([]hpc.NodeEvent{event("01:00:00", "n1", "down", "cable")}, applied[1:]...), false,
 			[]string{"node n1: out of service in slurmdbd from 2024-03-05T01:00:00 to 2024-03-05T02:00:01;", "node n1: down in the workload from"}},
-		{"not resumed", without(1), false, []string{"node n1: out of service", "node n1: down from 2024-03-05T01:00:00 to now"}},
-		{"outage without an event", applied[2:], false, []string{"node n1: out of service from 2024-03-05T01:00:00 to 2024-03-05T02:00:01 (disk)"}},
+		{"not resumed", without(1), false, []string{"node n1: out of service", "node n1: down in the workload from 2024-03-05T01:00:00 to now"}},
+		{"outage without an event", applied[2:], false, []string{"node n1: out of service in slurmdbd from 2024-03-05T01:00:00 to 2024-03-05T02:00:01 (disk)"}},
 		{"an administrator's command", applied[2:], true, nil},
 		{"a reason on two lines", append([]hpc.NodeEvent{event("01:00:00", "n1", "down", "\ndisk\t")}, applied[1:]...), false, nil},
 		{"events before the run began", append([]hpc.NodeEvent{event("00:10:00", "n1", "down", "disk"), event("00:20:00", "n6", "down", "x"), event("00:40:00", "n6", "resume", "")}, applied[1:]...), false, nil},
@@ -158,11 +158,11 @@ func TestConfiguredOutages(t *testing.T) {
 		want       []string
 	}{
 		{"configured", down, nil, []string{"n4"}, nil},
-		{"not configured", down, nil, []string{"n5"}, []string{"node n4: out of service from 2024-03-05T00:57:17 to now (dimm)"}},
+		{"not configured", down, nil, []string{"n5"}, []string{"node n4: out of service in slurmdbd from 2024-03-05T00:57:17 to now (dimm)"}},
 		{"returned by an event", "n4|2024-03-05T00:57:17|2024-03-05T02:00:01|DOWN|dimm\n", resume, []string{"n4"}, nil},
 		{"goes on after the event", down, append(resume, hpc.NodeEvent{At: clock("03:00:00"), Nodes: "n4", State: "down", Reason: "disk"}), []string{"n4"},
-			[]string{"node n4: down from 2024-03-05T03:00:00 to now"}},
-		{"another outage later", down + "n4|2024-03-05T03:00:00|Unknown|DOWN|disk\n", nil, []string{"n4"}, []string{"node n4: out of service from 2024-03-05T03:00:00"}},
+			[]string{"node n4: down in the workload from 2024-03-05T03:00:00 to now"}},
+		{"another outage later", down + "n4|2024-03-05T03:00:00|Unknown|DOWN|disk\n", nil, []string{"n4"}, []string{"node n4: out of service in slurmdbd from 2024-03-05T03:00:00"}},
 	} {
 		got, err := Outages(header+tt.list, tt.events, clock("01:00:00"), false, tt.configured)
 		if err != nil {
