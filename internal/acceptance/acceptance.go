@@ -36,7 +36,7 @@ type Options struct {
 	Cluster string
 	// Slurm has the form of [experiment.Slurm.Installation]; "" is the default Slurm.
 	Slurm string
-	// Say, if not nil, is called with texts for people about what is being done.
+	// Say, if not nil, is called with texts for people about the progress.
 	Say func(text string)
 }
 
@@ -98,7 +98,7 @@ type request struct {
 	made string // see [hpc.Job.Made]: the accounts that rules made follow from it
 }
 
-// somePriority stands for all explicit priorities but 0, which holds the job.
+// somePriority replaces all explicit priorities except 0, which holds the job.
 var somePriority = uint32(1)
 
 // requestOf returns the request of a job without the options that never decide about acceptance. The field can says
@@ -162,7 +162,7 @@ func (a *answer) finding(foreseen *admission.Finding) *admission.Finding {
 }
 
 // means reports whether a foreseen finding has the same cause as slurmctld's answer. For some jobs
-// that never start, the rules know the answer to the submission but not the reason to wait, which
+// that never start, the rules have the answer to the submission but not the reason to wait, which
 // differs between releases.
 func means(foreseen, is *admission.Finding) bool {
 	return foreseen.Verdict == is.Verdict && (foreseen.Slurm == is.Slurm ||
@@ -184,7 +184,7 @@ type inquiry struct {
 	// jobs are the submissions, in order. of has the submission of each job, by the job's ID.
 	jobs      []*hpc.Job
 	of        map[string]submission
-	complaint string // what sacctmgr said against the cluster's accounts
+	complaint string // sacctmgr's message about a command that it refused
 	// open is the state of the last submission.
 	open struct {
 		reason  string // the last reason to wait
@@ -280,7 +280,7 @@ func (q *inquiry) ask(ctx context.Context, o Options) error {
 	return nil
 }
 
-// see takes an event. One submission is open at a time.
+// see handles an event. One submission is open at a time.
 func (q *inquiry) see(e rm.Event) error {
 	of, known := q.of[e.Job]
 	open := &q.open

@@ -18,7 +18,7 @@ import (
 // Role names what a client may do.
 type Role string
 
-// Access has the credentials that a server knows. A nil Access, and its zero value, require no
+// Access has the credentials that a server accepts. A nil Access, and its zero value, require no
 // credentials.
 type Access struct {
 	entries []credential
@@ -112,8 +112,8 @@ func oneOf(roles []Role) string {
 	return b.String()
 }
 
-// Who returns the grants of a request's credentials. It returns nil for a request without credentials, and for
-// credentials that the server does not know.
+// Who returns the grants of a request's credentials. It returns nil for a request without
+// credentials, and for credentials that the server does not accept.
 func (a *Access) Who(r *http.Request) (grants []Grant) {
 	if !a.Required() {
 		return nil

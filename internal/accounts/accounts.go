@@ -1,6 +1,6 @@
 // Package accounts looks up the users and groups of this machine, also those of LDAP and SSSD. rmreplay is
-// a static program and cannot load the modules of the C library's name service switch. So getent(1)
-// answers for accounts that /etc/passwd and /etc/group lack.
+// a static program and cannot load the modules of the C library's name service switch. So it runs
+// getent(1) for accounts that /etc/passwd and /etc/group lack.
 package accounts
 
 import (

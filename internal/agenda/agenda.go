@@ -1,5 +1,5 @@
-// Package agenda holds entries that are due at times of virtual time. It orders them by time,
-// then by class, then by sequence number. So their order never depends on chance.
+// Package agenda has queues of entries that are due at instants of virtual time. It orders them by
+// time, then by class, then by sequence number. So their order never depends on chance.
 package agenda
 
 import "rmreplay/internal/hpc"

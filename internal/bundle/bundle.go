@@ -1,6 +1,6 @@
-// Package bundle packs a workload and the cluster that it is for into one file, which a site can give
-// away: a tar archive, compressed with gzip if its name ends in .gz. Commands that take a workload or
-// a cluster also take the archive.
+// Package bundle packs a workload and its cluster into one file, which a site can publish: a tar
+// archive, compressed with gzip if its name ends in .gz. Commands that read a workload or a cluster
+// also read the archive.
 //
 // The archive may come from anybody. So only members with the names of a bundle's files are read, each
 // once and up to a largest size. No member decides to which path it is written.

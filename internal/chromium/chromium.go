@@ -208,7 +208,7 @@ func (b *Browser) MainThread() time.Duration {
 			return time.Duration(m.Value * float64(time.Second))
 		}
 	}
-	b.t.Fatal("chromium does not tell its TaskDuration")
+	b.t.Fatal("chromium does not report its TaskDuration")
 	return 0
 }
 

@@ -466,7 +466,7 @@ func TestReplayKilled(t *testing.T) {
 		stopped      string // a process that is stopped (SIGSTOP) when the victim is killed
 	}{
 		{victim: ""},
-		{victim: "rmreplay-guard", message: "rmreplay: running Slurm: the guard process that watches over the daemons has gone: killed by signal SIGKILL\n"},
+		{victim: "rmreplay-guard", message: "rmreplay: running Slurm: the guard process, which is the parent of the daemons, has ended: killed by signal SIGKILL\n"},
 		{victim: "slurmctld", message: "rmreplay: slurmctld ended in the middle of the run: killed by signal SIGKILL; its last log lines:\n  ", log: "slurmctld.log"},
 		{victim: "slurmdbd", message: "rmreplay: slurmdbd ended in the middle of the run: killed by signal SIGKILL; its last log lines:\n  ", log: "slurmdbd.log"},
 		{victim: "mariadbd", message: "rmreplay: mariadb ended in the middle of the run: killed by signal SIGKILL; its last log lines:\n  ", log: "mariadb.log"},

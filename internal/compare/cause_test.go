@@ -157,7 +157,7 @@ func TestReleases(t *testing.T) {
 		"Slurm 22.05.8 in A and 24.11.5 in B, in their first runs:\n  configuration: adapted to both in the same way\n" +
 			"  submissions: sbatch makes 1 of 2 differently\n    minimum of nodes: 1 job, first job wide: 2 instead of 1\n" +
 			"  priorities at submission: 1 of 2 differ, first that of job wide, before the first divergence: 312 instead of 187\n",
-		"    23.11.2  sbatch -n with --ntasks-per-node and without -N asks for the nodes that these make; before,",
+		"    23.11.2  sbatch -n with --ntasks-per-node and without -N requests the resulting number of nodes; before,",
 		"A: started 2023-11-14T22:14:10Z by the main scheduler on n1; just before",
 		"  a likely cause: the backfill scheduler started it instead of the main scheduler\n",
 	} {

@@ -2,9 +2,9 @@
 //
 // The fair start time of a job is the instant at which it would have started if no job had come
 // after it (Sabin, Kochhar and Sadayappan, "Job Fairness in Non-Preemptive Job Scheduling", ICPP
-// 2004). A job that starts after its fair start time gave its place to a later job: by a priority,
-// by backfilling on a wrong time limit, or by a queue order. Under first come, first served no job
-// is treated unfairly.
+// 2004). A job that starts after its fair start time was delayed by a later job: through a
+// priority, through backfilling with a wrong time limit, or through the order of the queue. Under
+// first come, first served no job is treated unfairly.
 //
 // # One simulation for each job that waited
 //
@@ -51,8 +51,8 @@ import (
 	"rmreplay/internal/run"
 )
 
-// OwnPolicy stands for the policy of a simulated run. For runs of Slurm and of its model, and for
-// recorded workloads, it stands for easy-textbook.
+// OwnPolicy means the policy of a simulated run. For runs of Slurm and of its model, and for
+// recorded workloads, it means easy-textbook.
 const OwnPolicy = "own"
 
 // tolerance is the difference of starts that does not count. It is Slurm's resolution.
@@ -63,13 +63,13 @@ const tolerance = time.Second
 // time.
 const maxArrivals = 5000
 
-// Policy is the value of a flag: a name that [Compute] takes, or empty if nobody asks for fair start times.
+// Policy is the value of a flag: a name that [Compute] accepts, or empty without fair start times.
 type Policy string
 
 // String returns the name.
 func (p *Policy) String() string { return string(*p) }
 
-// Set takes a name. It returns an error for a name that [Compute] does not take.
+// Set sets the name. It returns an error for a name that [Compute] does not accept.
 func (p *Policy) Set(name string) error {
 	if _, err := policy.New(name); name != OwnPolicy && err != nil {
 		return fmt.Errorf("%w, or %s", err, OwnPolicy)
@@ -166,13 +166,13 @@ func ratio(a float64, n int) metrics.Float {
 	return metrics.Float(a / float64(n))
 }
 
-// job is a period in which a job of the run held processors.
+// job is a period in which a job of the run had processors.
 type job struct {
 	arrival, start, end hpc.Time // end is hpc.Never for a job that still runs
 	size                int
 	limit               time.Duration // time limit, at least end − start
-	// measured says that the job has a fair start time. Other periods only hold processors: preset
-	// jobs, and the runs of requeued and suspended jobs.
+	// measured says that the job has a fair start time. Other periods only occupy processors:
+	// preset jobs, and the runs of requeued and suspended jobs.
 	measured bool
 }
 
@@ -365,10 +365,9 @@ type present struct {
 	next int // the first job that has not arrived
 }
 
-// advance returns the earlier jobs that run when job number before arrives, in their state at this
-// instant and in the order of their starts, and the earlier jobs that wait, in the order of their
-// arrival. Jobs that end at this instant have ended. The parameter before must not decrease from
-// call to call.
+// advance returns two lists of earlier jobs, in their state at the arrival of the job at the index
+// before: the running jobs in the order of their starts, and the waiting jobs in the order of their
+// arrival. Jobs that end at this instant have ended. The index must not decrease from call to call.
 func (h *present) advance(jobs []job, before int) (running, waiting []job) {
 	at := jobs[before].arrival
 	h.jobs = append(h.jobs, jobs[h.next:before]...)
@@ -393,8 +392,9 @@ func (h *present) advance(jobs []job, before int) (running, waiting []job) {
 	return running, waiting
 }
 
-// play plays running jobs and then others, each at its arrival, and returns the starts of the
-// others. It stops when job number until of the others has started; -1 stands for all.
+// play plays the running jobs and the jobs of the list, each at its arrival, and returns the starts
+// of the jobs of the list. It stops when the list's job at the index until has started. If until is
+// -1, it plays the whole list.
 func (p *pool) play(running, list []job, until int) ([]hpc.Time, error) {
 	epoch := p.epoch
 	if len(list) > 0 && (epoch == 0 || epoch > list[0].arrival) {

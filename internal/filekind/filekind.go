@@ -1,7 +1,7 @@
 // Package filekind recognizes files that people give in place of a workload or of a cluster's
-// configuration: configurations, other commands' output, archives, pages of a web server. It knows
-// what such a file is, and which command or option takes the file. Formats of workloads recognize
-// themselves; see the package formats.
+// configuration: configurations, other commands' output, archives, pages of a web server. It
+// returns the kind of such a file, and the command or option that reads the file. Formats of
+// workloads recognize their own files: see package formats.
 package filekind
 
 import (
@@ -99,7 +99,7 @@ var kinds = []Kind{
 		}},
 	{Name: "the output of squeue", Want: sacct, recognize: line(`^jobid\s+partition\s+name\s+user`)},
 	{Name: "the output of sinfo", Want: "want slurm.conf in the cluster directory", recognize: line(`^partition\s+avail`)},
-	{Name: "a slurmdbd.conf", Want: "a replay needs none: want slurm.conf in the cluster directory", Slurm: true,
+	{Name: "a slurmdbd.conf", Want: "a replay does not need it: want slurm.conf in the cluster directory", Slurm: true,
 		recognize: anyLine(`(?i)^\s*(DbdHost|DbdAddr|StorageUser)\s*=`)},
 	{Name: "a slurm.conf", Want: "want its directory with --cluster; rmreplay conf adapt FILE shows what a replay changes",
 		Slurm: true, recognize: anyLine(

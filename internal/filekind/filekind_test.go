@@ -29,7 +29,7 @@ func TestOf(t *testing.T) {
 		{"PartitionName=p\n   AllowGroups=ALL AllowAccounts=ALL\n", "the output of scontrol show partition", "slurm.conf"},
 		{"             JOBID PARTITION     NAME     USER ST\n", "the output of squeue", "sacct -P"},
 		{"PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\n", "the output of sinfo", "slurm.conf"},
-		{"AuthType=auth/munge\nDbdHost=h\n", "a slurmdbd.conf", "a replay needs none"},
+		{"AuthType=auth/munge\nDbdHost=h\n", "a slurmdbd.conf", "a replay does not need it"},
 		{"# comment\nclustername = c\nNodeName=n1\n", "a slurm.conf", "--cluster"},
 		{"SwitchName=s Nodes=n[1-4]\n", "a topology.conf", "beside slurm.conf"},
 		{"AutoDetect=nvml\n", "a gres.conf", "beside slurm.conf"},

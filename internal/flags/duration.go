@@ -21,7 +21,7 @@ func (d *duration) Set(text string) error {
 	return err
 }
 
-// Duration adds a flag that takes what [hpc.ParseDuration] reads.
+// Duration adds a flag whose value [hpc.ParseDuration] reads.
 func Duration(f *pflag.FlagSet, to *time.Duration, name string, byDefault time.Duration, usage string) {
 	*to = byDefault
 	f.Var((*duration)(to), name, usage)

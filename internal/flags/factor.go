@@ -10,8 +10,8 @@ import (
 
 var errNotFactor = errors.New("not a factor (want, for example, x2, x0.5 or 120%)")
 
-// ParseFactor reads x2, 2x, 2, x0.5 or 50%. An empty text gives 0. A sign is an error, because +20% would
-// be a fifth.
+// ParseFactor reads x2, 2x, 2, x0.5 or 50%. An empty text gives 0. A sign is an error, because +20%
+// could mean 0.2 or 1.2.
 func ParseFactor(text string) (float64, error) {
 	if text == "" {
 		return 0, nil

@@ -93,7 +93,8 @@ type Window struct {
 	Start, End string
 }
 
-// Add adds the flags. The texts say in the help what begins and ends with the window.
+// Add adds the flags. In the help, the text start says what begins with the window, and the text
+// end says what ends with it.
 func (w *Window) Add(f *pflag.FlagSet, start, end string) {
 	f.StringVar(&w.Start, "start", "", "`TIME` at which the window begins: "+start)
 	f.StringVar(&w.End, "end", "", "`TIME` at which the window ends: "+end)

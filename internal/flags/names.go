@@ -1,6 +1,5 @@
-// Package flags holds what the flags of all commands have in common: flags for durations,
-// instants, time zones and factors, the earlier names of flags, and the suggestion for a
-// mistyped name.
+// Package flags has what the flags of all commands have in common: flags for durations, instants,
+// time zones and factors, the earlier names of flags, and the suggestion for a mistyped name.
 package flags
 
 import (
@@ -23,9 +22,9 @@ func Alias(f *pflag.FlagSet, present map[string]string) {
 	})
 }
 
-// Nearest returns the name that a mistyped name most likely stands for. It is the name that is the
-// fewest edits away, if this is one edit or at most one for three letters. Otherwise it is the
-// only name that begins with the mistyped name. It returns "" if no name fits.
+// Nearest returns the name that a mistyped name most likely means. It is the name that is the
+// fewest edits away, if this is one edit or at most one for three letters. Otherwise it is the only
+// name that begins with the mistyped name. It returns "" if no name fits.
 func Nearest(mistyped string, names []string) string {
 	near := spelling.Nearest(mistyped, max(1, len(mistyped)/3), names)
 	if near != "" || len(mistyped) < 2 {

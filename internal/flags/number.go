@@ -10,8 +10,9 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Numbers makes all flags that take a number read it as people write it: 10k and 28,475 where a whole number is
-// wanted, and 95% where any number is. It does not change the flag of a seed, because a seed is a name.
+// Numbers makes all flags with numbers accept them as people write them: 10k and 28,475 for whole
+// numbers, and 95% for other numbers. It does not change the flag of a seed, because a seed is a
+// name.
 func Numbers(f *pflag.FlagSet) {
 	f.VisitAll(func(flag *pflag.Flag) {
 		kind := flag.Value.Type()

@@ -3,7 +3,7 @@
 //
 // An expression is a list of names, separated by commas or, as in slurm.conf, by blanks. A name
 // may have bracket groups. A group is a list of numbers and inclusive ranges, separated by
-// commas. A name with groups stands for their cross product, in which the leftmost group varies
+// commas. A name with groups represents their cross product, in which the leftmost group varies
 // slowest:
 //
 //	n[1-4,07-09],m1        n1 n2 n3 n4 n07 n08 n09 m1
@@ -33,12 +33,12 @@ const (
 	maxDigits = 18  // digits of a number; 18 digits fit an int64
 )
 
-// Expand returns the names that the expression stands for, in its order and with its
+// Expand returns the names that the expression represents, in its order and with its
 // repetitions. An empty expression has no names. The error says which part of the expression is
-// wrong, or that it stands for more than [MaxNames] names.
+// wrong, or that it represents more than [MaxNames] names.
 func Expand(s string) ([]string, error) { return ExpandAtMost(s, MaxNames) }
 
-// ExpandAtMost is [Expand] with a lower limit: an expression that stands for more than maxNames
+// ExpandAtMost is [Expand] with a lower limit: an expression that represents more than maxNames
 // names is an error. The parameter maxNames must not be above [MaxNames].
 func ExpandAtMost(s string, maxNames int) ([]string, error) {
 	entries, total, err := parse(s, maxNames)
@@ -52,7 +52,7 @@ func ExpandAtMost(s string, maxNames int) ([]string, error) {
 	return names, nil
 }
 
-// Visit calls the function visit with each name that the expression stands for, in its order and with its repetitions.
+// Visit calls the function visit with each name that the expression represents, in its order and with its repetitions.
 // A name is valid only during the call. Visit returns the errors of [Expand]; then it has not visited any name.
 func Visit(s string, visit func(name []byte)) error {
 	entries, _, err := parse(s, MaxNames)
@@ -65,14 +65,14 @@ func Visit(s string, visit func(name []byte)) error {
 	return nil
 }
 
-// Count returns the number of names that the expression stands for, without building them. Its
+// Count returns the number of names that the expression represents, without building them. Its
 // errors are those of [Expand].
 func Count(s string) (int, error) {
 	_, total, err := parse(s, MaxNames)
 	return total, err
 }
 
-// Compress returns an expression that stands for the names, in their order. Consecutive names
+// Compress returns an expression that represents the names, in their order. Consecutive names
 // with the same prefix share a bracket group, and consecutive numbers in a group become a range.
 // For sorted names Slurm itself prints the same string (hostlist_ranged_string).
 func Compress(names []string) string {
@@ -155,7 +155,7 @@ type span struct {
 	width     int
 }
 
-// visit calls the function visit with the names that the entry stands for.
+// visit calls the function visit with the names that the entry represents.
 func (e entry) visit(visit func(name []byte)) {
 	var buf []byte
 	var walk func(group int)
@@ -177,7 +177,7 @@ func (e entry) visit(visit func(name []byte)) {
 	walk(0)
 }
 
-// count returns the number of names that the entry stands for, at most MaxNames + 1.
+// count returns the number of names that the entry represents, at most MaxNames + 1.
 func (e entry) count() int64 {
 	total := int64(1)
 	for _, group := range e.groups {

@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// Reply answers with a value as JSON and a line break. A value that cannot be JSON is an internal error. A client that
-// has gone needs no answer.
+// Reply answers with a value as JSON and a line break. A value that cannot be JSON is an internal
+// error. A client that has closed its connection gets no answer.
 func Reply(w http.ResponseWriter, status int, v any) {
 	text, err := json.Marshal(v)
 	if err != nil {

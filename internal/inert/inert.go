@@ -15,16 +15,16 @@ import (
 // number matches cells that begin like a formula and are numbers.
 var number = regexp.MustCompile(`^[+-]([0-9]*\.?[0-9]+([eE][+-]?[0-9]+)?|Inf)$`)
 
-// formula reports whether spreadsheets take a cell, without the quotes at its beginning, for a formula. The
-// characters are those of OWASP's page on CSV injection.
+// formula reports whether spreadsheets read a cell, without the quotes at its beginning, as a
+// formula. The characters are those of OWASP's page on CSV injection.
 func formula(text string) bool {
 	text = strings.TrimLeft(text, "'")
 	first, _ := utf8.DecodeRuneInString(text)
 	return text != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", first) && !number.MatchString(text)
 }
 
-// Cell returns a text as a cell of a CSV file: with a quote (') before it if a spreadsheet would take it for a
-// formula. Numbers stay as they are.
+// Cell returns a text as a cell of a CSV file: with a quote (') before it if a spreadsheet would
+// read it as a formula. Numbers do not change.
 func Cell(text string) string {
 	if formula(text) {
 		return "'" + text

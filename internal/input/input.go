@@ -31,7 +31,7 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// ReadFile returns the content of a regular file that has at most a number of bytes. It returns the errors
+// ReadFile returns the content of a regular file of at most maxBytes bytes. It returns the errors
 // of [Open], and an error for a longer file.
 func ReadFile(path string, maxBytes int64) ([]byte, error) {
 	f, err := Open(path)

@@ -1,8 +1,8 @@
 // Package interrupt ends the program after SIGINT, SIGTERM or SIGHUP.
 //
 // The first signal cancels the context of the command. Work that must be completed, such as the
-// record of a run, is under a [Hold]: the command ends this work in its own time. All other code
-// ends within [Grace], wherever it is: in a blocked read, in a decompression, in a long
+// record of a run, is protected by a [Hold]: the program continues until the work is complete. All
+// other code ends within [Grace], wherever it is: in a blocked read, in a decompression, in a long
 // computation. So only the code under a hold has to look at its context. A second signal ends the
 // program at once.
 package interrupt
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Grace is the real time in which a command that holds nothing may end by itself.
+// Grace is the real time in which a command without a hold may end by itself.
 const Grace = 500 * time.Millisecond
 
 // echo is the real time in which several signals count as one. When a terminal closes, the
@@ -31,8 +31,8 @@ var holds struct {
 	released time.Time
 }
 
-// Hold lets the program live after the first signal until the caller calls the function release.
-// The caller must end soon once its context is cancelled.
+// Hold keeps the program running after the first signal until the caller calls the function
+// release. The caller must end soon once its context is cancelled.
 func Hold() (release func()) {
 	holds.Lock()
 	defer holds.Unlock()
@@ -45,8 +45,8 @@ func Hold() (release func()) {
 	})
 }
 
-// idle returns how long nothing has been held, but at most the time since an instant. It returns 0
-// if something is held.
+// idle returns the time since the last hold was released, but at most the time since the given
+// instant. It returns 0 if there is a hold.
 func idle(since time.Time) time.Duration {
 	holds.Lock()
 	defer holds.Unlock()

@@ -30,8 +30,8 @@ func Unmarshal(text []byte, v any) error {
 
 var strict = json.RejectUnknownMembers(true)
 
-// UnmarshalKnown is [Unmarshal], but ignores unknown keys and accepts duplicate keys, of which the
-// last value counts.
+// UnmarshalKnown is [Unmarshal], but ignores unknown keys and accepts duplicate keys. The last
+// value of a duplicate key counts.
 func UnmarshalKnown(text []byte, v any) error {
 	if err := json.Unmarshal(text, v, lenient); err != nil {
 		return explain(err, reflect.TypeOf(v))
@@ -101,7 +101,7 @@ func fieldOf(pointer jsontext.Pointer) string {
 	return strings.Join(parts, ".")
 }
 
-// hint names the field of a struct's type that an unknown name most likely stands for.
+// hint names the field of a struct's type that an unknown name most likely means.
 func hint(name string, t reflect.Type) string {
 	names := namesOf(t, nil)
 	for _, known := range names {
@@ -133,8 +133,9 @@ var usualNames = func() map[string][]string {
 	return all
 }()
 
-// Meant says which of the known names a wrong name most likely stands for: "did you mean NAME?", or "". It knows the
-// usual names of other tools, and else takes the nearest name.
+// Meant says which of the known names a wrong name most likely means: "did you mean NAME?", or "".
+// It looks for the wrong name among the usual names of other tools, and then for the nearest known
+// name.
 func Meant(name string, known []string) string {
 	absent := func(field string) bool { return !slices.Contains(known, field) }
 	meant := slices.DeleteFunc(slices.Clone(usualNames[bare(name)]), absent)
@@ -164,8 +165,8 @@ func namesOf(t reflect.Type, names []string) []string {
 	return names
 }
 
-// Nearest returns the known name that a wrong name most likely stands for: a name that differs only
-// in its case, its underscores or its unit, or else the name with the fewest edits, if these are at
+// Nearest returns the known name that a wrong name most likely means: a name that differs only in
+// its case, its underscores or its unit, or else the name with the fewest edits, if these are at
 // most a third of its letters. It returns "" if no name is near.
 func Nearest(name string, known []string) string {
 	plain := bare(name)

@@ -2,8 +2,8 @@
 // it. The trace format and the run record both use it.
 //
 // Durations are decimal numbers of seconds with names that end in _s, memory is in MiB,
-// and instants are RFC 3339. A reader also takes seconds from the source's epoch for an
-// instant. Fields that are not set are left out, except for run_time_s.
+// and instants are RFC 3339. A reader also accepts an instant as seconds from the source's epoch.
+// Fields that are not set are left out, except for run_time_s.
 package jobjson
 
 import (

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Longest is the longest line, in bytes, that [Each] takes.
+// Longest is the length, in bytes, of the longest line that [Each] accepts.
 const Longest = 16 << 20
 
 // Each calls f with every line of r, without its line ending, and the line's number

@@ -1,10 +1,12 @@
-// Package origin decides who may ask a server that listens on this machine: programs and the server's own
-// pages, but not the web pages of other sites. A browser sends requests for any page to any address that it
-// reaches, the loopback interface included, and adds the passwords that it knows.
+// Package origin decides which requests a server that listens on this machine accepts: requests of
+// programs and of the server's own pages, but not of the web pages of other sites. A browser sends
+// requests for any page to any address that it reaches, the loopback interface included, and adds
+// the passwords that it has stored.
 //
-// The check reads what browsers say of their requests: Fetch Metadata (W3C, https://www.w3.org/TR/fetch-metadata/),
-// Origin (RFC 6454) and Host. Programs send neither Fetch Metadata nor Origin. So the check refuses only GET and
-// HEAD requests of programs, and only if their Host is a name that another site may have.
+// The check reads the headers in which browsers describe their requests: Fetch Metadata (W3C,
+// https://www.w3.org/TR/fetch-metadata/), Origin (RFC 6454) and Host. Programs send neither Fetch
+// Metadata nor Origin. So the check refuses a program's request only if its method is GET or HEAD
+// and its Host is a name that another site may have.
 package origin
 
 import (
@@ -18,8 +20,8 @@ import (
 
 // Policy describes a server to the check. Its zero value is for a server without passwords and pages.
 type Policy struct {
-	// Secret says that the server asks for a password or a token. Then the name by which a browser reaches it
-	// does not matter: a page of another name does not have the secret.
+	// Secret says that the server requires a password or a token. Then the name by which a browser
+	// reaches the server does not matter: a page of another name does not have the secret.
 	Secret bool
 	// Page reports whether a request is for a page for people. Other sites may link to pages, and to nothing
 	// else. It is nil for a server without pages.
@@ -31,8 +33,8 @@ var errForeign = errors.New("the request comes from a web page of another site (
 	"from the server's own pages, or from a link to a page)")
 
 // Admit returns an error unless the request comes from a program, from the server's own pages, or from a link to a page
-// of the server. On an error, the caller must answer with the status 403. Admit also sets the headers that keep the
-// answer, whatever it is, out of frames and of other sites' documents.
+// of the server. On an error, the caller must answer with the status 403. Admit also sets the
+// headers that prevent other sites from showing the answer in their frames and documents.
 func (p Policy) Admit(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
 	h.Set("X-Frame-Options", "DENY")
@@ -50,7 +52,7 @@ func (p Policy) Admit(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// foreign reports whether a page of another site had a browser send the request.
+// foreign reports whether a page of another site caused the request.
 func (p Policy) foreign(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "": // a program, an old browser, or a browser that uses http with another host than this machine
@@ -74,10 +76,10 @@ func sameHost(origin, host string) bool {
 }
 
 // rebound reports whether a browser may have reached an address of this machine by the name of another site
-// (DNS rebinding): to the browser, such a server and that site's pages have one origin. Browsers send
-// Origin with all methods but GET and HEAD, and Slurm's plugin does not, so slurmctld may post by any name.
-// On an address that other machines reach, a server without a secret is open to the whole network in any
-// case.
+// (DNS rebinding): to the browser, such a server and that site's pages have one origin. Browsers
+// send Origin with all methods except GET and HEAD. Slurm's plugin sends no Origin, so slurmctld
+// may post by any name. On an address that other machines reach, a server without a secret is open
+// to the whole network in any case.
 func rebound(r *http.Request) bool {
 	if local, known := r.Context().Value(http.LocalAddrContextKey).(net.Addr); known {
 		if tcp, ok := local.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {

@@ -21,7 +21,7 @@ import (
 // temporary is the beginning of temporary names.
 const temporary = ".rmreplay-"
 
-// unfinished holds the paths of the files and directories that are being written.
+// unfinished has the paths of the files and directories that are being written.
 var unfinished = struct {
 	sync.Mutex
 	paths map[string]bool
@@ -231,13 +231,13 @@ func EmptyDirectory(dir string) error {
 	return nil
 }
 
-// Refused says that a file is not replaced, because it is a file of another kind than the file that
+// Refused says that a file is not replaced, because its kind differs from the kind of the file that
 // would be written.
 type Refused struct{ Path, Want string }
 
 // Error names the file and what it is not.
 func (e *Refused) Error() string {
-	return fmt.Sprintf("%s: exists and is not %s, and is left alone (want another name)", e.Path, e.Want)
+	return fmt.Sprintf("%s: exists and is not %s, so it was not replaced (want another name)", e.Path, e.Want)
 }
 
 // headLength is the number of bytes by which a file is recognized.

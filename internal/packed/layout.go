@@ -13,7 +13,8 @@ type layout struct {
 	id     int // index among the layouts of a packer
 }
 
-// word is eight bytes of a record, with the fields that are zero if these bytes are. Most words are
+// word is eight bytes of a record, with the fields that are zero if all these bytes are 0. Most
+// words are
 // 0. Checking each field instead would take most of the time of packing.
 type word struct {
 	offset      uintptr
@@ -162,7 +163,7 @@ func (f *field) isSet(record unsafe.Pointer) bool {
 	return *(*unsafe.Pointer)(at) != nil // the pointer, or the first word of a slice or map
 }
 
-// shape says which fields of a record are set: bit i stands for field i.
+// shape says which fields of a record are set: bit i is 1 if field i is set.
 type shape [3]uint64
 
 // shapes are the shapes of the records that were packed with a layout.

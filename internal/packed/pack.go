@@ -10,7 +10,7 @@ import (
 // packer packs the records of a store.
 type packer struct {
 	root    *layout
-	structs []*field // the first spares pointers to structs in the root
+	structs []*field // pointers to structs in the root; at most spares of them
 	layouts map[reflect.Type]*layout
 	fields  int      // number of fields in all layouts
 	shapes  []shapes // by layout
@@ -177,7 +177,8 @@ type reader struct {
 	spare [spares]unsafe.Pointer
 }
 
-// spares is how many structs that a record points to are reused.
+// spares is the largest number of structs that [Store.Get] reuses of those to which a record
+// points.
 const spares = 2
 
 // record unpacks the nonzero fields into a zero record.

@@ -5,8 +5,8 @@
 // A record is the number of its shape, and then the values of its nonzero fields in the order of
 // their declaration. The shape says which fields are nonzero. Records of one source have few
 // shapes, so the number of the shape mostly takes one byte. Unpacking visits only the nonzero
-// fields. The packer learns which string fields belong in the table: it stops looking up a field if
-// most of its values are new, as job names and job IDs may be.
+// fields. The packer decides which string fields belong in the table: it stops looking up the
+// values of a field if most of them are new, as job names and job IDs may be.
 //
 // Records are in chunks of memory without pointers, which the garbage collector does not scan.
 package packed
@@ -23,9 +23,9 @@ type Ref uint64
 // chunkSize is the size of a chunk of records, in bytes.
 const chunkSize = 64 << 10
 
-// Store holds records of T. T is a struct whose fields may have any kind except channels,
-// functions, interfaces, arrays and floating-point numbers. A record never changes: to change it,
-// put a new record. A copy of a list of [Ref]s is therefore as good as a copy of the records.
+// Store has records of T. T is a struct whose fields may have any kind except channels, functions,
+// interfaces, arrays and floating-point numbers. A record never changes: to change it, put a new
+// record. A copy of a list of [Ref]s is therefore as good as a copy of the records.
 //
 // Several goroutines may read records at the same time, but not while one of them calls Put.
 type Store[T any] struct {

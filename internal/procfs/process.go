@@ -98,7 +98,7 @@ func TaskStates(pid int) (states []byte) {
 }
 
 // Delay returns for how long the threads of a process have waited for a CPU (schedstat); 0 if the
-// kernel does not say it.
+// kernel does not show it.
 func Delay(pid int) (sum time.Duration) {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid)) // the pattern is valid
 	for _, f := range files {
@@ -157,8 +157,8 @@ func ThreadsOf(uid int) (count uint64) {
 // Name returns the name of a thread. The name of a process is the name of its first thread.
 func Name(pid, tid int) string { return readWord(pid, tid, "comm") }
 
-// WaitChannel returns the function of the kernel in which a thread sleeps; "" if it does not sleep or
-// the kernel does not say it.
+// WaitChannel returns the function of the kernel in which a thread sleeps; "" if the thread does
+// not sleep or the kernel does not show the function.
 func WaitChannel(pid, tid int) string {
 	if name := readWord(pid, tid, "wchan"); name != "0" {
 		return name

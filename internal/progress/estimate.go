@@ -1,12 +1,12 @@
-// Package progress says how far a replay is, how long it will still take, and how that fits on
-// a line.
+// Package progress says how far a replay is and how long it will still take, and writes this on one
+// line.
 //
 // Real time is spent on virtual time (slurmctld's periodic work), on jobs (submissions, starts and
 // ends) and, most of all, on scheduling a full machine. Each of these alone is a bad measure of
-// what is left: a night costs little, the hours after the last submission cost almost nothing, and
-// a queue that grows costs more and more. So [Share] mixes virtual time and jobs, and [Left] mixes
-// the speed of the whole run with its recent speed. The weights are those that did best with the
-// recorded runs in testdata/runs.jsonl.
+// what is left: a night takes little real time, the hours after the last submission take almost
+// none, and a growing queue takes more and more. So [Share] mixes virtual time and jobs, and [Left]
+// mixes the speed of the whole run with its recent speed. The weights are those with the smallest
+// errors for the recorded runs in testdata/runs.jsonl.
 package progress
 
 import (
@@ -26,8 +26,8 @@ const (
 	// jobsWeight is the weight of jobs in the share that is done. The rest is the weight of virtual
 	// time.
 	jobsWeight = 0.25
-	// tailCost is the cost of a second of virtual time after the last submission on a machine without
-	// a queue, relative to a second before that submission.
+	// tailCost is the real time for a second of virtual time after the last submission, on a
+	// machine without a queue, relative to the real time for a second before that submission.
 	tailCost = 0.15
 	// recentPart is the part of a run, up to now, in which the recent speed is measured, and
 	// recentWeight is the weight of this speed.
@@ -36,7 +36,7 @@ const (
 	most = 3
 	// latestPart is the part of a run whose speed says that the run has become far slower.
 	latestPart = 0.1
-	// early is the share up to which a run says little about its rest.
+	// early is the share of a run up to which its speed says little about the rest of the run.
 	early = 1. / 3
 	// A queue grows if it is longer than at the beginning of the recent part, both by this factor and by this many
 	// jobs.
@@ -58,7 +58,8 @@ func Share(p *replay.Progress) float64 {
 	return min(1, max(0, (1-jobsWeight)*shareOfTime(p)+jobsWeight*jobs))
 }
 
-// shareOfTime returns the share of virtual time that is over, by its cost.
+// shareOfTime returns the share of virtual time that is over, weighted by the real time that it
+// takes.
 func shareOfTime(p *replay.Progress) float64 {
 	now, lastInput := p.Now.Sub(p.Begin).Seconds(), p.LastInput.Sub(p.Begin).Seconds()
 	busyUntil := max(lastInput, now+drain(p))
@@ -83,7 +84,7 @@ func drain(p *replay.Progress) float64 {
 	return max(0, work-p.WorkDone) / (fullMachine * float64(p.Processors))
 }
 
-// Estimate is how much real time a run will still take. The zero value says that it is not known.
+// Estimate is how much real time a run will still take. The zero value says that this is not known.
 type Estimate struct {
 	Left  time.Duration
 	Known bool
@@ -134,7 +135,7 @@ func atSpeed(history []Snapshot, part float64) (seconds float64, since *Snapshot
 // value is empty.
 type History struct {
 	list   []Snapshot
-	spaced time.Duration // least distance of all but the latest
+	spaced time.Duration // smallest time between two snapshots, without the latest
 }
 
 // historyLength is the largest number of snapshots of a history.

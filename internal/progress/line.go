@@ -65,7 +65,7 @@ func shorten(text string, width int) string {
 }
 
 // Parts describes a run after some real time: virtual time in a zone, and the rest. The parameter
-// left is the time that it will still take.
+// left is the time that the run will still take.
 func Parts(s *Snapshot, zone *time.Location, left Estimate) []Part {
 	p := &s.Progress
 	parts := []Part{
@@ -92,7 +92,7 @@ func beforeWindow(p *replay.Progress, zone *time.Location) Part {
 	return Part{2, "before the window (" + p.Window.Std().In(zone).Format("2006-01-02 15:04") + ")"}
 }
 
-// utilization is the share of the processors that jobs hold.
+// utilization is the share of the processors that jobs have.
 func utilization(p *replay.Progress) Part {
 	if p.Processors == 0 {
 		return Part{}

@@ -8,7 +8,7 @@ import (
 	"rmreplay/internal/replay"
 )
 
-// Set is the progress of a set of realizations, which have numbers.
+// Set is the progress of a set of realizations. Each realization has a number.
 type Set struct {
 	total   int
 	batch   Batch
@@ -22,7 +22,8 @@ type realization struct {
 	history History
 }
 
-// NewSet returns the progress of a set of total realizations, of which parallel run at once.
+// NewSet returns the progress of a set. The parameter total is the number of realizations, and
+// parallel is the number of realizations that run at the same time.
 func NewSet(total, parallel int) *Set {
 	return &Set{total: total, batch: Batch{Parallel: parallel}, running: map[int]*realization{}}
 }

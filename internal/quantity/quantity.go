@@ -17,7 +17,7 @@ import (
 const (
 	// Space keeps a number and its unit on one line.
 	Space = "\u00a0"
-	// Unknown stands for a number without a value.
+	// Unknown is the text of a number without a value.
 	Unknown = "–"
 )
 
@@ -42,7 +42,7 @@ func Counted(n int, one, many string) string {
 	return Count(n) + Space + many
 }
 
-// Regular writes a number of things, without separators, by a noun whose plural ends in s: 1 job, 28475 jobs.
+// Regular writes a number without separators, and a noun whose plural ends in s: 1 job, 28475 jobs.
 func Regular(n int, noun string) string { return fmt.Sprintf("%d %s", n, Plural(n, noun, noun+"s")) }
 
 // Plural returns the form of a word for a number of things.
@@ -105,7 +105,8 @@ func Percent[F ~float64](f F) string {
 // Share formats a part of a whole: 46.9 %.
 func Share(part, whole int) string { return Percent(float64(float64(part) / float64(whole))) }
 
-// Roughly formats seconds in the largest unit that they have: 1.5 d, 34.1 min, 8 s.
+// Roughly formats seconds in the largest unit that is not longer than they are: 1.5 d, 34.1 min, 8
+// s.
 func Roughly(seconds float64) string {
 	for _, unit := range []struct {
 		seconds float64

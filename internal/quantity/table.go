@@ -6,8 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Table writes rows in columns for a terminal: the first column aligned to the left, all others to the right. A column
-// has the width that was asked for, and is wider if a cell would otherwise have less than two blanks before it.
+// Table writes rows in columns for a terminal: the first column aligned to the left, all others to
+// the right. A column has the requested width, and is wider if a cell would otherwise have less
+// than two blanks before it.
 type Table struct {
 	widths []int
 	rows   [][]string

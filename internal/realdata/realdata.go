@@ -10,7 +10,7 @@ import (
 )
 
 // Path returns the path of a file or directory of the real data. If it is missing, Path skips the
-// test and says so.
+// test with a message.
 func Path(t testing.TB, elem ...string) string {
 	t.Helper()
 	path, ok := Find(t, elem...)

@@ -1,5 +1,6 @@
 // Package resources reads what a process may use of this machine: open files, processes, memory,
-// and space on file systems. It says in plain words what is short when an operation failed.
+// and space on file systems. When an operation has failed, it says in plain words which resource
+// was short.
 package resources
 
 import (
@@ -100,8 +101,8 @@ func field(path, name string) (uint64, error) {
 	return 0, fmt.Errorf("%s has no %s", path, name)
 }
 
-// controlGroups returns the smallest part of a limit that is not in use, among this process's
-// control group and the groups above it. ok is false if there is no limit.
+// controlGroups returns the smallest unused part of a limit of this process's control group and of
+// the groups above it. The result ok is false if there is no limit.
 func controlGroups(selfFile, root, controller, limitFile, useFile string) (left uint64, ok bool) {
 	data, err := os.ReadFile(selfFile)
 	if err != nil {

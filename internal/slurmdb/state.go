@@ -244,8 +244,8 @@ func (r *reader) readUsage() ([]hpc.Usage, error) {
 		}
 	}
 	if len(usage) > 0 && r.opts.UsageHalfLife <= 0 && r.opts.UsageSince == 0 {
-		r.leftOut = append(r.leftOut, "fair-share usage that does not decay is that of all the time that the database "+
-			"covers (--usage-since says when it was last reset)")
+		r.leftOut = append(r.leftOut, "fair-share usage does not decay, so it is the sum over all the time that the "+
+			"database covers (--usage-since gives the instant of its last reset)")
 	}
 	return usage, nil
 }

@@ -13,15 +13,14 @@ var jobStates = [...]hpc.State{
 	hpc.NodeFail, hpc.Preempted, hpc.BootFail, hpc.Deadlined, hpc.OutOfMemory,
 }
 
-// JobStateBase is the part of a job's state that holds the base state. The other bits are
-// flags.
+// JobStateBase is the part of a job's state that has the base state. The other bits are flags.
 const JobStateBase = uint32(0xff)
 
 // Flags of a job's state (slurm.h).
 const (
 	JobRequeue     = uint32(1 << 10) // JOB_REQUEUE: goes back to the queue when it has completed
 	JobRequeueHold = uint32(1 << 11) // JOB_REQUEUE_HOLD: went back to the queue and is held
-	JobSpecialExit = uint32(1 << 12) // JOB_SPECIAL_EXIT: the same, for its exit code
+	JobSpecialExit = uint32(1 << 12) // JOB_SPECIAL_EXIT: as JOB_REQUEUE_HOLD, because of its exit code
 	JobResizing    = uint32(1 << 13) // JOB_RESIZING: its size changes
 	JobConfiguring = uint32(1 << 14) // JOB_CONFIGURING: its nodes are booted
 	JobCompleting  = uint32(1 << 15) // JOB_COMPLETING: waits for its nodes' epilogs

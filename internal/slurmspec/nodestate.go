@@ -3,7 +3,7 @@ package slurmspec
 import "strings"
 
 // States and flags of a node (enum node_states and NODE_STATE_ in slurm.h). The low bits,
-// [NodeStateBase], hold the base state. The others are flags.
+// [NodeStateBase], have the base state. The other bits are flags.
 const (
 	NodeStateBase = uint32(0xf)
 

@@ -26,7 +26,7 @@ func (r Reason) Held() bool { return r == HeldByAdmin || r == HeldByUser }
 // MAINT (_pick_best_nodes in node_scheduler.c).
 const ForMaintenance = "Reserved for maintenance"
 
-// HeldForReason reports whether a reason as sacct prints it says that the job is held.
+// HeldForReason reports whether a reason, as sacct prints it, says that the job is held.
 func HeldForReason(name string) bool { return strings.HasPrefix(name, "JobHeld") }
 
 // AboveLimit reports whether a reason says that the job itself asks for more, or less, than a limit for one job allows

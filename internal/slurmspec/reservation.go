@@ -79,7 +79,7 @@ type ReservationFlag struct {
 	Time time.Duration
 }
 
-// Bit returns the bit that stands for the command in a request.
+// Bit returns the bit that represents the command in a request.
 func (f ReservationFlag) Bit() uint64 {
 	spec, _ := flagNamed(f.Name)
 	if f.Off {
@@ -95,7 +95,7 @@ func (f ReservationFlag) Changes() bool {
 	return spec.Changes
 }
 
-// ParseReservationFlag reads a flag as scontrol takes it: a name with an optional sign before it.
+// ParseReservationFlag reads a flag as scontrol accepts it: a name with an optional sign before it.
 // "=TIME" may follow PURGE_COMP. The error repeats the flag and says what is wrong with it.
 func ParseReservationFlag(text string) (flag ReservationFlag, err error) {
 	name, value, valued := strings.Cut(strings.ToUpper(text), "=")

@@ -111,7 +111,7 @@ func (t *tree) loader(program string) (string, error) {
 // missingLibrary matches a loader's message about a library that it does not find.
 var missingLibrary = regexp.MustCompile(`error while loading shared libraries: ([^:\s]+): cannot open`)
 
-// ask runs a program of the tree with options and returns its output. Before, it checks which
+// ask runs a program of the tree with options and returns its output. First it checks which
 // libraries the program would load: the loader also searches the machine's own directories, and
 // with a mixture of two systems' libraries, the program may crash later.
 func (t *tree) ask(ctx context.Context, program string, options ...string) (text string, err error) {

@@ -1,5 +1,5 @@
-// Package spelling finds the known name that a mistyped name most likely stands for. All code that
-// reads names uses it: names of flags and commands, of the options of sbatch, and of the keys of
+// Package spelling finds the known name that a mistyped name most likely means. All code that reads
+// names uses it: names of flags and commands, of the options of sbatch, and of the keys of
 // slurm.conf, JSON and CSV.
 package spelling
 
@@ -24,8 +24,9 @@ func Nearest(mistyped string, maxEdits int, known []string) string {
 	return best
 }
 
-// Meant says what a wrong name may stand for, as errors do: "did you mean NAME?", or else "want" and all known
-// names. The case of letters does not count, and the beginning of a single name is enough.
+// Meant returns the part of an error that says what a wrong name may mean: "did you mean NAME?", or
+// else "want" and all known names. The case of letters does not count, and the beginning of a
+// single name is enough.
 func Meant(wrong string, known []string) string {
 	lower := strings.ToLower(wrong)
 	near := Nearest(lower, max(1, len(lower)/3), known)

@@ -188,8 +188,8 @@ func killSession(leader int) {
 	}
 }
 
-// The guard waits at most patience times pause for a process that the kernel cannot end at once,
-// for example because it waits for a disk.
+// The guard waits at most patience × pause for a process that the kernel cannot end at once, for
+// example because it waits for a disk.
 const (
 	patience = 1000
 	pause    = 2 * time.Millisecond

@@ -120,7 +120,7 @@ func HearLoopback(fd int) error {
 
 // dropOthers attaches a filter to a socket, and to the connections that it accepts. The filter
 // drops all packets that do not come from the loopback interface. Old kernels let any process
-// attach it. New kernels want the capability NET_ADMIN for TCP, but they let any process bind a
+// attach it. New kernels require the capability NET_ADMIN for TCP, but they let any process bind a
 // socket to an interface instead.
 func dropOthers(fd int) error {
 	program, err := bpf.Assemble([]bpf.Instruction{

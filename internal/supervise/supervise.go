@@ -108,13 +108,13 @@ type Guard struct {
 }
 
 // ErrGuardGone means that the guard process ended before Close.
-var ErrGuardGone = errors.New("the guard process that watches over the daemons has gone")
+var ErrGuardGone = errors.New("the guard process, which is the parent of the daemons, has ended")
 
 // The environment variable envGuard tells the program that it is a guard. The guard's ends of the
 // socket pairs are the descriptors connFD and, for sockets, socketsFD.
 const (
 	envGuard  = "RMREPLAY_GUARD"
-	guardName = "rmreplay-guard" // the guard's process name, which it takes once it catches signals
+	guardName = "rmreplay-guard" // the guard's process name, which the guard sets once it catches signals
 	connFD    = 3
 	socketsFD = 4
 )

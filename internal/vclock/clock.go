@@ -14,7 +14,7 @@
 //     sent the driver something, or when Notify or Interrupt was called.
 //   - The driver calls [Clock.Touch] before it writes to a managed process, and
 //     [Clock.TouchSignal] before it signals one.
-//   - It counts the bytes that it has read with [Clock.Read].
+//   - It calls [Clock.Read] with the number of bytes that it has read.
 //   - It reserves a slot for each process that it starts ([Clock.Reserve]) and frees the slots
 //     of processes that have ended ([Clock.Collect]).
 //
@@ -91,7 +91,7 @@ type Policy struct {
 	// may be empty.
 	Pipe string
 	// OwnAddress makes a process that connects to a managed port use the destination address as its
-	// own address, too, instead of 127.0.0.1. A server can then call its client back at that
+	// own address, too, instead of 127.0.0.1. A server can then connect to its client at that
 	// address.
 	OwnAddress bool
 	// Inherited names environment variables that every child process keeps, even if its parent starts
@@ -284,8 +284,9 @@ func (c *Clock) Notify() {
 	c.wakeDriver()
 }
 
-// Interrupt makes Wait return at once, even while managed threads run. It is for a run that cannot
-// go on: afterwards the order in which threads run is not deterministic. Any goroutine may call it.
+// Interrupt makes Wait return at once, even while managed threads run. It is only for a run that
+// cannot continue, because afterwards the order in which threads run is not deterministic. Any
+// goroutine may call it.
 func (c *Clock) Interrupt() {
 	c.interrupted.Store(true)
 	c.wakeDriver()

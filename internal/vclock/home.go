@@ -40,7 +40,7 @@ type usage struct {
 
 const (
 	homeEvery    = 500 * time.Millisecond // time between two looks
-	homePause    = 2 * time.Second        // the first pause after others used the CPU; it doubles
+	homePause    = 2 * time.Second        // the first pause after other programs used the CPU; it doubles
 	longestPause = time.Minute
 	// maxOthersShare is the largest share of the chosen CPU that other programs may use.
 	maxOthersShare = 0.25

@@ -56,9 +56,9 @@ var unhandled = map[Effect]string{
 
 // harmless are functions that do not wait, do not read the time, and do not make threads or
 // processes, in the way in which Slurm 22.05 to 26.05 uses them (programs, plugins and the
-// libraries that they need). Functions that ask a name service wait for it in real time. Meanwhile
-// their thread counts as running, so the virtual clock stands still. fscanf is only used to read
-// files. The last two lines have functions that builds without _FORTIFY_SOURCE or without
+// libraries that they need). Functions that query a name service wait for its answer in real time.
+// Meanwhile their thread counts as running, so the virtual clock stands still. fscanf is only used
+// to read files. The last two lines have functions that builds without _FORTIFY_SOURCE or without
 // optimization import.
 const harmless = `
 	__asprintf_chk __assert_fail __ctype_b_loc __ctype_get_mb_cur_max __ctype_tolower_loc

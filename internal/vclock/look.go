@@ -13,8 +13,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Snapshot is what [Look] read from the clock of another process. The threads run on during the
-// look, so the states of two threads may be from different instants.
+// Snapshot is what [Look] read from the clock of another process. The threads continue to run
+// during the look, so the states of two threads may be from different instants.
 type Snapshot struct {
 	Now hpc.Time
 	// Limit is the driver's next event; [hpc.Never] if it has none. Managed threads do not advance

@@ -121,8 +121,9 @@ func (e *DeadlockError) Error() string {
 // StallError means that there was no progress for After of real time, for one of three reasons. (1)
 // Virtual time stood still, and the managed processes used hardly any CPU time (CPU is 0). (2) The
 // managed processes used so much CPU time at one virtual instant that they probably never stop. (3)
-// The managed processes asked a process in real time again and again, and it did not answer
-// (Unanswered). Each of these waits ended at its own time limit, so virtual time may have advanced.
+// The managed processes sent requests to a process in real time again and again, and that process
+// did not answer (Unanswered). Each of these waits ended at its own time limit, so virtual time may
+// have advanced.
 type StallError struct {
 	Threads    []Thread
 	Now        hpc.Time

@@ -188,7 +188,7 @@ func (w *restWatch) rests(now time.Time, used func() demand) bool {
 
 // lookAfter collects processes that ended unnoticed, and returns a [*StallError] if there is a
 // stall. It does not collect processes that the driver has started: virtual time must stand still
-// until the driver knows of their end and calls Collect.
+// until the driver has noticed their end and calls Collect.
 func (c *Clock) lookAfter() error {
 	if !c.stall.due() {
 		return nil

@@ -100,9 +100,9 @@ func (c *Clock) collectEnded(pid int) {
 }
 
 // leaveBlocked takes the turn from a thread that sleeps in the kernel, because the thread may wait
-// for another thread in a way that the library does not know. It does not take the turn from a
-// thread that waits for an unmanaged peer. If the thread waits until the driver reads, Wait then
-// returns, too.
+// for another thread in a way that the preload library does not handle. It does not take the turn
+// from a thread that waits for an unmanaged peer. If the thread waits for the driver to read,
+// [Clock.Wait] returns after this, so that the driver can read.
 func (c *Clock) leaveBlocked() {
 	c.lockClock()
 	defer c.unlockClock()

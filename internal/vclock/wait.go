@@ -107,7 +107,7 @@ func (c *Clock) inherit() bool {
 
 func (c *Clock) unlockClock() { c.s.lock.Store(0) }
 
-// backOff waits a moment, which is longer after more tries.
+// backOff pauses for a moment. The pause grows with the number of tries.
 func backOff(tries int) {
 	switch {
 	case tries < 20:

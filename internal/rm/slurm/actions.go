@@ -17,11 +17,12 @@ import (
 	"rmreplay/internal/rm/slurm/rpc"
 )
 
-// action is an administrator's action under way.
+// action is an administrator's action that has begun and has not ended.
 type action struct {
 	hpc.Action
 	since hpc.Time
-	// then is called when the action has ended and slurmctld answers again; it may be nil.
+	// The engine calls the function then when the action has ended and slurmctld answers again. The
+	// function may be nil.
 	then func() error
 }
 
@@ -37,7 +38,7 @@ type actions struct {
 	reconfigured func(*conf.Cluster)
 	// count asks for slurmctld's counters, and calls the function then after the answer.
 	count func(then func())
-	// cut makes the record keep the next answer to count.
+	// cut makes the record store the next answer to count.
 	cut func()
 
 	open []*action // actions that have not ended, in the order of their beginnings
@@ -64,8 +65,8 @@ var actionCommands = []string{"scontrol", "sacctmgr", "scancel", "squeue", "sinf
 // needs no running engine.
 func CheckAction(a hpc.Action) error {
 	if len(a.Run) > 0 && !slices.Contains(actionCommands, a.Run[0]) {
-		return fmt.Errorf("the action at %s runs %s, which is not a Slurm command (want one of %s; anything else is "+
-			"for \"shell\")",
+		return fmt.Errorf("the action at %s runs %s, which is not a Slurm command (want one of %s; other programs need "+
+			"an action with \"shell\")",
 			a.At, a.Run[0], strings.Join(actionCommands, ", "))
 	}
 	return nil
@@ -84,8 +85,9 @@ func (s *actions) act(a hpc.Action) error {
 	return nil
 }
 
-// begin begins an action. When the action has ended, it calls the function then, which may be nil. The action may reset
-// slurmctld's counters (scontrol reconfigure, sdiag --reset), so begin asks for them first.
+// begin begins an action. When the action has ended, the engine calls the function then, which may
+// be nil. The action may reset slurmctld's counters (scontrol reconfigure, sdiag --reset), so begin
+// reads the counters first.
 func (s *actions) begin(what hpc.Action, then func() error) {
 	a := &action{Action: what, since: s.Now(), then: then}
 	s.open = append(s.open, a)

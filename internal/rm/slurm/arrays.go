@@ -22,8 +22,8 @@ import (
 // begins, the window's barrier reservation (package rm/window) keeps the tasks pending. At the
 // recorded start of a preset task, an operator moves this task into that reservation.
 
-// presetTasks returns the preset tasks that slurmctld can have in one array with the tasks of job,
-// by their numbers. These tasks are not submitted yet, and pin can make them preset jobs. It
+// presetTasks returns the preset tasks that slurmctld can have in one array with the job's tasks,
+// by their task numbers. These tasks are not submitted yet, and pin can make them preset jobs. It
 // returns nil if the array has no limit, or if more tasks run than the limit allows.
 func (j *jobs) presetTasks(job *hpc.Job) map[int]*submission {
 	array, err := hpc.ParseArray(job.Array)
@@ -78,8 +78,8 @@ func (s *submission) taskOf(task int) (*submission, int) {
 	return s, task
 }
 
-// arrayGrace is how long after a preset task its array may be submitted. The task and the array may
-// have the same recorded submit time.
+// arrayGrace is how long a preset task waits for its array to be submitted. If a task started when
+// its array was submitted, the preset task comes window.PresetLead before the array.
 const arrayGrace = window.PresetLead + time.Millisecond
 
 // submitPreset submits a preset job, as a task of its array if that is possible.
@@ -160,7 +160,7 @@ func (j *jobs) pin(part *submission, index int) {
 	})
 }
 
-// apart makes a preset task a job of its own, which the array does not have.
+// apart removes a preset task from its array and makes it a separate job.
 func (j *jobs) apart(part *submission) {
 	delete(part.whole.parts, part.task)
 	part.whole, part.task = nil, 0
@@ -184,7 +184,8 @@ func (j *jobs) warnCut() {
 	}
 	if n := len(names); n > 0 {
 		slices.Sort(names)
-		j.warn("array-limit", fmt.Sprintf("slurmctld does not count tasks that ran when the window began towards the limit "+
-			"(%%N) of %s: %s", quantity.Regular(n, "array"), strings.Join(names[:min(n, 5)], ", ")), true)
+		j.warn("array-limit", fmt.Sprintf("the tasks that ran when the window began are separate jobs in slurmctld, and do "+
+			"not count for the limit (%%N) of %s: %s",
+			quantity.Regular(n, "array"), strings.Join(names[:min(n, 5)], ", ")), true)
 	}
 }

@@ -28,8 +28,8 @@ type configuration struct {
 	backfill    time.Duration // interval of backfill cycles in the pre-roll; 0 turns backfill off
 }
 
-// configure adapts the site's configuration. It writes the result into the daemons'
-// configuration directory and slurm.conf into the log directory too.
+// configure adapts the site's configuration. It writes the result into the daemons' configuration
+// directory, and a copy of slurm.conf into the log directory.
 func configure(cfg *Config, env conf.Environment, in *sandbox.Sandbox) (*configuration, error) {
 	c := &configuration{cluster: cfg.Cluster, release: cfg.Install.Release, env: env, sandbox: in, preRoll: cfg.PreRoll,
 		presetBurst: cfg.PresetBurst, backfill: cfg.PreRollBackfill}
@@ -44,7 +44,7 @@ func configure(cfg *Config, env conf.Environment, in *sandbox.Sandbox) (*configu
 		return nil, err
 	}
 	if err := os.WriteFile(filepath.Join(cfg.LogDir, "slurm.conf"), c.adapted.Files["slurm.conf"], 0o666); err != nil {
-		return nil, fmt.Errorf("keeping the adapted slurm.conf: %w", err)
+		return nil, fmt.Errorf("copying the adapted slurm.conf to the log directory: %w", err)
 	}
 	return c, cfg.Install.Link(in.File("bin"))
 }
@@ -72,9 +72,9 @@ func (c *configuration) writeAll(adapted *conf.Adapted) error {
 	return nil
 }
 
-// replace adapts another slurm.conf and puts it into force. It keeps a copy in the log directory,
-// with the instant in its name. It returns the cluster that the file describes, and the warnings
-// that the first configuration did not cause.
+// replace adapts another slurm.conf and puts it into force. It writes a copy into the log
+// directory, with the instant in the copy's name. It returns the cluster that the file describes,
+// and the warnings that the first configuration did not cause.
 func (c *configuration) replace(path string, now hpc.Time) (cluster *conf.Cluster, warnings []string, err error) {
 	if cluster, err = openReplacement(path, c.cluster); err != nil {
 		return nil, nil, err
@@ -93,14 +93,14 @@ func (c *configuration) replace(path string, now hpc.Time) (cluster *conf.Cluste
 	}
 	name := filepath.Join(c.env.LogDir, "slurm.conf."+now.String())
 	if err := os.WriteFile(name, adapted.Files["slurm.conf"], 0o666); err != nil {
-		return nil, nil, fmt.Errorf("keeping the adapted configuration: %w", err)
+		return nil, nil, fmt.Errorf("copying the adapted slurm.conf to the log directory: %w", err)
 	}
 	return cluster, warnings, nil
 }
 
-// CheckSlurmConf returns what is wrong with the slurm.conf with which an action replaces the
-// cluster's; nil for an action that replaces no slurm.conf. It needs no running engine. An earlier
-// action may still change the file.
+// CheckSlurmConf checks the file with which an action replaces the cluster's slurm.conf. It returns
+// nil for an action that does not replace slurm.conf. It needs no running engine. An earlier action
+// may still change the file.
 func CheckSlurmConf(a hpc.Action, cluster *conf.Cluster) error {
 	if a.SlurmConf == "" {
 		return nil
@@ -136,13 +136,14 @@ func openReplacement(path string, cluster *conf.Cluster) (*conf.Cluster, error) 
 		return list
 	}
 	if !slices.Equal(names(other.Nodes), names(cluster.Nodes)) {
-		return nil, fmt.Errorf("reconfiguring with %s: its nodes differ from %s (want the same nodes: others need a "+
-			"restart)", path,
+		return nil, fmt.Errorf("reconfiguring with %s: its nodes differ from %s (want the same nodes; slurmctld "+
+			"needs a restart for other nodes)", path,
 			cluster.Path)
 	}
 	if other.Accounting() != cluster.Accounting() {
 		return nil, fmt.Errorf(
-			"reconfiguring with %s: its AccountingStorageType differs from %s (want the same: another needs a restart)", path,
+			"reconfiguring with %s: its AccountingStorageType differs from %s (want the same value; slurmctld needs a "+
+				"restart for another)", path,
 			cluster.Path)
 	}
 	return other, nil

@@ -33,8 +33,8 @@ func (e *Engine) Can() rm.Capabilities {
 	}
 }
 
-// Do implements [rm.ResourceManager]. A command is an input ([loop.nextInput]). The engine's
-// nodes carry out the commands that change run times. slurmctld carries out all others.
+// Do implements [rm.ResourceManager]. A command is an input ([loop.nextInput]). The engine's nodes
+// carry out the commands that change run times. slurmctld carries out all other commands.
 func (e *Engine) Do(c rm.Command) error {
 	if err := e.Can().Check(c); err != nil {
 		return err
@@ -192,7 +192,7 @@ func (j *jobs) changeRunTimes(s *submission, c rm.Command) error {
 		}
 	}
 	if changed == 0 {
-		return errors.New("none of its tasks is left to run")
+		return errors.New("all its tasks have ended")
 	}
 	return nil
 }

@@ -77,8 +77,8 @@ type Config struct {
 	// PreRoll says that the workload has a window, which begins with BeginWindow.
 	PreRoll bool
 	// PreRollBackfill is the interval of backfill cycles before the window, in whole seconds; 0 turns
-	// backfill off until the window begins. The first cycle in the window comes when such an interval,
-	// counted from slurmctld's start, ends.
+	// backfill off until the window begins. The intervals count from slurmctld's start. The first
+	// cycle in the window begins when one of them ends.
 	PreRollBackfill time.Duration
 	// PresetBurst is the largest number of preset jobs that start together.
 	PresetBurst int

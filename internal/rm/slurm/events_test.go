@@ -75,7 +75,7 @@ func testEventsOnRecord(t *testing.T, slurm *install.Installation) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	many := "reservation many: of 99 nodes, slurmdbd has it of"
+	many := "reservation many: 99 nodes in the workload,"
 	if slurm.Release.Since(slurmspec.R2411) {
 		many = "reservation many: slurmdbd does not have it" // this slurmctld refuses the reservation
 	}

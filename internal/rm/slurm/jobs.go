@@ -31,7 +31,7 @@ type jobs struct {
 	cut         map[string]map[int]*hpc.Job // the arrays of a window ([rm.Window])
 	byNumber    map[uint32]*instance
 	running     map[uint32]bool
-	orphans     map[uint32][]jobcomp.Record // records before the answer to a submission, by Slurm's number of the job
+	orphans     map[uint32][]jobcomp.Record // records before the answer to their submission, by Slurm's job number
 	priorities  []uint32                    // jobs to ask slurmctld about ([jobs.askForPriority])
 	records     *jobcomp.Stream
 	// nodes simulates the compute nodes, on which the jobs run.
@@ -102,7 +102,7 @@ const (
 type instance struct {
 	of    *submission
 	task  int
-	nodes string // at the launch
+	nodes string // the job's nodes at the launch
 	// nodeCount and cpus are the job's size at the launch.
 	nodeCount, cpus int
 	// start is the instant of the launch. resized says that the size has changed since.
@@ -129,8 +129,8 @@ func (j *jobs) eligibleBefore(number uint32, job *hpc.Job, restarts uint16) hpc.
 }
 
 // scriptMark begins the line of a batch script that names the script's job in the workload.
-// slurmctld hands scripts to nodes as they were submitted. So a node can tell a script's job
-// even before slurmctld has answered the submission.
+// slurmctld sends scripts to nodes unchanged. So a node can identify a script's job even before
+// slurmctld has answered the submission.
 const scriptMark = "# rmreplay job "
 
 func scriptOf(index int) string {
@@ -174,10 +174,10 @@ func newSubmission(job *hpc.Job) *submission {
 	return &submission{job: job, tasks: []int{-1}, fates: map[int]fate{}}
 }
 
-// add gives a submission its index.
+// add appends a submission to j.submissions. Its index there is also in its batch script.
 func (j *jobs) add(s *submission) error {
 	if _, twice := j.byID[s.job.ID]; twice {
-		return fmt.Errorf("submitting job %s: there is already a job of this name", s.job.ID)
+		return fmt.Errorf("submitting job %s: a job with this ID has been submitted before", s.job.ID)
 	}
 	j.byID[s.job.ID] = s
 	j.submissions = append(j.submissions, s)
@@ -349,7 +349,8 @@ func (j *jobs) submitted(s *submission, index int, reply *rpc.Message) {
 	j.accepted(s, reason)
 }
 
-// accepted handles what waited for slurmctld's answer to a submission that slurmctld has accepted.
+// accepted handles slurmctld's acceptance of a submission. It emits the events and handles the
+// records and the cancellation that arrived before this answer.
 func (j *jobs) accepted(s *submission, reason string) {
 	j.answer(s)
 	j.emit(rm.Event{Kind: rm.Accepted, Job: s.job.ID, Task: -1, RMJob: s.number, Reason: reason})
@@ -544,7 +545,7 @@ func partitionOf(list string) string {
 	return first
 }
 
-// taskOver does the work of over for one task, or for a job that is not an array.
+// taskOver does the work of [jobs.over] for one task, or for a job that is not an array.
 func (j *jobs) taskOver(number uint32, s *submission, task int, o rm.Outcome, requeued bool) {
 	if s.fates[task] == over {
 		return

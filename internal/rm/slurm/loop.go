@@ -68,7 +68,7 @@ func (l *loop) unlessFull(err error) error {
 	}
 	free, total, _ := resources.Room(l.stateDir)
 	return fmt.Errorf("the state directory %s is full: %s free of %s (want 512 MiB free when a replay begins; "+
-		"RMREPLAY_TMPDIR names another directory): %w",
+		"set RMREPLAY_TMPDIR to use another directory): %w",
 		l.stateDir, resources.Size(free), resources.Size(total), err)
 }
 

@@ -42,7 +42,7 @@ var permissions = map[string]permission{
 	},
 }
 
-// shortest is the least number of letters with which an action may abbreviate a subcommand.
+// shortest is the smallest number of letters to which an action may abbreviate a subcommand.
 const shortest = 3
 
 // CheckPermitted returns an error for an action that may write files or run programs of its
@@ -50,8 +50,8 @@ const shortest = 3
 // gives the action's instant in the time zone.
 func CheckPermitted(a hpc.Action, zone *time.Location) error {
 	if a.Shell != "" {
-		return fmt.Errorf("the action at %s is a shell line (%.60q): it runs with --allow-shell only, for it can do "+
-			"whatever you can", a.At.Text(zone), a.Shell)
+		return fmt.Errorf("the action at %s is a shell line (%.60q): it runs only with --allow-shell, because a "+
+			"shell can do whatever you can do", a.At.Text(zone), a.Shell)
 	}
 	if len(a.Run) == 0 {
 		return nil
@@ -61,7 +61,7 @@ func CheckPermitted(a hpc.Action, zone *time.Location) error {
 		return nil
 	}
 	if what, permitted := p.permits(a.Run[1:]); !permitted {
-		return fmt.Errorf("the action at %s, %s: %s may write files or run programs, and runs with --allow-shell only "+
+		return fmt.Errorf("the action at %s, %s: %s may write files or run programs, and needs --allow-shell "+
 			"(without it %s may %s, after options such as %s)",
 			a.At.Text(zone), describeAction(a), what, a.Run[0], strings.Join(p.subcommands, ", "), p.options[len(p.options)-1])
 	}

@@ -14,26 +14,26 @@ import (
 // reasons asks slurmctld at regular instants of virtual time why jobs are pending, and reports the
 // changes. A question is squeue's request (REQUEST_JOB_INFO) with the numbers of the pending jobs.
 // slurmctld's answer needs read locks only and, with the frozen clock, takes no virtual time, so
-// questions do not change the schedule. They miss a reason that comes and goes between two
-// questions, and the reason of a job that starts before the first question.
+// questions do not change the schedule. Questions miss a reason that begins and ends between two of
+// them, and the reason of a job that starts before the first question.
 type reasons struct {
 	*jobs
 	// every is the interval between two questions; 0 for no questions.
 	every time.Duration
 	armed bool
-	// seen is the number of the run's events at the last question, and skipped the number of questions
-	// since then that were left out because there was no event.
+	// seen is the number of the run's events at the last question. skipped is the number of
+	// intervals since then in which no question was sent, because there was no event.
 	seen, skipped int
 	// queue has the numbers of jobs that may be pending, in the order in which they became pending.
-	// told has what was last reported of each job.
+	// told has the last report about each job.
 	queue []uint32
 	told  map[uint32]told
 }
 
-// told is what was last reported of a pending job.
+// told is the last report about a pending job.
 type told struct {
 	reason  string
-	planned bool // the backfill scheduler had planned its start
+	planned bool // the backfill scheduler had planned the job's start
 }
 
 const (
@@ -72,7 +72,8 @@ func (r *reasons) arm() {
 	r.At(hpc.Time(next).Add(reasonOffset), r.due)
 }
 
-// due asks again if something has happened since the last question.
+// due sends a question if there were events since the last question, or if maxSkipped intervals
+// have passed without a question.
 func (r *reasons) due() {
 	if r.seen == r.emitted && r.skipped < maxSkipped {
 		r.skipped++

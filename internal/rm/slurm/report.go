@@ -78,8 +78,8 @@ const flushTime = 30 * time.Second
 
 // Report asks the daemons for everything that the run's record needs when the workload has ended.
 // It runs virtual time until slurmctld has answered and slurmdbd has all records. For a run that
-// failed, facts is nil, and Report asks no daemon. A report that is returned with an error has what
-// was known before the error.
+// failed, facts is nil, and Report asks no daemon. If Report also returns an error, the report has
+// what was collected before the error.
 func (e *Engine) Report(ctx context.Context, facts *Facts) (*Report, error) {
 	r := &Report{End: e.Now(), DaemonCPU: e.cpu(), Logs: map[string]string{}}
 	var err error
@@ -123,7 +123,7 @@ func (e *Engine) Interrupted() (amend func(*run.Row)) {
 	}
 	return func(row *run.Row) {
 		if row.Start == 0 && row.End == 0 {
-			return // slurmdbd may know of a start after the run's end
+			return // slurmdbd may have recorded a start after the run's end
 		}
 		if row.Priority == 0 && row.End == 0 {
 			row.Priority = priorities[row.RMJob]

@@ -78,13 +78,14 @@ func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err 
 		return nil, err
 	}
 	if e.Now() > cfg.Epoch {
-		return nil, fmt.Errorf("starting Slurm took until %v, beyond the workload's beginning %v", e.Now(), cfg.Epoch)
+		return nil, fmt.Errorf("starting Slurm took until %v, which is after the workload's begin %v (want a longer lead)",
+			e.Now(), cfg.Epoch)
 	}
 	if err := e.loop.quietly(ctx, cfg.Epoch); err != nil {
 		return nil, err
 	}
 	// Computing takes no virtual time during the start. Otherwise a slow controller might not be
-	// ready by Epoch. The start is no part of the result.
+	// ready by Epoch. The start is not part of the result.
 	e.loop.clock.SetFactor(cfg.ClockFactor)
 	e.counters = counters.Watch(controller{e.loop}, countEvery(cfg.ClockFactor), cfg.Statistics)
 	return e, nil
@@ -105,7 +106,8 @@ func (e *Engine) checkClock() {
 	list, err := e.cfg.Install.Unhandled()
 	switch {
 	case err != nil: // slurmctld may be a script that starts the daemon
-		e.loop.warn("clock-functions", fmt.Sprintf("not checked whether the virtual clock handles Slurm: %v", err), false)
+		e.loop.warn("clock-functions", fmt.Sprintf("it was not checked whether the virtual clock handles Slurm: %v",
+			err), false)
 	case len(list) > 0:
 		affects := slices.ContainsFunc(list, func(i vclock.Import) bool { return i.Effect != vclock.NotKnown })
 		e.loop.warn("clock-functions", "the virtual clock does not handle a function: "+install.DescribeImports(list),
@@ -177,7 +179,7 @@ func (e *Engine) prepare(lead time.Duration) error {
 	}
 	l.network.Connect(netip.AddrPortFrom(p.Control(), e.controlPort), l.codec, l.clock)
 	if err := os.Symlink(l.clock.Path(), ClockFile(e.cfg.LogDir)); err != nil {
-		return fmt.Errorf("showing where the virtual clock is: %w", err)
+		return fmt.Errorf("linking the virtual clock in the log directory: %w", err)
 	}
 	_, hosts := e.conf.adapted.Files["hosts"]
 	l.daemons.Ready(l.clock, hosts)
@@ -263,12 +265,12 @@ func (e *Engine) giveUsage(ctx context.Context) error {
 		return e.database.List(ctx, args...)
 	})
 	if err != nil {
-		return fmt.Errorf("giving fair-share usage: %w", err)
+		return fmt.Errorf("writing the fair-share usage: %w", err)
 	}
 	usage.CheckLimits(known, e.loop.warn)
 	for name, content := range usage.Files(known, e.loop.codec, e.Now(), e.loop.warn) {
 		if err := e.sandbox.WriteFile(content, "state", name); err != nil {
-			return fmt.Errorf("giving fair-share usage: %w", err)
+			return fmt.Errorf("writing the fair-share usage: %w", err)
 		}
 	}
 	return nil
@@ -300,8 +302,8 @@ func (e *Engine) startController(ctx context.Context) error {
 func (e *Engine) nodeMessage(addr [4]byte, m *rpc.Message) (*rpc.Message, error) {
 	index, ok := e.sandbox.NodeIndex(addr)
 	if !ok {
-		return nil, fmt.Errorf("slurmctld sent a message (%v) to %d.%d.%d.%d, where no node is", m.Type, addr[0], addr[1],
-			addr[2], addr[3])
+		return nil, fmt.Errorf("slurmctld sent a message (%v) to %d.%d.%d.%d, which is not a node's address",
+			m.Type, addr[0], addr[1], addr[2], addr[3])
 	}
 	return e.nodes.Handle(index, m)
 }
@@ -321,7 +323,7 @@ func (n nodeEnvironment) Send(typ rpc.Type, body []byte) {
 			return // slurmctld never answers this message
 		}
 		if err != nil && n.Err() == nil {
-			n.warn("message-lost", fmt.Sprintf("a message (%v) of a node: %v", typ, err), true)
+			n.warn("message-lost", fmt.Sprintf("sending a node's message (%v) to slurmctld: %v", typ, err), true)
 		}
 	})
 }

@@ -32,7 +32,7 @@ func (e *Engine) SubmitPreset(job *hpc.Job) error {
 }
 
 // withoutBarrier removes the name of the window's barrier reservation ([window.Reservation]) from
-// an event. It is not a reservation of the workload.
+// an event. The workload does not have this reservation.
 func withoutBarrier(ev *rm.Event) {
 	if ev.Outcome != nil && ev.Outcome.Reservation == window.Reservation {
 		ev.Outcome.Reservation = ""
@@ -47,10 +47,10 @@ func (e *Engine) BeginWindow() error {
 }
 
 // restartLead is how long before the window's begin slurmctld gets the site's scheduling
-// parameters. From 23.11 on slurmctld executes itself anew to read its configuration, and looks at
-// the queue for the first time three seconds later, whatever batch_sched_delay is
-// (_slurmctld_background in controller.c reads it afterwards). Until the window begins, the
-// window's barrier reservation keeps all but preset jobs pending.
+// parameters. From 23.11 on slurmctld executes itself anew to read its configuration. It looks at
+// the queue for the first time three seconds later. batch_sched_delay has no effect on these three
+// seconds, because _slurmctld_background in controller.c reads it later. Until the window begins,
+// the window's barrier reservation keeps all but preset jobs pending.
 const restartLead = 3 * time.Second
 
 // restarts reports whether slurmctld executes itself anew for a window.

@@ -26,23 +26,23 @@ const (
 	Placement  Topic = "placement" // which nodes a job gets
 )
 
-// Behaviours are the known changes of behaviour from 22.05.8 to 26.05.3, oldest first. The list
-// has what ordinary batch jobs may meet, and it is not complete: each series changed some
+// Behaviours are the known changes of behaviour from 22.05.8 to 26.05.3, oldest first. The list has
+// changes that can affect ordinary batch jobs. It is not complete: each series changed some
 // thousand lines of the scheduler.
 var Behaviours = []Behaviour{
 	{patch(slurmspec.R2302, 0), Submission, "slurmctld refuses afterok and afternotok on a job that it has forgotten; " +
-		"before, it took the dependency as met",
+		"before, it treated the dependency as met",
 		"src/slurmctld/job_scheduler.c, _parse_dependency_jobid_new"},
 	{patch(slurmspec.R2302, 0), Submission, "sbatch leaves the number of tasks to slurmctld if --ntasks-per-node is " +
 		"given without --ntasks",
 		"src/sbatch/opt.c, _opt_verify; RELEASE_NOTES of 23.02"},
-	{patch(slurmspec.R2302, 1), Backfill, "bf_max_job_test counts the tasks of job arrays in another way",
+	{patch(slurmspec.R2302, 1), Backfill, "bf_max_job_test counts the tasks of job arrays differently",
 		"NEWS of 23.02.1"},
 	{patch(slurmspec.R2311, 0), MainLoop, "slurmctld's main loop, which starts jobs and tests time limits, wakes at " +
 		"whole seconds; before, it slept for a second after each round",
 		"src/slurmctld/controller.c, _slurmctld_background"},
-	{patch(slurmspec.R2311, 2), Submission, "sbatch -n with --ntasks-per-node and without -N asks for the nodes that " +
-		"these make; before, slurmctld took such a job for one of a single node, in its job-size priority and its size limits",
+	{patch(slurmspec.R2311, 2), Submission, "sbatch -n with --ntasks-per-node and without -N requests the resulting " +
+		"number of nodes; before, slurmctld assumed one node for such a job in its job-size priority and its size limits",
 		"src/common/slurm_opt.c, slurm_opt_create_job_desc; NEWS of 23.11.2"},
 	{patch(slurmspec.R2311, 2), Backfill, "backfill starts no job beyond its window (bf_window)",
 		"NEWS of 23.11.2"},
@@ -58,7 +58,7 @@ var Behaviours = []Behaviour{
 		"NEWS of 24.11.0rc1"},
 	{patch(slurmspec.R2505, 1), Backfill, "running jobs do not delay jobs that backfill plans on other nodes",
 		"CHANGELOG of 25.05.1"},
-	{patch(slurmspec.R2511, 4), Backfill, "with bf_continue a backfill cycle goes on when the state of a node changes",
+	{patch(slurmspec.R2511, 4), Backfill, "with bf_continue a backfill cycle continues when the state of a node changes",
 		"CHANGELOG of 25.11.4"},
 	{patch(slurmspec.R2511, 5), Backfill, "backfill heeds OverSubscribe=EXCLUSIVE of a partition",
 		"CHANGELOG of 25.11.5"},

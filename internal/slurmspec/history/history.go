@@ -7,9 +7,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Lifetime says which releases know a key, an option or a plugin: releases from Since on, and older
-// than Until. A zero Since means the oldest series of [slurmspec.Releases] or an older one. A zero
-// Until means that the newest series still knows the thing.
+// Lifetime says which releases have a key, an option or a plugin: the releases from Since on that
+// are older than Until. A zero Since means the oldest series of [slurmspec.Releases] or an older
+// one. A zero Until means that the newest series still has the key, option or plugin.
 type Lifetime struct{ Since, Until slurmspec.Release }
 
 // Keys has the keys of slurm.conf that one of the known series lacks. It follows
@@ -125,8 +125,8 @@ func (l Lifetime) Includes(release slurmspec.Release) bool {
 	return (l.Since.IsZero() || release.Since(l.Since)) && (l.Until.IsZero() || !release.Since(l.Until))
 }
 
-// Absence tells why a release outside the lifetime does not know the thing: "new in 24.05" or
-// "removed in 24.05".
+// Absence says why a release outside the lifetime does not have the key, option or plugin: "new in
+// 24.05" or "removed in 24.05".
 func (l Lifetime) Absence(release slurmspec.Release) string {
 	if !l.Since.IsZero() && !release.Since(l.Since) {
 		return "new in " + l.Since.String()
@@ -353,8 +353,8 @@ func (d Default) In(release slurmspec.Release) string {
 }
 
 // At returns the default that a replay on a release gives to a site whose series is between the
-// series from and to: the site's default, or the release's own if the default changed between from
-// and to.
+// series from and to: the site's default, or the release's own if the default changed between these
+// two series.
 func (d Default) At(release, from, to slurmspec.Release) string {
 	if d.In(from) == d.In(to) {
 		return d.In(from)

@@ -25,7 +25,7 @@ var DatabaseKeys = map[string]Lifetime{
 // DatabaseSuccessors says what releases without a key of slurmdbd.conf have or do instead.
 var DatabaseSuccessors = map[string]string{
 	"AllowNoDefAcct":       "every user needs a default account",
-	"AllResourcesAbsolute": "sacctmgr takes the allowed part of a resource for a percentage",
+	"AllResourcesAbsolute": "sacctmgr reads the allowed part of a resource as a percentage",
 	"ArchiveJobEnv":        "ArchiveJobs archives the environments",
 	"ArchiveJobScript":     "ArchiveJobs archives the scripts",
 	"DisableCoordDBD":      "coordinators of accounts may change them",

@@ -24,7 +24,8 @@ func From(minimum int64) Option { return Option{Number: true, Min: minimum, Max:
 func within(a, b int64) Option     { return Option{Number: true, Min: a, Max: b} }
 func oneOf(words ...string) Option { return Option{Words: words} }
 
-// Takes reports whether slurmctld accepts a number. Otherwise it uses its default.
+// Takes reports whether slurmctld accepts a number. For any other number slurmctld uses its
+// default.
 func (o Option) Takes(n int64) bool {
 	return !o.Number || o.Min <= n && n <= o.Max && (n != 0 || !o.NoZero)
 }

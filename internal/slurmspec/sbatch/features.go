@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Features are what --constraint asks of each node: alternative lists. A node must have all
-// features of one list.
+// Features has the alternatives in a value of --constraint. Each alternative is a list of features.
+// A node must have all features of one of these lists.
 type Features [][]string
 
 // ParseFeatures reads features joined by "&", "," or "|". "|" has the lowest precedence. The error

@@ -76,8 +76,8 @@ func count(minimum int, field func(*hpc.Request) *int) func(*parser, string) err
 	}
 }
 
-// memory returns a setter that stores a size in MiB. A size of 0 asks for all memory of a node;
-// the request has hpc.AllMemory for that, because 0 means "not asked for" there.
+// memory returns a setter that stores a size in MiB. A size of 0 requests all memory of a node. The
+// setter then stores hpc.AllMemory, because 0 in the request means "not requested".
 func memory(field func(*hpc.Request) *int64) func(*parser, string) error {
 	return func(p *parser, value string) error {
 		n, err := parseMemory(value)
@@ -429,7 +429,7 @@ func setNice(p *parser, value string) error {
 	return nil
 }
 
-// noValue is NO_VAL of Slurm's slurm.h, the first priority that cannot be asked for.
+// noValue is NO_VAL of Slurm's slurm.h, the smallest priority that cannot be requested.
 const noValue = math.MaxUint32 - 1
 
 func setPriority(p *parser, value string) error {

@@ -7,8 +7,8 @@
 // sbatch's strtol silently ignores; options that name further files to read (--bbf, --nodefile);
 // and options with which sbatch submits nothing (--test-only, --help, --usage, --version).
 //
-// On top of sbatch it reads the words of UB's Slurm simulator, which are not options of sbatch and
-// have a single dash:
+// It also reads the words of UB's Slurm simulator, which are not options of sbatch and have a
+// single dash:
 //
 //	-sim-walltime SECONDS   how long the job runs; negative: until its time limit
 //	-jid N                  names the job jobid_N, unless -J names it
@@ -37,7 +37,8 @@ type Submission struct {
 	RunTime time.Duration
 	// Script is the path of the batch script as written, or "".
 	Script string
-	// Fewer says that the job asks for fewer nodes than its options, as sbatch warns; "" if it does not.
+	// Fewer is a text about a job that gets fewer nodes than its options request, of which sbatch
+	// warns; "" for other jobs.
 	Fewer string
 }
 

@@ -51,8 +51,8 @@ enum {
 	RMR_WHY_CHILD,
 	RMR_WHY_SIGNAL,
 	RMR_WHY_OUTSIDE, /* running, but inside a wait for an unmanaged peer */
-	/* A thread in one of these two may run for a while after it was woken, and wake others
-	 * meanwhile. The driver therefore looks twice. */
+	/* A thread that waits for one of the next two reasons may run for a while after it was woken,
+	 * and wake other threads meanwhile. The driver therefore looks twice. */
 	RMR_WHY_WRITE,
 	RMR_WHY_STREAM,
 	RMR_WHY_CHARGE, /* for the virtual time that its own computing takes */
@@ -76,7 +76,7 @@ struct rmr_slot {
 /* A connection that a managed process or the driver has made and its peer has not accepted.
  * Addresses and ports are in network byte order. */
 struct rmr_link {
-	_Atomic uint32_t state; /* RMR_LINK_FREE, _WRITING or _SET; above, a count of uses */
+	_Atomic uint32_t state; /* RMR_LINK_FREE, _WRITING or _SET; the higher bits count uses */
 	_Atomic uint32_t from_ip, to_ip;
 	_Atomic uint32_t ports; /* the maker's port; in the upper half its peer's port */
 };
@@ -116,7 +116,7 @@ struct rmr_clock {
 	_Atomic uint32_t connecting; /* calls of connect whose connection is not among links yet */
 	_Atomic uint32_t turn;       /* slot, plus 1, of the thread whose turn it is; 0: none */
 	_Atomic uint64_t tickets;    /* number of tickets given out */
-	_Atomic uint32_t home;       /* CPU, plus 1, on which all managed threads run; 0: on all of cpus */
+	_Atomic uint32_t home;       /* CPU, plus 1, on which all managed threads run; 0: on all CPUs in cpus */
 	uint32_t pad3;
 	uint64_t pad4[1];
 

@@ -22,8 +22,8 @@
  *  - first to threads that other threads have woken or started (RMR_READY), in the order of these
  *    wake-ups;
  *  - then to threads that the kernel has woken (RMR_ARRIVED). When no thread has the turn, the
- *    driver looks until all other threads sleep. Then it knows all woken threads, and they get the
- *    turn in the order of their slots.
+ *    driver looks until all other threads sleep. Then the driver has found all woken threads, and
+ *    they get the turn in the order of their slots.
  *
  * A wait for an unmanaged peer (a database, a name service) counts as running: the answer
  * takes real time, not virtual time.
@@ -337,8 +337,9 @@ bool in_handler(const char *frame)
 	return on_it != waited_on_it ? on_it : frame <= wait_frame;
 }
 
-/* Other contexts have stacks of their own, whose addresses say nothing. A handler that changes to
- * another context leaves the wait that it interrupted. */
+/* Other contexts have stacks of their own, so in_handler cannot compare their addresses with the
+ * stack of the wait. Therefore a handler that changes to another context leaves the wait that it
+ * interrupted. */
 static void leave_wait(void)
 {
 	uint32_t st = me ? atomic_load(&me->state) : RMR_RUNNING;
@@ -414,8 +415,8 @@ void slot_prepare(uint32_t why, const volatile void *object, int64_t deadline)
 	atomic_store(&me->state, RMR_SLOT);
 }
 
-/* Before virtual time advances, the driver must see the calling thread asleep. The thread may never
- * fall asleep, and a signal that comes before it sleeps does not end its wait. */
+/* Before virtual time advances, the driver must see the calling thread asleep: the thread may find
+ * that it need not sleep, and a signal that comes before it sleeps does not end its wait. */
 bool kernel_enter(uint32_t why, uint64_t object, int64_t deadline)
 {
 	int saved = errno;

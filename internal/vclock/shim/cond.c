@@ -2,8 +2,8 @@
 #define _GNU_SOURCE
 #include "shim.h"
 
-/* The library keeps nothing in a pthread_cond_t: its waiters are in the queues. So a condition
- * variable that was initialised statically, or freed, needs no extra code. */
+/* The library stores nothing in a pthread_cond_t: the waiters are in the library's queues. So a
+ * condition variable that was initialised statically, or freed, needs no extra code. */
 
 /* A thread without a slot (it started before the library, or is ending) waits in a slot of its
  * own, which the clock does not see. */

@@ -1,7 +1,7 @@
 /* Small allocations of zeroed memory.
  *
- * calloc of glibc before 2.41 never takes memory from the thread's cache (tcache), which free
- * fills; malloc does. Slurm allocates with calloc (xmalloc.c), most of all its backfill scheduler.
+ * Before glibc 2.41, malloc takes memory from the thread's cache (tcache), which free fills, but
+ * calloc never does. Slurm allocates with calloc (xmalloc.c), most of all its backfill scheduler.
  *
  * The memory comes from the program's own allocator, so that the program's free gets it back: a
  * daemon may be linked with jemalloc, tcmalloc or another one in place of glibc's. */

@@ -53,7 +53,7 @@ void lack(const char *function)
 static void refuse_c_library(void)
 {
 	dprintf(2,
-		"rmreplay: the preload library does not know how glibc %s keeps its locks and streams, and would show "
+		"rmreplay: the preload library does not know how glibc %s stores its locks and streams, and would show "
 		"wrong time (want rmreplay built on a system with this glibc)\n",
 		gnu_get_libc_version());
 	syscall(SYS_exit_group, 127);

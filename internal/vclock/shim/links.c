@@ -68,8 +68,8 @@ static bool take_link(const struct link_ends *e)
 	return false;
 }
 
-/* connect_linked connects and notes the link. The peer may accept before the link is noted; it
- * waits then, because the connection is counted in connecting. */
+/* connect_linked connects and notes the link. The peer may accept before the link is noted. Then
+ * the peer waits, because the connection is counted in connecting. */
 int connect_linked(int fd, const struct sockaddr *addr, socklen_t len,
 		   int (*call)(int, const struct sockaddr *, socklen_t))
 {

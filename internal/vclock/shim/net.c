@@ -190,8 +190,8 @@ EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 			break;
 		real(close)(r);
 		/* The connection manager of newer daemons gives up a listening socket after any
-		 * error but EAGAIN. Its sockets do not block: the next connection, or EAGAIN, is
-		 * the answer. Older daemons look again after an error. */
+		 * error but EAGAIN. Its sockets do not block, so accept returns the next connection or
+		 * EAGAIN. Older daemons call accept again after an error. */
 		int mode = fcntl(fd, F_GETFL);
 		if (mode == -1 || !(mode & O_NONBLOCK)) {
 			errno = ECONNABORTED;
@@ -312,19 +312,19 @@ static bool fits_into_pipe(int fd, size_t n)
 }
 
 /* Output may also wait for a peer that sleeps: when there is no room, and when the output is larger
- * than what certainly fits. Other output keeps the turn. slurmctld up to 24.11.5 relies on this: it
- * begins to wait for slurmscriptd's answer without checking whether the answer has come. The answer
- * must therefore not come before the wait (slurmscriptd.c of Slurm). */
+ * than what certainly fits. A thread that writes other output keeps its turn. slurmctld up to
+ * 24.11.5 relies on this: it begins to wait for slurmscriptd's answer without checking whether the
+ * answer has come. The answer must therefore not come before the wait (slurmscriptd.c of Slurm). */
 enum wait wait_to_write(int fd, size_t n, int flags)
 {
 	bool large = n > PIPE_BUF && !fits_into_pipe(fd, n);
 	return wait_for_events(fd, large ? 0 : POLLOUT, flags);
 }
 
-/* A thread is charged for all its computing before it writes to a pipe, and not for a while
- * afterwards. So it begins to wait for the answer before the answer comes. On real hardware the
- * process at the other end needs a millisecond or more for the answer, but under the clock its
- * answer takes no virtual time. */
+/* A thread is charged for all its computing before it writes to a pipe, and is not charged for a
+ * while afterwards. So the thread begins to wait for the answer before the answer comes. On real
+ * hardware the process at the other end needs a millisecond or more for the answer, but under the
+ * clock its answer takes no virtual time. */
 static void charge_output(int fd)
 {
 	if (!charged)

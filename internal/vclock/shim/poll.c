@@ -319,7 +319,7 @@ struct signal_args {
 	siginfo_t *info;
 };
 
-/* The wake signal is blocked, so it ends the wait as one of the set. */
+/* The wake signal is blocked, so it ends the wait as the signals of the set do. */
 static int do_sigtimedwait(void *arg, const sigset_t *mask)
 {
 	struct signal_args *s = arg;

@@ -326,8 +326,8 @@ static struct {
 /* The slot that fork has reserved for the child that it is about to create. */
 static __thread struct rmr_slot *childs_slot OF_THREAD;
 
-/* free_locks frees the locks that other threads of the parent held when it forked: nobody else
- * would release them. What the locks protect is consistent at every instant. */
+/* free_locks frees the locks that other threads of the parent held when it forked: no thread of the
+ * child would release them. What the locks protect is consistent at every instant. */
 static void free_locks(void)
 {
 	atomic_store(&pipe_streams_lock, 0);

@@ -22,7 +22,7 @@ void spin_unlock(spin_t *l)
 }
 
 /* lock_bucket locks key's bucket and returns it. In the table of semaphores it also blocks all
- * signals, and keeps the thread's signal mask in old. */
+ * signals, and stores the thread's signal mask in old. */
 struct bucket *lock_bucket(struct bucket *table, const volatile void *key, sigset_t *old)
 {
 	struct bucket *b = bucket_of(table, key);

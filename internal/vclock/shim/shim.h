@@ -104,7 +104,8 @@ FIRST(pthread_setname_np)
 	__attribute__((used, section("rmr_loaders"))) static void (*loader_##name)(void) = load_##name;
 #define real(name) (*({ if (__builtin_expect(!real_##name##_p, 0)) find_##name(); real_##name##_p; }))
 
-/* lack ends the process: it called a function that its C library is too old for. */
+/* lack ends the process, because the process called a function that its old C library does not
+ * have. */
 __attribute__((noreturn)) void lack(const char *function);
 
 /* Each file names the functions that it calls. The library looks all of them up at the start,
@@ -321,11 +322,11 @@ extern __thread struct cpu_use cpu_use OF_THREAD;
  * a thread that waits for one of them counts as running, so virtual time stands still. */
 extern __thread int spin_locks_held OF_THREAD;
 
-/* The CPU time, in ns, that a thread may use before it is charged. It is short where the
- * thread reads the clock, because daemons time their own work. It is long after a question to
- * another process: the CPU clock of a virtual machine also counts what its host took, which can
- * be some milliseconds at once. Counters of common processors tick at 2 to 3 GHz; with another
- * rate the charge only comes earlier or later. */
+/* The CPU time, in ns, that a thread may use before it is charged. It is short where the thread
+ * reads the clock, because daemons time their own work. It is long after a write to a pipe, because
+ * the CPU clock of a virtual machine also counts the time that its host took, which can be some
+ * milliseconds at once. Counters of common processors tick at 2 to 3 GHz; with another rate the
+ * charge only comes earlier or later. */
 #define TICKS_PER_NS 2
 enum { AT_CLOCK = 20 * 1000, AT_CALL = 100 * 1000, AFTER_ASKING = 10 * 1000 * 1000 };
 

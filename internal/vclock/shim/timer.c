@@ -438,8 +438,8 @@ EXPORT useconds_t ualarm(useconds_t us, useconds_t interval)
 /* --------------------------------------------------------- timer descriptors */
 
 /* A timer's descriptor is one of eventfd(2), which has the same counter and is read in the same
- * way. It is known by its number only: a copy by dup or in a child stops when the number is closed
- * here. */
+ * way. The library finds the timer by the descriptor's number only. So a copy of the descriptor,
+ * made by dup or in a child, stops counting when this process closes the number. */
 static struct timer *find_descriptor(int fd)
 {
 	struct timer *t = timers;

@@ -118,7 +118,7 @@ func firstComplaint(out string) string {
 			}
 		}
 	}
-	return "it does not say why"
+	return "sacctmgr printed no error message"
 }
 
 // script prepares a site's commands for sacctmgr. It removes comments, because sacctmgr would exit
@@ -289,7 +289,7 @@ func (d *Database) Reservations(ctx context.Context, now hpc.Time) (string, erro
 	return d.list(ctx, now, "reservation", "Name,ID,Start,End,NodeNames,Assoc,Flags")
 }
 
-// farAhead is longer than any site makes reservations in advance.
+// farAhead is longer than the time by which any site plans reservations in advance.
 const farAhead = 10 * 365 * 24 * time.Hour
 
 func (d *Database) list(ctx context.Context, now hpc.Time, what, fields string) (string, error) {

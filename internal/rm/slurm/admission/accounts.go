@@ -25,7 +25,7 @@ func (s *Site) accountsFile() string {
 	return filepath.Base(cmp.Or(s.cluster.AccountsFile, "accounts.sacctmgr"))
 }
 
-// of returns the association of a user with an account in a partition, and keeps it for later
+// of returns the association of a user with an account in a partition, and stores it for later
 // calls.
 func (s *Site) of(user, account, partition string) *associations.Association {
 	key := userKey{user, account, partition}
@@ -115,7 +115,7 @@ func (c *creation) findQOS() *Finding {
 	return nil
 }
 
-// limit is one limit that a job exceeds by itself.
+// limit is a limit that a single job exceeds.
 type limit struct {
 	owner  string // "QOS high" or "account physics"
 	name   string // as sacctmgr names it: "MaxTRESPerJob=cpu=4"
@@ -244,8 +244,8 @@ func (c *creation) ask(p *partition) ask {
 	return a
 }
 
-// askWhole returns what the job holds if it gets whole nodes: at least the CPUs of the partition's
-// smallest nodes.
+// askWhole returns what the job is charged for if it gets whole nodes: at least the CPUs of the
+// partition's smallest nodes.
 func (c *creation) askWhole(p *partition) ask {
 	a := c.ask(p)
 	if len(p.classes) == 0 || !p.exclusive && c.j.Shared != 0 {

@@ -1,6 +1,6 @@
 // Package admission foresees how slurmctld answers the submissions of a workload: which jobs it
 // rejects, and which it accepts although they can never start. It is a function of the site's
-// configuration, of its accounts and of the jobs. It starts nothing.
+// configuration, of its accounts and of the jobs. It starts no daemon.
 //
 // The checks have slurmctld's order, and as in slurmctld the first failure decides:
 // validate_job_create_req, _job_create with _valid_job_part and _part_access_check, and

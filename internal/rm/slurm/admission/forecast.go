@@ -103,7 +103,7 @@ func Tally(w *workload.Workload, judge Judge, each func(job string, why Finding)
 	return f
 }
 
-// barrier finds the reservation of a replay in which preset jobs run.
+// barrier returns the reservation in which a replay runs preset jobs.
 func barrier(string) *hpc.Reservation { return &hpc.Reservation{Name: window.Reservation} }
 
 // brokenDependency returns why a job's dependency cannot be submitted. A replay does not submit a
@@ -121,7 +121,7 @@ func brokenDependency(job *hpc.Job, rejected map[string]bool) *Finding {
 		array, _, _ := d.Task()
 		if d.Job != "" && (rejected[d.Job] || rejected[array]) {
 			return &Finding{Verdict: Rejected, Rule: RuleDependency, Text: "the jobs depend on rejected jobs",
-				Remedy: "let the other jobs be accepted"}
+				Remedy: "correct the jobs on which they depend, so that slurmctld accepts these"}
 		}
 	}
 	return nil

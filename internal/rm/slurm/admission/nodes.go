@@ -279,7 +279,8 @@ type capacity struct {
 	gres  []int64 // in the order of the demand's list
 }
 
-// most returns the largest sum that n nodes can give together.
+// most returns the largest sum of one resource that n nodes can give together. The function of
+// returns how much of the resource one node can give.
 func most(able []capacity, n int64, of func(capacity) int64) (sum int64) {
 	sorted := slices.Clone(able)
 	slices.SortFunc(sorted, func(a, b capacity) int { return cmp.Compare(of(b), of(a)) })
@@ -293,7 +294,7 @@ func most(able []capacity, n int64, of func(capacity) int64) (sum int64) {
 
 // capacityOf returns what a free node can give the job, or the rule of the finding if the node can
 // give nothing (_build_node_list in node_scheduler.c; can_job_run_on_node of select/cons_tres, and
-// _allocate_sc). Where releases or options differ, it takes the larger number.
+// _allocate_sc). If releases or options give different numbers, capacityOf returns the largest.
 func (c *creation) capacityOf(n *hpc.Node, d *demand) (k capacity, lacks string) {
 	j := d.j
 	memory := j.MinMemory &^ slurmspec.MemPerCPU

@@ -97,7 +97,7 @@ func kindsOf(nodes []hpc.Node) []int {
 	var last hpc.Node
 	for i, like := range nodes {
 		like.Name, like.Weight, like.State = "", 0, ""
-		if i > 0 && reflect.DeepEqual(&like, &last) { // this is faster than the text
+		if i > 0 && reflect.DeepEqual(&like, &last) { // comparing the nodes is faster than making their text
 			kinds[i] = kinds[i-1]
 			continue
 		}
@@ -248,8 +248,8 @@ func (s *Site) openOne(p *partition) (*partition, *Finding) {
 		p.Name, strings.ToUpper(state)), "set State=UP in slurm.conf")
 }
 
-// access checks what a partition asks of a job (_part_access_check). The parameter required has the
-// named nodes.
+// access checks whether a partition's conditions admit a job (_part_access_check). The parameter
+// required has the named nodes.
 func (s *Site) access(p *partition, j *rpc.JobDesc, v *viewer, required []string) *Finding {
 	says := func(errno slurmspec.Errno, rule, key, what, remedy string) *Finding {
 		value, _ := p.Get(key)
@@ -261,7 +261,7 @@ func (s *Site) access(p *partition, j *rpc.JobDesc, v *viewer, required []string
 		return says(errAccess, RuleAccess, "ReqResv", "the jobs name no reservation",
 			"take ReqResv out of slurm.conf, or record the reservations")
 	case p.rootOnly && !v.operator:
-		return says(errAccess, RuleAccess, "RootOnly", "the users submit themselves", "take RootOnly out of slurm.conf")
+		return says(errAccess, RuleAccess, "RootOnly", "the jobs' users are not root", "take RootOnly out of slurm.conf")
 	case !newer && !s.inGroup(p, v.user):
 		return s.wrongGroup(p)
 	}

@@ -131,8 +131,8 @@ func (s *Site) array(job *hpc.Job, _ *rpc.JobDesc, _ *viewer) *Finding {
 	return nil
 }
 
-// creation follows slurmctld while it makes a job's record (_job_create) and first tries to start
-// it.
+// creation makes the checks that slurmctld makes while it creates a job's record (_job_create) and
+// tries to start the job for the first time.
 type creation struct {
 	*Site
 	job          *hpc.Job
@@ -491,9 +491,9 @@ func (c *creation) mayUse(r *hpc.Reservation) bool {
 
 func denies(list []string) bool { return len(list) > 0 && strings.HasPrefix(list[0], "-") }
 
-// admits reports whether a list of users or accounts admits a name: the name for which a function,
-// the parameter is, returns true. Names with a minus are denied.
-func admits(list []string, is func(string) bool) bool {
-	named := slices.ContainsFunc(list, func(name string) bool { return is(strings.TrimLeft(name, "+-")) })
+// admits reports whether a list of users or accounts admits a user or an account. The function
+// matches returns true for the names of this user or account. A minus before a name denies access.
+func admits(list []string, matches func(string) bool) bool {
+	named := slices.ContainsFunc(list, func(name string) bool { return matches(strings.TrimLeft(name, "+-")) })
 	return len(list) == 0 || named != denies(list)
 }

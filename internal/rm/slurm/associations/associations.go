@@ -19,7 +19,8 @@ import (
 	"rmreplay/internal/lines"
 )
 
-// Set has what the commands of a file declare. All names are in lower case, as sacctmgr keeps them.
+// Set has what the commands of a file declare. All names are in lower case, as sacctmgr stores
+// them.
 type Set struct {
 	// Accounts are the accounts by name, and Users the accounts of each user. root is always
 	// in both.
@@ -245,7 +246,7 @@ func (s *Set) addUser(c *command, name string, line int) error {
 	return nil
 }
 
-// remove forgets what a command removes.
+// remove deletes from the set what a command removes.
 func (s *Set) remove(c *command) {
 	for _, name := range c.list("names") {
 		switch c.entity.name {

@@ -59,9 +59,9 @@ func TestSamples(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	const head = "add account physics\nadd user ada account=physics\n" // the third line is wrong
 	for text, want := range map[string]string{
-		"\x01\x02garbage":                           "a:3: \"\\x01\\x02garbage\": no command of sacctmgr",
+		"\x01\x02garbage":                           "a:3: \"\\x01\\x02garbage\" is not a command of sacctmgr",
 		"creat user x":                              "a:3: user x: no account (want account=NAME)", // an abbreviation
-		"ad user x":                                 `a:3: "ad": no command of sacctmgr; did you mean add?`,
+		"ad user x":                                 `a:3: "ad" is not a command of sacctmgr; did you mean add?`,
 		"Cluster - 'vale'":                          "a:3: cluster: a line of sacctmgr dump among commands (want a file of commands, or the whole dump)",
 		"add":                                       "a:3: add: the entity is missing (want account, cluster, coordinator, qos or user)",
 		"add usr x account=physics":                 `a:3: "usr": sacctmgr has no such entity (want account, cluster, coordinator, qos or user); did you mean user?`,
@@ -85,7 +85,7 @@ func TestMistakes(t *testing.T) {
 		"add qos normal":                            "a:3: QOS normal exists already",
 		"add user x account=physics cluster=other":  "a:3: cluster other: no command above declares it",
 		`add account b description="b`:              `a:3: "description=\"b": a quote without its end`,
-		"add account b # a note":                    `a:3: "#": sacctmgr knows no comment behind a command (want it in a line of its own)`,
+		"add account b # a note":                    `a:3: "#": sacctmgr accepts no comment after a command (want its own line)`,
 		"add account" + strings.Repeat(" x", 127):   "a:3: more than 128 words",
 	} {
 		s := Read([]byte(head+text+"\n"), "a", "vale", "gres/gpu")

@@ -35,7 +35,7 @@ func split(text string) ([]string, error) {
 		case single || double:
 			return nil, fmt.Errorf("%.40q: a quote without its end", word)
 		case word[0] == '#' && len(words) > 0:
-			return nil, fmt.Errorf("%.40q: sacctmgr knows no comment behind a command (want it in a line of its own)", word)
+			return nil, fmt.Errorf("%.40q: sacctmgr accepts no comment after a command (want its own line)", word)
 		case len(words) == maxWords:
 			return nil, fmt.Errorf("more than %d words", maxWords)
 		}
@@ -73,7 +73,7 @@ func verbOf(word string) (verb, error) {
 		return verb{}, fmt.Errorf("%s: a line of sacctmgr dump among commands (want a file of commands, or the whole dump)",
 			word)
 	}
-	return verb{}, fmt.Errorf("%.40q: no command of sacctmgr%s", word, didYouMean(word, verbs))
+	return verb{}, fmt.Errorf("%.40q is not a command of sacctmgr%s", word, didYouMean(word, verbs))
 }
 
 // entity is what a command is about.
@@ -113,7 +113,7 @@ type command struct {
 	where, set []assignment
 }
 
-// assignment is one option of a command, as sacctmgr takes it.
+// assignment is one option of a command, as sacctmgr reads it.
 type assignment struct {
 	word  string // in lower case; it may abbreviate the option's name
 	sign  byte   // '+' or '-' for a change of a list, and otherwise 0

@@ -20,9 +20,9 @@ type Limits struct {
 	MaxTRESPerJob, MaxTRESPerNode, MaxTRESMinutesPerJob TRES
 	// GrpWall and MaxWall are in minutes; nil for no limit.
 	GrpWall, MaxWall *int64
-	// These limit the number of running jobs, of submitted jobs, and of pending jobs that accrue age;
-	// nil for no limit. The Max limits are an association's MaxJobs, MaxSubmitJobs and MaxJobsAccrue,
-	// and a QOS's MaxJobsPerUser, MaxSubmitJobsPerUser and MaxJobsAccruePerUser.
+	// The next six fields limit the number of running jobs, of submitted jobs, and of pending jobs
+	// that accrue age; nil for no limit. The Max limits are an association's MaxJobs, MaxSubmitJobs
+	// and MaxJobsAccrue, and a QOS's MaxJobsPerUser, MaxSubmitJobsPerUser and MaxJobsAccruePerUser.
 	GrpJobs, GrpSubmit, GrpAccrue *int64
 	MaxJobs, MaxSubmit, MaxAccrue *int64
 	// MinPriority is MinPrioThresh: the lowest priority at which a pending job reserves resources.
@@ -130,7 +130,8 @@ func (s *Set) Above(a *Association) *Association {
 	return nil
 }
 
-// maxLevels bounds a walk to the root: an account may be moved below itself by mistake.
+// maxLevels bounds the number of levels up to the root: an account may be moved below itself by
+// mistake.
 const maxLevels = 100
 
 // Line returns an association and all associations above it, up to the root.
@@ -179,9 +180,9 @@ func (s *Set) DefaultQOS(a *Association) string {
 	return "normal"
 }
 
-// Inherited returns an association's own limits per job. A limit that it does not set is inherited
-// from the nearest association above that sets it, because slurmdbd passes these limits on to the
-// associations below. Group limits are not inherited.
+// Inherited returns an association's limits per job. A limit that the association does not set is
+// inherited from the nearest association above that sets the limit, because slurmdbd passes these
+// limits on to the associations below. Group limits are not inherited.
 func (s *Set) Inherited(a *Association) Limits {
 	l := Limits{}
 	for _, at := range s.Line(a) {

@@ -23,9 +23,9 @@ func resourcesOf(tracked string) resources {
 	return all
 }
 
-// named returns the resource that a word means to sacctmgr: the first whose type begins with the
-// word up to its slash, and whose name is the rest (slurmdb_find_tres_in_list_by_type in
-// slurmdb_defs.c). So "c" is cpu, and "g/gpu" is gres/gpu.
+// named returns the resource for a word, as sacctmgr finds it (slurmdb_find_tres_in_list_by_type in
+// slurmdb_defs.c). It is the first resource whose type begins with the part of the word before its
+// slash, and whose name is the part after the slash. So "c" is cpu, and "g/gpu" is gres/gpu.
 func (r resources) named(word string) (name string, ok bool) {
 	kind, of, slash := strings.Cut(strings.ToLower(word), "/")
 	for _, known := range r {

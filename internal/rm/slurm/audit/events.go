@@ -86,7 +86,7 @@ func Outages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool, c
 			at := slices.IndexFunc(list, func(w outage) bool { return w.covers(s) })
 			if at < 0 && !others {
 				differences = append(differences, fmt.Sprintf(
-					"node %s: out of service from %v, slurmdbd says; the workload has no such event", node, s))
+					"node %s: out of service in slurmdbd from %v; the workload has no such event", node, s))
 			}
 			if at >= 0 {
 				list = slices.Delete(list, at, at+1)
@@ -94,14 +94,15 @@ func Outages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool, c
 		}
 		for _, w := range list {
 			if !w.drain && w.end != w.start {
-				differences = append(differences, fmt.Sprintf("node %s: down from %v, slurmdbd has no such outage", node, w.span))
+				differences = append(differences, fmt.Sprintf("node %s: down in the workload from %v; slurmdbd has no such outage",
+					node, w.span))
 			}
 		}
 	}
 	for node, list := range got {
 		if _, ok := want[node]; !ok && !others {
 			differences = append(differences, fmt.Sprintf(
-				"node %s: out of service from %v (%s), slurmdbd says; the workload has no such event",
+				"node %s: out of service in slurmdbd from %v (%s); the workload has no such event",
 				node, list[0], list[0].reason))
 		}
 	}
@@ -132,8 +133,8 @@ func (o outage) covers(s span) bool {
 	return starts && around(s.end, o.end) && strings.EqualFold(onRecord(s.reason), onRecord(o.reason))
 }
 
-// onRecord returns the part of a reason that slurmdbd certainly keeps. Its column has 255 bytes
-// (tinytext), and the last character may be cut.
+// onRecord returns the part of a reason that slurmdbd certainly stores. slurmdbd's column for
+// reasons has 255 bytes (tinytext), and the last character may be cut.
 func onRecord(reason string) string { return reason[:min(len(reason), 255-utf8.UTFMax+1)] }
 
 // outages returns the outages of each node by name. An outage begins with the event that takes
@@ -204,16 +205,16 @@ func Reservations(list string, events []hpc.ReservationEvent) (differences []str
 			differences = append(differences, fmt.Sprintf("reservation %s: slurmdbd does not have it", r.name))
 		case r.moving:
 		case !slices.ContainsFunc(rows, func(s span) bool { return around(s.start, r.start) && around(s.end, r.end) }):
-			differences = append(differences, fmt.Sprintf("reservation %s: from %v, slurmdbd has it from %v",
+			differences = append(differences, fmt.Sprintf("reservation %s: from %v in the workload, from %v in slurmdbd",
 				r.name, r.span, rows[len(rows)-1]))
 		case r.nodes != "" && !slices.ContainsFunc(rows, func(s span) bool { return sameNodes(s.nodes, r.nodes) }):
-			differences = append(differences, fmt.Sprintf("reservation %s: of %s, slurmdbd has it of %s",
+			differences = append(differences, fmt.Sprintf("reservation %s: nodes %s in the workload, %s in slurmdbd",
 				r.name, r.nodes, rows[len(rows)-1].nodes))
 		case r.count > 0 && !slices.ContainsFunc(rows, func(s span) bool {
 			n, err := hostlist.Count(s.nodes)
 			return err == nil && n == r.count
 		}):
-			differences = append(differences, fmt.Sprintf("reservation %s: of %d nodes, slurmdbd has it of %s",
+			differences = append(differences, fmt.Sprintf("reservation %s: %d nodes in the workload, %s in slurmdbd",
 				r.name, r.count, rows[len(rows)-1].nodes))
 		}
 	}
@@ -227,7 +228,7 @@ type booking struct {
 	count    int  // number of nodes, if Slurm chooses them
 	moving   bool // its times or nodes may change without an event
 	floating bool // TIME_FLOAT
-	exactEnd bool // Slurm was given its end, not its duration
+	exactEnd bool // the request gives the end, not the duration
 }
 
 func reservations(events []hpc.ReservationEvent) []booking {

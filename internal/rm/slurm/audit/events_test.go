@@ -46,11 +46,11 @@ func TestOutages(t *testing.T) {
 		want   []string
 	}{
 		{"all applied", applied, false, nil},
-		{"event that slurmdbd lacks", append([]hpc.NodeEvent{event("00:30:00", "n5", "down", "")}, applied...), false, []string{"node n5: down from 2024-03-05T01:00:00 to now, slurmdbd has no such outage"}},
+		{"event that slurmdbd lacks", append([]hpc.NodeEvent{event("00:30:00", "n5", "down", "")}, applied...), false, []string{"node n5: down in the workload from 2024-03-05T01:00:00 to now; slurmdbd has no such outage"}},
 		{"wrong reason", append([]hpc.NodeEvent{event("01:00:00", "n1", "down", "cable")}, applied[1:]...), false,
-			[]string{"node n1: out of service from 2024-03-05T01:00:00 to 2024-03-05T02:00:01, slurmdbd says", "node n1: down from"}},
-		{"not resumed", without(1), false, []string{"node n1: out of service", "node n1: down from 2024-03-05T01:00:00 to now"}},
-		{"outage without an event", applied[2:], false, []string{"node n1: out of service from 2024-03-05T01:00:00 to 2024-03-05T02:00:01 (disk)"}},
+			[]string{"node n1: out of service in slurmdbd from 2024-03-05T01:00:00 to 2024-03-05T02:00:01;", "node n1: down in the workload from"}},
+		{"not resumed", without(1), false, []string{"node n1: out of service", "node n1: down in the workload from 2024-03-05T01:00:00 to now"}},
+		{"outage without an event", applied[2:], false, []string{"node n1: out of service in slurmdbd from 2024-03-05T01:00:00 to 2024-03-05T02:00:01 (disk)"}},
 		{"an administrator's command", applied[2:], true, nil},
 		{"a reason on two lines", append([]hpc.NodeEvent{event("01:00:00", "n1", "down", "\ndisk\t")}, applied[1:]...), false, nil},
 		{"events before the run began", append([]hpc.NodeEvent{event("00:10:00", "n1", "down", "disk"), event("00:20:00", "n6", "down", "x"), event("00:40:00", "n6", "resume", "")}, applied[1:]...), false, nil},
@@ -129,13 +129,13 @@ some|6|2024-03-05T08:00:00|2024-03-05T09:00:00|n[8-9]|3|
 		want   []string
 	}{
 		{"all applied", applied, nil},
-		{"not deleted", append(append([]hpc.ReservationEvent{}, applied[:5]...), applied[6:]...), []string{"reservation maint: from 2024-03-05T08:00:00 to 2024-03-05T10:00:00, slurmdbd has it from 2024-03-05T08:00:00 to 2024-03-05T09:30:00"}},
+		{"not deleted", append(append([]hpc.ReservationEvent{}, applied[:5]...), applied[6:]...), []string{"reservation maint: from 2024-03-05T08:00:00 to 2024-03-05T10:00:00 in the workload, from 2024-03-05T08:00:00 to 2024-03-05T09:30:00 in slurmdbd"}},
 		{"as many nodes", append([]hpc.ReservationEvent{some(2)}, applied...), nil},
-		{"fewer nodes", append([]hpc.ReservationEvent{some(99)}, applied...), []string{"reservation some: of 99 nodes, slurmdbd has it of n[8-9]"}},
+		{"fewer nodes", append([]hpc.ReservationEvent{some(99)}, applied...), []string{"reservation some: 99 nodes in the workload, n[8-9] in slurmdbd"}},
 		{"later reservation that slurmdbd lacks", append(append([]hpc.ReservationEvent{}, applied...), event("15:00:00", "create", "course", "15:00:00", time.Hour, "n[5-6]")), []string{"reservation course: from 2024-03-05T15:00:00"}},
 		{"not updated", applied[:6], []string{"reservation course: from"}},
 		{"not made", append([]hpc.ReservationEvent{event("01:00:00", "create", "demo", "02:00:00", time.Hour, "n1")}, applied...), []string{"reservation demo: slurmdbd does not have it"}},
-		{"elsewhere", append([]hpc.ReservationEvent{event("07:00:00", "create", "maint", "08:00:00", 2*time.Hour, "n9")}, applied[1:]...), []string{"reservation maint: of n9, slurmdbd has it of n[1-4]"}},
+		{"elsewhere", append([]hpc.ReservationEvent{event("07:00:00", "create", "maint", "08:00:00", 2*time.Hour, "n9")}, applied[1:]...), []string{"reservation maint: nodes n9 in the workload, n[1-4] in slurmdbd"}},
 	} {
 		got, err := Reservations(list, tt.events)
 		if err != nil {
@@ -158,11 +158,11 @@ func TestConfiguredOutages(t *testing.T) {
 		want       []string
 	}{
 		{"configured", down, nil, []string{"n4"}, nil},
-		{"not configured", down, nil, []string{"n5"}, []string{"node n4: out of service from 2024-03-05T00:57:17 to now (dimm)"}},
+		{"not configured", down, nil, []string{"n5"}, []string{"node n4: out of service in slurmdbd from 2024-03-05T00:57:17 to now (dimm)"}},
 		{"returned by an event", "n4|2024-03-05T00:57:17|2024-03-05T02:00:01|DOWN|dimm\n", resume, []string{"n4"}, nil},
 		{"goes on after the event", down, append(resume, hpc.NodeEvent{At: clock("03:00:00"), Nodes: "n4", State: "down", Reason: "disk"}), []string{"n4"},
-			[]string{"node n4: down from 2024-03-05T03:00:00 to now"}},
-		{"another outage later", down + "n4|2024-03-05T03:00:00|Unknown|DOWN|disk\n", nil, []string{"n4"}, []string{"node n4: out of service from 2024-03-05T03:00:00"}},
+			[]string{"node n4: down in the workload from 2024-03-05T03:00:00 to now"}},
+		{"another outage later", down + "n4|2024-03-05T03:00:00|Unknown|DOWN|disk\n", nil, []string{"n4"}, []string{"node n4: out of service in slurmdbd from 2024-03-05T03:00:00"}},
 	} {
 		got, err := Outages(header+tt.list, tt.events, clock("01:00:00"), false, tt.configured)
 		if err != nil {

@@ -17,8 +17,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Jobs has slurmdbd's records of a run's jobs. It keeps them as sacct's lines, since a run may
-// have a million jobs.
+// Jobs has slurmdbd's records of a run's jobs. It stores the records as lines of sacct's output,
+// since a run may have a million jobs.
 type Jobs struct {
 	columns map[string]int // the index of each column by its name
 	width   int            // the number of columns
@@ -87,7 +87,7 @@ func (s *Jobs) record(line string) (sacctRecord, error) {
 	return sacctRecord{s.columns, fields}, nil
 }
 
-// job returns the record of a job. ok is false if there is none.
+// job returns the record of a job. The result ok is false if there is no record.
 func (s *Jobs) job(id uint32) (r sacctRecord, ok bool) {
 	line, ok := s.lines[id]
 	if ok {
@@ -154,7 +154,7 @@ func (s *Jobs) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 			{"QOS", row.QOS, qosOf(rec.get("QOS"), row.QOS)},
 		} {
 			if s.resized[row.RMJob] && (c.what == "submit" || c.what == "start") {
-				continue // slurmdbd's times are about the job's last size
+				continue // slurmdbd has the times of the job's last size
 			}
 			if c.ours != c.theirs {
 				differences = append(differences, fmt.Sprintf("job %s: %s %s, slurmdbd has %s", name, c.what, orNone(c.ours),
@@ -173,8 +173,8 @@ func lostRun(row *run.Row) (lost run.Segment, ok bool) {
 	return lost, lost.EndedBy == rm.Requeue
 }
 
-// Amend adds to a row the values that only the database has: the job's TRES, and its priority
-// when it became eligible if the row lacks the priority at its start.
+// Amend adds to a row the values that only the database has. These are the job's TRES and, if the
+// row lacks the priority at the job's start, the priority at which the job became eligible.
 func (s *Jobs) Amend(row *run.Row) {
 	rec, ok := s.job(row.RMJob)
 	if !ok {

@@ -11,8 +11,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Preemptions reads from slurmctld's log, while it grows, which jobs preempted which. The zero
-// value with a Path is ready for use.
+// Preemptions reads from slurmctld's log, while it grows, which job preempted which other job. The
+// zero value with a Path is ready for use.
 type Preemptions struct {
 	Path string // of the log
 

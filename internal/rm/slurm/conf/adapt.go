@@ -24,7 +24,7 @@ type Environment struct {
 	// StateDir is a directory of this run on a memory file system, for slurmctld's state,
 	// spool and pid files. LogDir is the directory for logs.
 	StateDir, LogDir string
-	// DaemonUser is the name of the user that runs the daemons. getpwnam(3) must know it.
+	// DaemonUser is the name of the user that runs the daemons. getpwnam(3) must find it.
 	DaemonUser string
 	// Hostname is the result of gethostname(2) in the daemons. If it is set, Adapt writes a hosts file
 	// that maps Hostname to ControlAddress, for libnss-wrapper's NSS_WRAPPER_HOSTS. With
@@ -53,7 +53,8 @@ type Environment struct {
 	WithoutAccounting bool
 }
 
-// nodesPerOctet is the number of last octets that nodes have: 1 to 250.
+// nodesPerOctet is the number of nodes whose addresses differ only in the last octet, which is 1 to
+// 250.
 const nodesPerOctet = 250
 
 // LoopbackAddresses returns a function from node i to the address 127.second.(i/250).(1+i%250). After 64,000 nodes it
@@ -127,7 +128,7 @@ type Adapted struct {
 	Nodes []hpc.Node `json:"-"`
 }
 
-// adapter is an adaptation under way.
+// adapter has the state of one adaptation.
 type adapter struct {
 	cluster *Cluster
 	release slurmspec.Release

@@ -60,8 +60,9 @@ func selectOptions(list string, wanted func(name string) bool) []string {
 	})
 }
 
-// resetPeriod keeps a reset period, but not NOW. With NOW slurmctld resets the usage whenever it reads the file, and
-// in a replay with a window slurmctld reads it more often.
+// resetPeriod keeps a reset period, but not NOW. With NOW slurmctld resets the usage whenever it
+// reads the file, and in a replay with a window slurmctld reads the file again when the window
+// begins.
 func (a *adapter) resetPeriod(site string) string {
 	if strings.EqualFold(site, "NOW") {
 		return "NONE" // without decay, slurmctld refuses a configuration without the key
@@ -184,9 +185,9 @@ func (a *adapter) prologFlags(site string) string {
 	return strings.Join(flags, ",")
 }
 
-// taskPlugin keeps what matters to slurmctld: whether the plugin is task/none. With CR_CPU, its gang scheduler
-// shares CPUs with task/none, and cores with other plugins (src/slurmctld/gang.c, _get_gr_type). slurmctld
-// never loads the plugin.
+// taskPlugin keeps what matters to slurmctld: whether the plugin is task/none. With CR_CPU,
+// slurmctld's gang scheduler shares CPUs if the plugin is task/none, and otherwise cores
+// (src/slurmctld/gang.c, _get_gr_type). slurmctld never loads the plugin.
 func (a *adapter) taskPlugin(site string) string {
 	if site == "" || strings.EqualFold(site, "task/none") {
 		return "task/none"
@@ -221,10 +222,11 @@ var siteParameters = []string{"cloud_dns", "cloud_reg_addrs", "enable_async_repl
 	"health_check_report", "idle_on_node_suspend", "max_dbd_msg_action", "max_powered_nodes", "no_quick_restart",
 	"power_save_interval", "power_save_min_interval", "reboot_from_controller", "reconfig_on_restart"}
 
-// controllerParameters drops the options of siteParameters, the limits on the rate of messages (rl_), which real
-// clients would answer by a pause, and the options of the connection manager (conmgr_). Since 25.05 the order in which
-// messages are served would depend on the number of processors (workers.c), so controllerParameters sets
-// conmgr_threads to the number for two processors.
+// controllerParameters drops the options of siteParameters, the limits on the rate of messages
+// (rl_), and the options of the connection manager (conmgr_). At such a limit on the rate, a real
+// client would pause. Since 25.05 the order in which messages are served would depend on the number
+// of processors (workers.c), so controllerParameters sets conmgr_threads to the number for two
+// processors.
 func (a *adapter) controllerParameters(site string) string {
 	kept := selectOptions(site, func(name string) bool {
 		return !slices.Contains(siteParameters, name) && !strings.HasPrefix(name, "rl_") && !strings.HasPrefix(name, "conmgr_")

@@ -87,7 +87,7 @@ func (a *adapter) nodes() []string {
 	return lines
 }
 
-// knowsAttribute reports whether the release knows an attribute of an object's line.
+// knowsAttribute reports whether the release has an attribute of an object's line.
 func (a *adapter) knowsAttribute(object, key string) bool {
 	return history.Attributes[object+" "+key].Includes(a.release)
 }

@@ -41,8 +41,8 @@ type Cluster struct {
 	// Path is the slurm.conf that was read.
 	Path    string
 	private privacy.Files
-	// SiteRelease is the release that the site runs. The zero Release stands for a release that fits the configuration:
-	// see [Cluster.Releases].
+	// SiteRelease is the release that the site runs. The zero Release means a release that fits the
+	// configuration: see [Cluster.Releases].
 	SiteRelease slurmspec.Release
 	// Name is ClusterName in lower case, as Slurm uses it.
 	Name string
@@ -102,8 +102,8 @@ func OpenFile(path string) (*Cluster, error) {
 	return c, nil
 }
 
-// Reopen reads the cluster again, as [OpenFile] does. The parameter texts has other texts for some files, by clean
-// path.
+// Reopen reads the cluster again, as [OpenFile] does. The parameter texts has, by clean path, the
+// texts of files that Reopen must not read from disk.
 func (c *Cluster) Reopen(texts map[string][]byte) (*Cluster, error) {
 	return load(c.Path, func(path string) ([]byte, error) {
 		if text, ok := texts[filepath.Clean(path)]; ok {
@@ -290,8 +290,8 @@ func (c *Cluster) PrologAtAllocation() bool {
 	return slurmspec.PrologAtAllocation(flags)
 }
 
-// Node returns the index in [Cluster.Nodes] of the node with a name, and whether there is one.
-// It compares names with case, as Slurm does.
+// Node returns the index in [Cluster.Nodes] of the node with a name, and whether there is such a
+// node. It compares names with case, as Slurm does.
 func (c *Cluster) Node(name string) (int, bool) {
 	i, ok := c.nodeIndex[name]
 	return i, ok

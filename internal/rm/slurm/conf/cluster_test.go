@@ -156,7 +156,7 @@ PartitionName=q Default=YES
 		"slurm.conf:4: SchedulerParameters+=bf_continue,bf_intervall=30: Slurm ignores the sign",
 		"slurm.conf:6: DownNodes=n1,x1: there is no node x1",
 		"slurm.conf:7: DownNodes=n2 is ignored: State=gone: not a node state",
-		"slurm.conf:8: partition p is not the default: q is one further down",
+		"slurm.conf:8: partition p is not the default: q has Default=YES too",
 		"3 nodes are in no partition, so no job can run there: n[4-6]",
 	} {
 		if !strings.Contains(all, want) {

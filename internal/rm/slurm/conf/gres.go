@@ -22,7 +22,7 @@ type gresRecord struct {
 // gresConfig is gres.conf as a whole.
 type gresConfig struct {
 	records []gresRecord
-	// autoDetect has the values of AutoDetect by node name; "" stands for all other nodes.
+	// autoDetect has the values of AutoDetect by node name. The key "" is for all other nodes.
 	autoDetect map[string]string
 }
 
@@ -286,8 +286,8 @@ func (config gresConfig) detects(node string) bool {
 	return detect != "" && detect != "off"
 }
 
-// warnGRES warns of resources with different counts in gres.conf and slurm.conf. slurmctld would drain a real node
-// with too few. warnGRES checks only the first node of a line.
+// warnGRES warns of resources with different counts in gres.conf and slurm.conf. slurmctld would
+// drain a real node that has too few of a resource. warnGRES checks only the first node of a line.
 func (c *Cluster) warnGRES(l nodeLine, config gresConfig, wanted []hpc.GRES) {
 	node := c.Nodes[l.first].Name
 	if config.detects(node) {
@@ -309,7 +309,7 @@ func (c *Cluster) warnGRES(l nodeLine, config gresConfig, wanted []hpc.GRES) {
 			}
 		}
 		if found && described != expected[name] {
-			c.warn(l.statement, "node %s: gres.conf has %d of %s, slurm.conf %d; the replay uses slurm.conf's", node, described, name, expected[name])
+			c.warn(l.statement, "node %s: gres.conf has %d of %s, slurm.conf %d; the replay uses the number in slurm.conf", node, described, name, expected[name])
 		}
 	}
 }

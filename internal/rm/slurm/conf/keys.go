@@ -48,7 +48,7 @@ const (
 	whyNoSlurmd   = "concerns slurmd and the processes of jobs, which a replay does not start"
 	whyNoClient   = "concerns srun, salloc and other client commands, which a replay does not use"
 	whySite       = "runs a program of the site"
-	whyAuth       = "the replay's nodes and clients hold no keys of the site; messages carry the user's id"
+	whyAuth       = "the replay's nodes and clients have no keys of the site; messages carry the user's id"
 	whyPower      = "nodes are always powered on; outages come from the workload"
 	whyHA         = "there is one controller"
 	whyDB         = "accounting is in a private database of this run"
@@ -180,7 +180,7 @@ var rules = slices.Concat(
 		{key: "SwitchType", action: change, reason: "this machine does not have the interconnect's hardware", value: constant("switch/none")},
 		{key: "SlurmdParameters", action: change, reason: "slurmctld takes the nodes' hardware from slurm.conf, and the nodes report the same", value: (*adapter).slurmdParameters},
 		{key: "SlurmdTimeout", kind: u16, action: change, reason: "no pings; node failures come from the workload", value: constant("0")},
-		{key: "ReturnToService", kind: u16, action: change, reason: "a node that is down returns to service only when the workload resumes it, and not when slurmctld takes it for responding", value: constant("0")},
+		{key: "ReturnToService", kind: u16, action: change, reason: "a node that is down returns to service only when the workload resumes it, and not when slurmctld finds that it responds", value: constant("0")},
 	},
 	dropped(whyNoSlurmd, str, "AcctGatherProfileType", "BcastExclude", "BcastParameters", "CoreSpecPlugin",
 		"CpuFreqDef", "CpuFreqGovernors", "GpuFreqDef", "JobAcctGatherFrequency", "JobAcctGatherParams",

@@ -47,7 +47,7 @@ func TestOutside(t *testing.T) {
 				if err != nil && strings.Contains(err.Error(), secret) {
 					t.Errorf("%v", err)
 				}
-				if strings.HasPrefix(name, "a file") && how == "include" && (err == nil || !strings.Contains(err.Error(), other+":2: wrong (not shown")) {
+				if strings.HasPrefix(name, "a file") && how == "include" && (err == nil || !strings.Contains(err.Error(), other+":2: a mistake (its text is not shown")) {
 					t.Errorf("want the place: %v", err)
 				}
 			})

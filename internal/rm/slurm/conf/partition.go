@@ -117,7 +117,7 @@ func (c *Cluster) chooseDefault() {
 		}
 		if last >= 0 {
 			c.Partitions[last].Default = false
-			c.Warnings = append(c.Warnings, fmt.Sprintf("%s:%d: partition %s is not the default: %s is one further down, and the last counts",
+			c.Warnings = append(c.Warnings, fmt.Sprintf("%s:%d: partition %s is not the default: %s has Default=YES too, and the last one counts",
 				c.Partitions[last].File, c.Partitions[last].Line, c.Partitions[last].Name, c.Partitions[i].Name))
 		}
 		last = i
@@ -148,7 +148,8 @@ func (c *Cluster) partition(s Statement, defaults []Attribute, sets map[string]n
 	return p, nil
 }
 
-// allowed returns a list of names, or nil for ALL. Slurm keeps accounts and QOS in lower case.
+// allowed returns a list of names, or nil for ALL. Slurm stores the names of accounts and QOS in
+// lower case.
 func (p Partition) allowed(key string, lower bool) []string {
 	v, _ := p.Get(key)
 	if strings.EqualFold(v, "ALL") {

@@ -100,8 +100,8 @@ type scaling struct {
 	changes []Change
 }
 
-// names scales a list of nodes. The originals come first, then all second copies, and so on. A name that is not a
-// node's stays.
+// names scales a list of nodes. The originals come first, then all second copies, and so on. A name
+// that is not the name of a node stays unchanged.
 func (sc *scaling) names(names []string) []string {
 	var out []string
 	for round := 0; ; round++ {
@@ -121,8 +121,8 @@ func (sc *scaling) names(names []string) []string {
 	}
 }
 
-// list scales a host list and reports whether any nodes are left. It keeps a list with a mistake,
-// which [Cluster.resolve] reports.
+// list scales a host list and reports whether any nodes are left. It does not change a list with a
+// mistake. [Cluster.resolve] reports the mistake.
 func (sc *scaling) list(expr string) (string, bool) {
 	if strings.EqualFold(expr, "ALL") || expr == "" {
 		return expr, true
@@ -275,5 +275,5 @@ func without(expr string, gone map[string]bool) (string, bool) {
 
 func (sc *scaling) note(key, from, to string, s Statement) {
 	sc.changes = append(sc.changes, Change{Key: key, From: from, To: to, File: s.File, Line: s.Line,
-		Reason: fmt.Sprintf("a machine with %g times the nodes was asked for", sc.factor)})
+		Reason: fmt.Sprintf("the number of nodes is scaled by %g", sc.factor)})
 }

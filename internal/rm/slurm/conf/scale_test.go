@@ -117,7 +117,7 @@ func TestScaleIsReported(t *testing.T) {
 	}
 	var got []string
 	for _, c := range adapted.Changes {
-		if strings.Contains(c.Reason, "0.5 times the nodes") {
+		if strings.Contains(c.Reason, "scaled by 0.5") {
 			got = append(got, c.Key+": "+c.From+" -> "+c.To)
 		}
 	}

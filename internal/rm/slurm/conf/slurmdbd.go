@@ -20,11 +20,11 @@ var databaseGrammar = func() syntax.Grammar {
 	return g
 }()
 
-// readDatabase reads the site's slurmdbd.conf. The file has a password, so it may be that the user
-// cannot read it.
+// readDatabase reads the site's slurmdbd.conf. The file has a password, so the user may have no
+// permission to read it.
 func (c *Cluster) readDatabase(path string, files *files) (err error) {
 	if c.Database, err = optional(path, databaseGrammar, files); errors.Is(err, fs.ErrPermission) {
-		c.Warnings, err = append(c.Warnings, err.Error()+"; the replay goes without the file"), nil
+		c.Warnings, err = append(c.Warnings, err.Error()+"; the replay does not use the file"), nil
 	}
 	return err
 }

@@ -23,7 +23,7 @@ func (c *Cluster) leaveOutTopology() {
 		return
 	}
 	c.warn(s, "%s=%s is left out: it needs topology.conf, which is not beside slurm.conf; jobs are placed as if there "+
-		"were no switches (copy that file from the site's machine to have them)", key, s.Value)
+		"were no switches (to place jobs by switches, copy that file from the site's machine)", key, s.Value)
 	c.Statements = slices.DeleteFunc(c.Statements, func(s Statement) bool { return strings.EqualFold(s.Key, key) })
 	c.changed = append(c.changed, Change{Key: key, From: s.Value, Reason: topologyConf + " is not beside slurm.conf"})
 }
@@ -97,10 +97,11 @@ func (t *translation) topology() {
 	}
 	plugin, lines, err := c.topology.Older(t.a.release, c.places())
 	if err != nil {
-		t.a.errs = append(t.a.errs, fmt.Errorf("%s: slurmctld reads it since 25.05, and the files of %s cannot say the same: %w", topologyYAML, t.a.release.Series(), err))
+		t.a.errs = append(t.a.errs, fmt.Errorf("%s: slurmctld reads it since 25.05, and the files of %s cannot express the same topology: %w",
+			topologyYAML, t.a.release.Series(), err))
 		return
 	}
-	t.find(Statement{}, topologyYAML, "", topologyConf, fmt.Sprintf("slurmctld reads %s since 25.05; TopologyPlugin=%s and %s say the same", topologyYAML, plugin, topologyConf))
+	t.find(Statement{}, topologyYAML, "", topologyConf, fmt.Sprintf("slurmctld reads %s since 25.05; TopologyPlugin=%s and %s have the same effect", topologyYAML, plugin, topologyConf))
 	site, _ := c.statement("TopologyPlugin")
 	t.out = slices.DeleteFunc(t.out, func(s Statement) bool { return strings.EqualFold(s.Key, "TopologyPlugin") })
 	t.change(site, "TopologyPlugin", site.Value, plugin, "the plugin of "+topologyYAML)

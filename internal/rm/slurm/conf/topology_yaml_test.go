@@ -48,7 +48,7 @@ func TestTopologyYAML(t *testing.T) {
 	}
 	ring := withYAML(t, "topology: f\nring: {rings: {ring: a, nodes: 'n[1-2]'}}\n", "")
 	for release, want := range map[slurmspec.Release]string{
-		slurmspec.R2411: "slurmctld reads it since 25.05, and the files of 24.11 cannot say the same: topology/ring is not in Slurm 24.11",
+		slurmspec.R2411: "slurmctld reads it since 25.05, and the files of 24.11 cannot express the same topology: topology/ring is not in Slurm 24.11",
 		slurmspec.R2505: "topology.yaml: Slurm 25.05 has no topology/ring",
 	} {
 		if _, err := Preview(ring, release, ""); err == nil || !strings.Contains(err.Error(), want) {

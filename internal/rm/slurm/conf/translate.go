@@ -83,7 +83,7 @@ func (t *translation) missing(s Statement, r *rule) {
 			t.a.warn("%s", s.warningf("MaxBatchRequeue=%s: %s holds a batch job after 5 requeues", s.Value, t.a.release.Series()))
 		}
 	case "LicenseParameters":
-		t.a.warn("%s", s.warningf("LicenseParameters=%s: unknown to %s: jobs name remote licences exactly", s.Value, t.a.release.Series()))
+		t.a.warn("%s", s.warningf("LicenseParameters=%s: unknown to %s: jobs must give the exact names of remote licences", s.Value, t.a.release.Series()))
 	}
 }
 
@@ -92,7 +92,7 @@ func (t *translation) preemptParameters(s Statement) {
 		if key := history.PreemptOptions[history.OptionName(option)]; key != "" {
 			t.moved[key] = append(t.moved[key], "preempt_"+option)
 		} else {
-			t.a.warn("%s", s.warningf("PreemptParameters=%s: %s has no such option; preemption goes without it", option, t.a.release.Series()))
+			t.a.warn("%s", s.warningf("PreemptParameters=%s: %s has no such option, so it has no effect", option, t.a.release.Series()))
 		}
 	}
 }
@@ -185,7 +185,8 @@ func replaceName(option, name string) string {
 	return name
 }
 
-// hosts translates a host list of a line. To slurmctld before 23.11, no text may follow a name's last bracket.
+// hosts translates a host list of a line. slurmctld before 23.11 accepts no text after a name's
+// last bracket.
 func (t *translation) hosts(s Statement, key, list string) string {
 	to := values.HostList(list, t.a.release)
 	if to != list {
@@ -281,8 +282,8 @@ func (t *translation) refusals() {
 }
 
 // defaults handles the keys that the site does not set and whose default has changed. It sets each
-// of them to the default of the site's release. If the configuration does not tell the site's
-// release, the run's release counts as the site's.
+// of them to the default of the site's release. If the configuration does not show the site's
+// release, the run's release counts as the site's release.
 func (t *translation) defaults() {
 	from, to := t.a.cluster.Releases()
 	for _, d := range history.Defaults {

@@ -93,7 +93,7 @@ func TestTranslate(t *testing.T) {
 		{"reconfiguration", "ReconfigFlags=KeepNodeStateFuture,KeepPartInfo", "ReconfigFlags", "KeepPartInfo", slurmspec.R2505, "", true},
 		{"timeouts", "PrologTimeout=60", "PrologTimeout", absent, slurmspec.R2411, "", true},
 		{"timeouts, release knows them", "PrologTimeout=60", "PrologTimeout", "60", slurmspec.R2505, "", false},
-		{"remote licences", "LicenseParameters=RemoteFuzzyMatch", "LicenseParameters", absent, slurmspec.R2511, "jobs name remote licences exactly", true},
+		{"remote licences", "LicenseParameters=RemoteFuzzyMatch", "LicenseParameters", absent, slurmspec.R2511, "jobs must give the exact names of remote licences", true},
 		{"a licence of a server", "Licenses=a@server:3,b", "Licenses", "a@server:3,b", slurmspec.R2605, "", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

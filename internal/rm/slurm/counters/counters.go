@@ -2,10 +2,10 @@
 // of values that may make a result invalid.
 //
 // slurmctld resets its counters in the second after every midnight (controller.c,
-// _slurmctld_background). So Counters asks many times around midnight. From 23.11 on, slurmctld also
-// begins anew when it is reconfigured, so the engine asks for the statistics before each
-// reconfiguration. Counters also asks at regular intervals, to see some of the peaks and to keep the
-// statistics over time.
+// _slurmctld_background). So Counters asks for the statistics many times around midnight. From
+// 23.11 on, the counters also begin again at 0 when slurmctld is reconfigured, so the engine asks
+// for the statistics before each reconfiguration. Counters also asks at regular intervals, to
+// record some of the peaks and how the statistics change.
 package counters
 
 import (
@@ -68,8 +68,8 @@ const (
 
 // Watch asks for the statistics from now on, at the end of each interval of virtual time and around
 // midnight. The interval is a day or divides a day. Watch calls the function keep with one answer
-// for each interval, with the last answer before slurmctld resets its counters, and with the one
-// after Cut.
+// for each interval, with the last answer before slurmctld resets its counters, and with the first
+// answer after Cut.
 func Watch(controller Controller, every time.Duration, keep func(rm.Statistics)) *Counters {
 	c := &Counters{controller: controller, every: every, keep: keep}
 	c.askLater()
@@ -141,7 +141,7 @@ func (c *Counters) take(s *rpc.Stats) {
 	p.BackfillTableMax = max(p.BackfillTableMax, int(s.BackfillTableSize))
 }
 
-// keepLast keeps the last answer, unless it has been kept.
+// keepLast passes the last answer to the function keep, unless it has done so before.
 func (c *Counters) keepLast() {
 	if c.keep != nil && c.last.Time > c.kept {
 		c.kept = c.last.Time
@@ -150,7 +150,7 @@ func (c *Counters) keepLast() {
 }
 
 // Total returns the counters of the whole run. It must be called after the last answer. It also
-// keeps the last answer as a row.
+// passes the last answer to the function keep.
 func (c *Counters) Total() rm.Scheduler {
 	c.keepLast()
 	out := c.before.Add(daily(&c.last))
@@ -240,7 +240,7 @@ func checkBackfill(s *rm.Scheduler, l limits, frozen bool, warn Warn) {
 	}
 	if s.BackfillTableMax >= l.table {
 		warn("backfill-table-full", fmt.Sprintf("backfill cycles ended because the table of %d future states of the "+
-			"machine was full (bf_node_space_size, else bf_max_job_test)", l.table), false)
+			"machine was full (its size is bf_node_space_size, or else bf_max_job_test)", l.table), false)
 	}
 }
 

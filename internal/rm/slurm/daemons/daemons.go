@@ -82,8 +82,8 @@ func New(cfg Config) (*Daemons, error) {
 }
 
 // Ready sets the clock under which the processes run, and says whether their configuration has a
-// file of host names. When a process ends, the guard tells the clock, and [Daemons.TakeNotices]
-// handles the end.
+// file of host names. When a process ends, the driver's wait for the clock ends, and
+// [Daemons.TakeNotices] handles the end.
 func (d *Daemons) Ready(clock *vclock.Clock, hostsFile bool) {
 	d.clock, d.hostsFile = clock, hostsFile
 	close(d.ready)

@@ -318,10 +318,10 @@ func ReadAccounts(cluster string, list func(args ...string) (string, error)) (*A
 			line = strings.TrimSuffix(line, "\n")
 			fields := strings.Split(line, "|")
 			if len(fields) != strings.Count(format, ",")+1 {
-				return nil, fmt.Errorf("sacctmgr said %q (want %s)", line, format)
+				return nil, fmt.Errorf("reading sacctmgr's output: %q: wrong number of fields (want %s)", line, format)
 			}
 			if err := part.take(fields); err != nil {
-				return nil, fmt.Errorf("sacctmgr said %q (%s): %w", line, format, err)
+				return nil, fmt.Errorf("reading sacctmgr's output: %q (%s): %w", line, format, err)
 			}
 		}
 	}

@@ -298,8 +298,8 @@ var slurmctldNames = []string{"slurmctld-wlm", "slurmctld"}
 
 var programs = []program{
 	{
-		// With the emulator package installed, slurmctld may be the emulator. The real
-		// daemon is slurmctld-wlm then.
+		// With the emulator package installed, slurmctld may be the emulator. Then the real daemon
+		// is slurmctld-wlm.
 		name: "slurmctld", files: slurmctldNames, pkg: "slurmctld", slurm: true,
 		why: "the controller on which replays run", version: []string{"-V"},
 		set: func(in *Installation, p string) { in.Slurmctld = p },

@@ -6,8 +6,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// NamesVersion reports whether the name of a Slurm, as [FindSlurm] takes it, is a version and not a
-// directory.
+// NamesVersion reports whether the name of a Slurm is a version and not a directory. The parameter
+// named is as for [FindSlurm].
 func NamesVersion(named string) bool {
 	release, err := slurmspec.ParseRelease(named)
 	return err == nil && release.String() == named

@@ -34,7 +34,8 @@ type NetworkError struct{ Err error }
 
 // Error says how to allow a private network.
 func (e *NetworkError) Error() string {
-	return fmt.Sprintf("%s=private, and this machine gives no private network: %v (%s)", NetworkVariable, e.Err, allowNamespaces)
+	return fmt.Sprintf("%s=private, but this machine allows no private network: %v (%s)",
+		NetworkVariable, e.Err, allowNamespaces)
 }
 
 // Unwrap returns the wrapped error.
@@ -61,13 +62,13 @@ func checkNetwork() []Check {
 		c.Found = "the daemons have a network of their own"
 		return []Check{c, checkReach(guard)}
 	}
-	c.Found = "not wanted: the daemons refuse strangers' connections on loopback"
+	c.Found = "off (" + NetworkVariable + "=shared): the daemons refuse strangers' connections on loopback"
 	if guard.WhyShared() != nil {
 		c.Found = fmt.Sprintf("none (%v): the daemons refuse strangers' connections on loopback", guard.WhyShared())
 	}
 	if addresses, err := net.InterfaceAddrs(); err == nil && !findsAddresses(addresses) {
 		c.OK, c.Required = false, true
-		c.Found += "; no interface has an address but 127.0.0.1, so the C library finds no addresses (AI_ADDRCONFIG)"
+		c.Found += "; no interface has an address other than 127.0.0.1, so the C library finds no addresses (AI_ADDRCONFIG)"
 		c.Fix = "ip address add 127.0.0.2/8 dev lo (as root), or " + allowNamespaces
 	}
 	return []Check{c, checkReach(guard), checkLoopback()}
@@ -84,7 +85,7 @@ func checkReach(guard *supervise.Guard) Check {
 		_ = unix.Close(fd) // nothing was sent
 	}
 	if err != nil {
-		c.Found = "a port that only this machine reaches: " + err.Error()
+		c.Found = "opening a port that only this machine reaches: " + err.Error()
 		return c
 	}
 	c.OK, c.Found = true, "only this machine reaches the nodes' port"

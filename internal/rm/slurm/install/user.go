@@ -11,9 +11,9 @@ import (
 	"rmreplay/internal/supervise"
 )
 
-// Root's daemons get one of these user numbers, which systemd keeps for services without an account
-// (DynamicUser). A run may use every usersApart-th number, beginning at firstUser plus the run's
-// number.
+// Root's daemons get one of these user numbers, which systemd reserves for services without an
+// account (DynamicUser). A run may use every usersApart-th number, beginning at firstUser plus the
+// run's number.
 const (
 	firstUser  = 61184
 	lastUser   = 65519
@@ -56,7 +56,7 @@ type UserError struct{ Err error }
 
 // Error says what to change.
 func (e *UserError) Error() string {
-	return fmt.Sprintf("daemons of a replay never run as root, and root has no other user for them here: %v "+
+	return fmt.Sprintf("daemons of a replay never run as root, and root cannot start them as another user here: %v "+
 		"(replay as an ordinary user, or give root the capabilities CHOWN, SETGID and SETUID)", e.Err)
 }
 

@@ -94,7 +94,8 @@ func (g *gresRequests) each(list string, f func(r *gresRequest, count uint64)) {
 	}
 }
 
-// record returns the request for a resource and type. It adds the request if there is none.
+// record returns the request for a resource and type. It adds the request if it is not in the list
+// yet.
 func (g *gresRequests) record(name, typ string) *gresRequest {
 	for _, r := range *g {
 		if r.name == name && r.typ == typ {
@@ -121,7 +122,7 @@ func gresCount(word string) (uint64, bool) {
 // deriveFromGRES sets the numbers that follow from the generic resources, as sbatch does when it
 // checks them (gres_job_state_validate and _test_gres_cnt in gres.c). It leaves contradictory
 // requests as they are: slurmctld makes the same check and refuses them. Since 24.05 the CPUs per
-// gpu also raise the least number of CPUs.
+// gpu also raise the minimum number of CPUs.
 func deriveFromGRES(j *rpc.JobDesc, release slurmspec.Release) {
 	perTask := j.TRESPerTask != "" || j.TasksPerTRES != slurmspec.NoVal16
 	if perTask && j.Tasks == slurmspec.NoVal && j.MinNodes != slurmspec.NoVal && j.MinNodes == j.MaxNodes {

@@ -98,7 +98,7 @@ func (l *layout) applyHint(hint string, explicit bool) error {
 	return nil
 }
 
-// applyNodeList raises the least number of nodes to the number of the named nodes.
+// applyNodeList raises the minimum number of nodes to the number of the named nodes.
 func (l *layout) applyNodeList() error {
 	if l.nodeList == "" {
 		if l.dist&distBase == distArbitrary {

@@ -45,7 +45,7 @@ type Submission struct {
 	Now hpc.Time
 	// SessionID is the login session of the user who submits.
 	SessionID uint32
-	// Release is the release whose sbatch submits; the zero Release stands for 22.05.
+	// Release is the release whose sbatch submits; the zero Release means 22.05.
 	Release slurmspec.Release
 	// SelectPlugin is the number of slurm.conf's SelectType ([rpc.SelectPluginID]); 0 for
 	// cons_tres.

@@ -3,9 +3,9 @@
 // finished jobs.
 //
 // One loop serves raw, non-blocking sockets. The virtual clock must know exactly whether a message
-// is under way. So the network tells the clock before each write, and tells it about every byte
-// read. The network never waits for an answer, because slurmctld may sleep in virtual time before
-// it answers.
+// is under way. So the network informs the clock before each write, and reports every byte that it
+// reads to the clock. The network never waits for an answer, because slurmctld may sleep in virtual
+// time before it answers.
 package network
 
 import (
@@ -38,7 +38,7 @@ type Clock interface {
 	Accepts(from, to netip.AddrPort) bool
 }
 
-// Handlers take the messages and data that arrive.
+// Handlers handle the messages and data that arrive.
 type Handlers struct {
 	// NodeMessage gets a message of slurmctld to the node with the given address, and returns
 	// the node's answer; nil for a message without an answer. An error ends the run.
@@ -94,7 +94,7 @@ var ErrNoAnswer = errors.New("slurmctld closed the connection without an answer"
 // maxOpen returns the largest number of connections that the driver opens to slurmctld at one time.
 // It is less than slurmctld's own limit, so that clients can connect, too. If slurmctld's backlog
 // has no room for a connection, the kernel tries again after a second of real time, and the virtual
-// clock does not know about this wait. Up to 24.05, slurmctld serves 256 connections at once
+// clock does not notice this wait. Up to 24.05, slurmctld serves 256 connections at once
 // (MAX_SERVER_THREADS in slurmctld.h); 24.11 serves 50; 25.05 and later serve 512
 // (SLURMCTLD_CONMGR_DEFAULT_MAX_CONNECTIONS in controller.c).
 func maxOpen(release slurmspec.Release) int {
@@ -230,7 +230,7 @@ func (n *Network) start(r *request) {
 	n.write(c, frame)
 }
 
-// connect opens a connection to slurmctld. The kernel accepts it at once while slurmctld's
+// connect opens a connection to slurmctld. The kernel accepts the connection at once if slurmctld's
 // backlog has room, even if slurmctld sleeps.
 func (n *Network) connect() (int, error) {
 	fd, err := n.socket()
@@ -279,7 +279,7 @@ func end(a *unix.SockaddrInet4) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port))
 }
 
-// localEnd returns the driver's end of a connection; the zero value if the kernel does not tell.
+// localEnd returns the driver's end of a connection; the zero value if the kernel returns an error.
 func localEnd(fd int) netip.AddrPort {
 	if a, err := unix.Getsockname(fd); err == nil {
 		if own, ok := a.(*unix.SockaddrInet4); ok {

@@ -89,7 +89,7 @@ func (d Delay) String() string {
 // IsZero reports whether the delay is the zero Delay.
 func (d Delay) IsZero() bool { return d.sample == nil }
 
-// Delays are delays of real nodes. A replay cannot know how long they are.
+// Delays are delays of real nodes. The records of a workload do not show how long they are.
 type Delays struct {
 	// Prolog is how long a prolog runs on each node before the script is launched. Launch is how long
 	// the launch of the script takes. Epilog is how long an epilog runs on each node.

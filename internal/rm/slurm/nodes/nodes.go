@@ -388,7 +388,8 @@ func ExitLatency(job uint32, start hpc.Time) time.Duration {
 	return least + room*time.Duration(job*379%1000)/1000 // consecutive jobs differ much
 }
 
-// plan makes the script end at the given instant instead of any earlier planned instant.
+// plan sets the instant at which the script ends. This instant replaces the instant that was
+// planned before.
 func (c *Cluster) plan(j *job, end hpc.Time) {
 	j.end = max(end, c.env.Now())
 	j.generation++

@@ -1,5 +1,5 @@
 // Package rpc reads and writes the messages between slurmctld, its compute nodes and its clients.
-// It does no input or output and knows no clock: the caller owns the connections, and decides when
+// It does no input or output and uses no clock: the caller owns the connections, and decides when
 // to send a message and how long to wait for a message. Package wire below it reads and writes
 // single values.
 //
@@ -56,7 +56,7 @@
 // version. Each of these versions needs a table, too; for the release's own version, a table like
 // those in protocol_25_05.go is enough. TestProtocolsOfReleases checks that all tables exist.
 // TestRealController runs jobs through the release's slurmctld with nodes of each version; its flag
-// -capture keeps the messages in testdata/captured for tests without Slurm.
+// -capture writes the messages to testdata/captured for tests without Slurm.
 //
 // # Hostile input
 //

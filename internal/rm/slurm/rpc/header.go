@@ -11,8 +11,8 @@ const (
 // headerFields are the fields of a header that not every version has.
 type headerFields struct {
 	messageIndex bool
-	noCredential bool // the version knows flagNoCredential
-	addresses    bool // the version knows flagAddresses
+	noCredential bool // the version has flagNoCredential
+	addresses    bool // the version has flagAddresses
 	treeDepth    bool
 }
 

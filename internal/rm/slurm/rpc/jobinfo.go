@@ -13,8 +13,8 @@ import (
 type JobInfo struct {
 	JobID uint32
 	// ArrayJobID is the number of the task's array; 0 for a job that is not a task. ArrayTaskID
-	// is the task's index; [slurmspec.NoVal] for a job that is not a task. A record with
-	// ArrayJobID but no index stands for all tasks that have not been split off.
+	// is the task's index; [slurmspec.NoVal] for a job that is not a task. A record with ArrayJobID
+	// but no index is the record of all tasks that have not been split off.
 	ArrayJobID, ArrayTaskID uint32
 	// ArrayTasks are the tasks that have not been split off, as a bit mask in hexadecimal: see
 	// [JobInfo.Waiting].
@@ -47,8 +47,8 @@ type JobInfo struct {
 	RunBeforeSuspend int64
 
 	// Nodes is the host list of the allocated nodes. For a completing job, it has the nodes whose
-	// epilog has not ended. NodeCount and CPUs are the size of the allocation; before an allocation,
-	// the least that the job asks for.
+	// epilog has not ended. NodeCount and CPUs are the size of the allocation; before an
+	// allocation, the smallest size that the job requests.
 	Nodes           string
 	NodeCount, CPUs int
 
@@ -115,8 +115,8 @@ func appendJobInfoRequest(e *encoder, m *JobInfoRequest) {
 
 // JobsInfoRequest is the body of a [RequestJobInfo] about several jobs. It includes the same
 // details as [JobInfoRequest]. slurmctld answers with a [ResponseJobInfo], which leaves out jobs
-// that slurmctld does not have. The number of an array asks for the tasks that have not been split
-// off.
+// that slurmctld does not have. For the number of an array, the answer has the tasks that have not
+// been split off.
 type JobsInfoRequest struct {
 	Jobs []uint32
 }
@@ -227,7 +227,7 @@ func (f jobInfoFields) state(d *decoder, j *JobInfo) {
 	d.U8("reboot")
 	j.Restarts = int(d.U16("restarts"))
 	if flags := d.U16("show flags"); flags&showDetail != 0 {
-		d.Fail("it has details that were not asked for (flags %#x)", flags)
+		d.Fail("the record has details that were not requested (flags %#x)", flags)
 	}
 }
 
@@ -293,7 +293,7 @@ func (f jobInfoFields) end(d *decoder, j *JobInfo) {
 // resources, so a record that has them is an error.
 func (d *decoder) noResources() {
 	if resources := d.U32("resources"); d.Err() == nil && resources != slurmspec.NoVal {
-		d.Fail("it has resources that were not asked for")
+		d.Fail("the record has resources that were not requested")
 	}
 	d.Strs("generic resources of nodes")
 }

@@ -161,14 +161,14 @@ func TestDecodeJobInfoRefuses(t *testing.T) {
 		"21.08 is not supported": {
 			Type: ResponseJobInfo, Version: V2108, Body: jobRecord(nil),
 		},
-		"records has 4294967295 elements": answer(func(r *record) { r.records = 1<<32 - 1 }),
-		"records has 2 elements":          answer(func(r *record) { r.records = 2 }),
-		"are left after the last field":   answer(func(r *record) { r.records = 0 }),
-		"there is no job state 12":        answer(func(r *record) { r.state = 12 }),
-		"details that were not asked for": answer(func(r *record) { r.show = 3 }),
-		"resources that were not asked":   answer(func(r *record) { r.resources = 1 }),
-		"select plugin 107 is not known":  answer(func(r *record) { r.plugin = 107 }),
-		"flag of the topology is 1":       answer(func(r *record) { r.topology = 1 }),
+		"records has 4294967295 elements":   answer(func(r *record) { r.records = 1<<32 - 1 }),
+		"records has 2 elements":            answer(func(r *record) { r.records = 2 }),
+		"are left after the last field":     answer(func(r *record) { r.records = 0 }),
+		"there is no job state 12":          answer(func(r *record) { r.state = 12 }),
+		"details that were not requested":   answer(func(r *record) { r.show = 3 }),
+		"resources that were not requested": answer(func(r *record) { r.resources = 1 }),
+		"select plugin 107 is not known":    answer(func(r *record) { r.plugin = 107 }),
+		"flag of the topology is 1":         answer(func(r *record) { r.topology = 1 }),
 	} {
 		if jobs, err := DecodeJobInfo(m); err == nil || !strings.Contains(err.Error(), want) || jobs != nil {
 			t.Errorf("got %v, %v; want %q", jobs, err, want)

@@ -9,7 +9,7 @@ import "rmreplay/internal/slurmspec"
 // slurmctld compares the registration with slurm.conf (validate_node_specs in node_mgr.c). It
 // drains a node with fewer CPUs, less memory or fewer generic resources than slurm.conf says. It
 // also compares Steps with its own jobs (validate_jobs_on_node in job_mgr.c). It requeues or fails
-// a job that is missing in Steps, and aborts a job that slurmctld does not know.
+// a job that is missing in Steps, and aborts a job that slurmctld does not have.
 type NodeRegistration struct {
 	// Time is the node's present time. Start is when its slurmd started. Both are in seconds since the
 	// Unix epoch.

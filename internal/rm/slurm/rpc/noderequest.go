@@ -28,7 +28,7 @@ func appendStepID(e *encoder, s StepID) {
 	e.U32(s.HetComponent)
 }
 
-// Batch returns the step that stands for a job's batch script in a node's list of steps.
+// Batch returns the step that represents a job's batch script in a node's list of steps.
 func Batch(job uint32) StepID {
 	return StepID{Job: job, Step: StepBatch, HetComponent: slurmspec.NoVal}
 }
@@ -273,7 +273,7 @@ func (f prologFields) read(d *decoder) *PrologLaunch {
 //     KillWait seconds. Then the node runs its epilog and sends [EpilogComplete]. slurmctld
 //     also sends this message when the script has ended by itself. A node without an epilog,
 //     on which nothing of the job runs, may answer [slurmspec.ErrKillJobAlreadyComplete], which
-//     slurmctld counts as its EpilogComplete.
+//     slurmctld counts as the node's EpilogComplete.
 //   - [RequestKillTimelimit], [RequestKillPreempted]: the same, after slurmd has written a message
 //     to the script's standard error (_rpc_timelimit). slurmctld has put the job into its final
 //     state, or back into the queue, and only waits for the epilogs.
@@ -433,7 +433,7 @@ const (
 // processes of a job. It comes from a user's "scancel --signal", or is the warning before the
 // time limit that "sbatch --signal" asks for. slurmctld does not end the job because of it. The
 // nodes answer with [ResponseRC] 0, or with ESRCH (3) if they have no process of the job;
-// slurmctld takes both for success.
+// slurmctld treats both as success.
 type Signal struct {
 	StepID StepID
 	Flags  uint16 // Kill constants

@@ -22,8 +22,8 @@ func (v Version) String() string {
 	return fmt.Sprintf("protocol %d", uint16(v))
 }
 
-// protocol holds the layouts of one version: everything that differs between versions from
-// 20.11 to 26.05. A layout that no version changes is an ordinary method of its message.
+// protocol has the layouts of one version: everything that differs between versions from 20.11 to
+// 26.05. A layout that no version changes is an ordinary method of its message.
 //
 // slurmctld speaks the oldest version that it accepts to a node that has not registered, so
 // the node's side of older versions is needed, too.

@@ -6,9 +6,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// UsageHeader returns the beginning of slurmctld's file assoc_usage, which keeps the fair-share
-// usage of associations between two runs of slurmctld (dump_assoc_mgr_state in assoc_mgr.c).
-// The parameter saved is in seconds since the Unix epoch. [AppendUsage] appends the associations.
+// UsageHeader returns the beginning of slurmctld's file assoc_usage, which stores the fair-share
+// usage of associations between two runs of slurmctld (dump_assoc_mgr_state in assoc_mgr.c). The
+// parameter saved is in seconds since the Unix epoch. [AppendUsage] appends the associations.
 func (c Codec) UsageHeader(saved int64) []byte {
 	e := newEncoder(nil, c.protocol)
 	e.U16(uint16(c.protocol.version))
@@ -38,7 +38,7 @@ func AppendUsage(dst []byte, association uint32, raw float64, processors bool) [
 }
 
 // AppendUsageReset appends slurmctld's file priority_last_decay_ran to dst. In this file the
-// priority plugin keeps when usage last decayed and when it was last reset (_write_last_decay_ran
+// priority plugin stores when usage last decayed and when it was last reset (_write_last_decay_ran
 // in priority_multifactor.c). The parameter at is the instant of the last reset, in seconds since
 // the Unix epoch. The file says that the usage has never decayed.
 func AppendUsageReset(dst []byte, at int64) []byte {

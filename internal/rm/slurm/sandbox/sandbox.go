@@ -218,7 +218,8 @@ func (p *Sandbox) isFree(socket func() (int, error), port int) (bool, error) {
 	return err == nil, err
 }
 
-// NodeIndex returns the index of the node with an address. ok is false if no node has it.
+// NodeIndex returns the index of the node with an address. The result ok is false if no node has
+// the address.
 func (p *Sandbox) NodeIndex(addr [4]byte) (index int, ok bool) {
 	i := ((int(addr[1])-int(p.octet))*256+int(addr[2]))*250 + int(addr[3]) - 1
 	return i, i >= 0 && i < p.nodes && p.NodeAddress(i) == netip.AddrFrom4(addr)

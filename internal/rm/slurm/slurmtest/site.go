@@ -42,7 +42,7 @@ type Options struct {
 
 // CgroupConf is the text of a cgroup.conf that lets slurmd start on a machine without a file system
 // of cgroups, such as a chroot or a container. Without it, slurmd looks for that file system to
-// choose a plugin. If the plugin is named, it does nothing until a task or a job of
+// choose a plugin. A plugin that cgroup.conf names does nothing until a task or a job of
 // proctrack/cgroup needs it (src/common/cgroup.c).
 func CgroupConf(release slurmspec.Release) string {
 	if release.Since(slurmspec.R2311) {

@@ -138,7 +138,7 @@ func (e *editor) warnOfNoEffect(p parameter) {
 		}
 	case strings.HasPrefix(lower, "grp"), strings.HasPrefix(lower, "max"), strings.HasPrefix(lower, "min"):
 		if enforced := strings.ToLower(e.get("AccountingStorageEnforce")); !limits(enforced) {
-			warn("AccountingStorageEnforce has not limits")
+			warn("AccountingStorageEnforce does not have the option limits")
 		}
 	}
 }

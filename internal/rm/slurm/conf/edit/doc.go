@@ -19,7 +19,7 @@
 // The value of an option or an item is the text after its "=". "true" sets a flag or adds a name to
 // a list, and "false" removes the option, the item or the limit.
 //
-//   - [Setting.Check] returns what is wrong with a setting for every cluster. Two things that
+//   - [Setting.Check] returns an error for a setting that is wrong for every cluster. Two things that
 //     slurmctld accepts are errors here: a misspelt option, which slurmctld ignores, and a number
 //     that slurmctld replaces by its default.
 //   - [Edit] applies settings to a cluster in memory. It also refuses partitions, QOS, accounts,

@@ -59,7 +59,7 @@ func Copy(from, to string, settings []Setting) (*Edited, error) {
 		}
 	}
 	if _, err := conf.Open(to); err != nil {
-		return nil, fmt.Errorf("the edited copy: %w", err)
+		return nil, fmt.Errorf("reading the edited copy: %w", err)
 	}
 	return edited, nil
 }

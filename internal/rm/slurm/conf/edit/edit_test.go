@@ -119,8 +119,8 @@ modify user where name=ada set qos+=high
 		t.Errorf("lines %+v", edited.Lines)
 	}
 	wantWarnings := []string{
-		"qos high MaxTRESPerUser has no effect: AccountingStorageEnforce has not limits",
-		"qos high MaxTRESPerUser has no effect: AccountingStorageEnforce has not limits",
+		"qos high MaxTRESPerUser has no effect: AccountingStorageEnforce does not have the option limits",
+		"qos high MaxTRESPerUser has no effect: AccountingStorageEnforce does not have the option limits",
 		"account Physics fairshare has no effect: PriorityWeightFairshare is 0",
 		"user ada fairshare has no effect: PriorityWeightFairshare is 0",
 	}

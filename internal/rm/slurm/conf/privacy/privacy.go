@@ -81,7 +81,7 @@ func (u *Files) text(message string) string {
 		switch {
 		case place != "":
 			hiding = true
-			kept = append(kept, fmt.Sprintf("%s%s: wrong (not shown, because the file is not in %s; read it there)", begin,
+			kept = append(kept, fmt.Sprintf("%s%s: a mistake (its text is not shown, because the file is not in %s)", begin,
 				place, u.Dir))
 		case !hiding || strings.HasPrefix(line, u.Dir+string(filepath.Separator)):
 			hiding = false

@@ -1,5 +1,5 @@
-// Package slurmdbd adapts a site's slurmdbd.conf to a replay. It knows which keys the run's own
-// slurmdbd gets, and what is lost in releases that do not have a key.
+// Package slurmdbd adapts a site's slurmdbd.conf to a replay. It decides which keys the run's own
+// slurmdbd gets, and says what is lost in releases that do not have a key.
 package slurmdbd
 
 import (
@@ -34,7 +34,7 @@ type Key struct {
 // The reasons that several keys share.
 const (
 	whyDB     = "accounting is in a private database of this run"
-	whyAuth   = "the replay's clients hold no keys of the site"
+	whyAuth   = "the replay's clients have no keys of the site"
 	whyHost   = "slurmdbd runs here, on loopback"
 	whyPath   = "files of this run are in its own directory"
 	whyAll    = "the run reads all of its records when it ends"

@@ -23,7 +23,7 @@ func TestAdapt(t *testing.T) {
 	}{
 		{"parameters", "PreserveCaseUser", slurmspec.R2205, "PreserveCaseUser", "", false, ""},
 		{"AllResourcesAbsolute", "yes", slurmspec.R2302, "yes", "", false, ""},
-		{"AllResourcesAbsolute", "yes", slurmspec.R2205, "", "22.05 does not have it (new in 23.02): sacctmgr takes", true, "other counts of licences"},
+		{"AllResourcesAbsolute", "yes", slurmspec.R2205, "", "22.05 does not have it (new in 23.02): sacctmgr reads", true, "other counts of licences"},
 		{"AllResourcesAbsolute", "no", slurmspec.R2205, "", "22.05 does not have it", true, ""},
 		{"TLSType", "tls/s2n", slurmspec.R2311, "", "23.11 does not have it (new in 24.05)", true, ""},
 		{"TLSType", "tls/s2n", slurmspec.R2405, "", whyAuth, false, ""},

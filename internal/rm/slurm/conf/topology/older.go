@@ -61,7 +61,7 @@ func (t *Topology) switches(release slurmspec.Release) (lines []string, err erro
 
 // blocks returns the lines for topology/block. The planning base is the first of BlockSizes or,
 // without sizes, the number of nodes of the first block. 23.11 has BlockLevels in place of
-// BlockSizes: a level n stands for 2ⁿ times the first block's size.
+// BlockSizes: level n means 2ⁿ times the first block's size.
 func (t *Topology) blocks(release slurmspec.Release, c Cluster) (lines []string, err error) {
 	base := 0
 	if len(t.Sizes) > 0 {

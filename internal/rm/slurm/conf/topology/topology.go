@@ -59,7 +59,7 @@ var kinds = []struct{ key, groups, name string }{
 	{"torus3d", "toruses", "name"}, {"tree", "switches", "switch"},
 }
 
-// Parse reads a file. The parameter name stands for the file in messages. The error is about the
+// Parse reads a file. The parameter name is the file's name in messages. The error is about the
 // first mistake with which slurmctld would not start, or says that the file is larger or deeper
 // than this package reads.
 func Parse(name string, text []byte) (*File, error) {
@@ -251,7 +251,7 @@ type Cluster struct {
 	Expand func(list string) ([]string, error)
 	// Partitions has the name of each partition's topology, by partition.
 	Partitions map[string]string
-	// OwnPlaces says that lines of nodes in slurm.conf name their places in a topology.
+	// OwnPlaces says that slurm.conf has Topology= in lines of nodes.
 	OwnPlaces bool
 }
 

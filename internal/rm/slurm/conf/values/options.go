@@ -51,7 +51,7 @@ var lists = map[string]map[string]options.Option{
 // HasOptions reports whether all options of a key are known.
 func HasOptions(key string) bool { return lists[strings.ToLower(key)] != nil }
 
-// of returns the options of a key. The history of the releases has all of them.
+// of returns the options of a key. [history.Options] has the options of all releases.
 func of(key string) map[string]options.Option {
 	list := history.Options[key]
 	return flags(slices.Concat(list.Always, slices.Collect(maps.Keys(list.Some)))...)

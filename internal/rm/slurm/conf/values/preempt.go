@@ -66,7 +66,7 @@ func NothingPreempts(get Settings, accounts []byte, file string) []string {
 	if get.lower("PreemptType") != "preempt/qos" || slices.ContainsFunc(associations.Settings(accounts), preempts) {
 		return nil
 	}
-	where := "the cluster directory lacks accounts.sacctmgr, which would give a QOS preempt="
+	where := "the cluster directory lacks accounts.sacctmgr, which could set preempt= for a QOS"
 	if file != "" {
 		where = file + " gives preempt= to no QOS"
 	}

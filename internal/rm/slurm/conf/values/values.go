@@ -1,9 +1,8 @@
-// Package values knows the values of slurm.conf with which slurmctld does not start, beyond the
-// types that the parser checks. The checks follow _validate_and_set_defaults and
-// _parse_partitionname in src/common/read_config.c, preempt_mode_num in slurm_protocol_defs.c, and
-// the plugins select and gres, of Slurm 22.05 to 26.05. Keys and options that only some of these
-// releases know are in [rmreplay/internal/slurmspec/history]. They are translated before this
-// package checks them.
+// Package values finds values of slurm.conf with which slurmctld does not start. The parser checks
+// only the types of values. The checks follow _validate_and_set_defaults and _parse_partitionname
+// in src/common/read_config.c, preempt_mode_num in slurm_protocol_defs.c, and the plugins select
+// and gres, of Slurm 22.05 to 26.05. Keys and options that only some of these releases have are in
+// [rmreplay/internal/slurmspec/history]. They are translated before this package checks them.
 package values
 
 import (

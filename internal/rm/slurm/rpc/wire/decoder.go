@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// noBitmap is the size that stands for a missing bitmap (NO_VAL in slurm.h).
+// noBitmap is the size that means a missing bitmap (NO_VAL in slurm.h).
 const noBitmap = 0xfffffffe
 
 // Decoder reads values from a message. The decoder keeps the first failure, and every later read
