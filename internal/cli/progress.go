@@ -16,7 +16,7 @@ type runProgress struct {
 	*console.Progress
 	zone    *time.Location
 	begun   time.Time
-	sampled time.Time // when history got its last snapshot
+	sampled time.Time // when the last snapshot was added to history
 	history pace.History
 }
 
