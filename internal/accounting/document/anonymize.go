@@ -31,8 +31,8 @@ type Anonymizer struct {
 	names *regexp.Regexp // matches the users' names as whole words
 }
 
-// NewAnonymizer returns an [Anonymizer] that replaces each of the users' names with a new name,
-// the parameter as. It returns an error without users or without a new name.
+// NewAnonymizer returns an [Anonymizer] that replaces each of the users' names with a new name, the
+// parameter as. It returns an error if there are no users or if as is "".
 func NewAnonymizer(users []string, as string) (*Anonymizer, error) {
 	if len(users) == 0 || as == "" {
 		return nil, errors.New("anonymizing documents: the user or the new name is missing (want both)")

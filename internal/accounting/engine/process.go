@@ -303,7 +303,8 @@ func (e *process) raise() bool {
 	return err == nil
 }
 
-// serve asks one question. The result begun says whether the engine started with the question.
+// serve asks one question. The result begun says whether the engine has begun to answer the
+// question.
 func (e *process) serve(
 	ctx context.Context, tables Tables, s *seat, do func(q *Questioner) error,
 ) (begun bool, err error) {
@@ -330,8 +331,8 @@ func (e *process) serve(
 	return true, explain(ctx, err)
 }
 
-// explain returns the cause of a question's failure: an interrupted query only says that it was
-// interrupted.
+// explain returns the cause of a question's failure. The error of an interrupted query does not
+// name the cause.
 func explain(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// askTime is the time limit of one sdiag. A busy slurmctld answers late, and clients try for
+	// askTime is the time limit of one sdiag. A busy slurmctld answers late, and clients wait for
 	// MessageTimeout, by default 10 s.
 	askTime = 30 * time.Second
 	// endTime is the time limit for closing the pipes of an sdiag that was killed.

@@ -158,7 +158,7 @@ func (r *Reader) find(ctx context.Context) {
 	}
 }
 
-// accept passes documents on until they are durable, or until ctx ends.
+// accept passes documents to [Options.Accept] until they are durable, or until ctx ends.
 func (r *Reader) accept(ctx context.Context, records []*kgo.Record) bool {
 	var documents [][]byte
 	for _, record := range records {
@@ -226,7 +226,8 @@ func (f *faults) note(what string, err error) {
 		delete(f.now, what)
 	case !f.now[what]:
 		f.now[what] = true
-		f.report(fmt.Errorf("reading %s from Kafka: %s: %w (it is tried again until it succeeds)", f.topic, what, err))
+		f.report(fmt.Errorf("reading %s from Kafka: %s: %w (the server tries again until it succeeds)",
+			f.topic, what, err))
 	}
 }
 

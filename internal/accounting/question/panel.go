@@ -50,8 +50,8 @@ const (
 type Lacking struct {
 	Which     Lack
 	One, More string // texts that follow the number of jobs, in the singular and in the plural
-	// Sum is the position of a sum in the panel's only row; 0 without a sum. If all jobs that
-	// ran lack the value, the sum is shown as unknown. Jobs that did not run have used nothing.
+	// Sum is the position of a sum in the panel's only row; 0 without a sum. If all jobs that ran
+	// lack the value, the sum is shown as unknown. Jobs that did not run add 0 to the sum.
 	Sum int
 }
 
@@ -168,20 +168,21 @@ func overTime(more ...Key) func(v View) []Key {
 }
 
 // aboutStarted returns a panel with one question about the runs that started and match the filter
-// where.
+// in the parameter where.
 func aboutStarted(where Filter, measures []Measure, by ...Key) *Panel {
 	return &Panel{Questions: func(v View) []Question {
 		return []Question{{Where: All{v.Ended(), started, where}, By: by, Measures: measures, Clock: v.Clock()}}
 	}}
 }
 
-// byClass returns a panel with the number of runs that started, and their CPU hours, in each class
-// of a column. The parameter each is the number of classes per doubling. The filter where chooses among the runs.
+// byClass returns a panel with the number of runs that started, and their CPU hours, in each class of a column.
+// The parameter each is the number of classes per doubling. The parameter where is a filter of the runs.
 func byClass(each int, column string, where Filter) *Panel {
 	return aboutStarted(where, []Measure{countRuns, sumUsed}, Classes{Column: column, Each: each})
 }
 
-// byValue returns a panel of the ten values of a column that are highest in the measure by.
+// byValue returns a panel of ten values of a column: those with the highest values of the measure
+// with the number by.
 func byValue(column string, by int) *Panel {
 	return about(fixed(Values{Column: column, Most: 10, By: by, First: true}),
 		countJobs, sumElapsed, sumUsed, meanWait, meanEligible, countFailed, unused, countRuns).lacking(noMean...)

@@ -40,7 +40,8 @@ func (q Question) counts() bool {
 	return slices.ContainsFunc(q.Measures, func(m Measure) bool { return m.Kind == Count && m.Where == nil })
 }
 
-// Check returns an error for a question that has no answer, for example one with too few edges.
+// Check returns an error for a question that cannot be answered, for example because it has too few
+// edges.
 func (q Question) Check() error {
 	for i, k := range q.By {
 		if e, ok := k.(Instants); ok && len(e.Edges) < 2 {
@@ -49,7 +50,7 @@ func (q Question) Check() error {
 		v, ok := k.(Values)
 		if !ok && i > 0 {
 			if outer, ok := q.By[i-1].(Values); ok {
-				return fmt.Errorf("a key follows the values of %s, which are not texts (want values of texts there)",
+				return fmt.Errorf("the key inside the values of %s does not group by a text (want question.Values)",
 					outer.Column)
 			}
 		}
@@ -186,8 +187,7 @@ func Cut(text string) string {
 	return text
 }
 
-// AbsentError says that the store or the cluster does not have a column or an ID that was asked
-// for.
+// AbsentError says that the store or the cluster does not have a requested column or ID.
 type AbsentError struct {
 	Column string
 	Why    string

@@ -24,13 +24,14 @@ const (
 // The last fresh part is rewritten with added rows if it then has at most tailRows rows. This takes up to 10 ms.
 const tailRows = 1000
 
-// [Store.Apply] waits for compaction when there are as many fresh rows as in maxFresh full parts.
+// maxFresh limits the fresh rows: [Store.Apply] waits for compaction when they would fill maxFresh
+// parts.
 const maxFresh = 4
 
-// Apply adds documents in the order of their numbers. Views that are taken later see all of them. A document is
-// durable once [Store.Durable] has reached its number; until then, a journal must keep the document. Entries that an
-// earlier call applied are skipped: after an error, a caller can pass the same entries again, and each is applied
-// exactly once.
+// Apply adds documents in the order of their numbers. A view that is made later has all of them. A document is
+// durable once [Store.Durable] has reached its number; until then, a journal must keep the document. Entries that
+// an earlier call applied are skipped: after an error, a caller can pass the same entries again, and each is
+// applied exactly once.
 //
 // A run of a job has one row. A later, different document replaces the row, with these exceptions: an imported
 // document does not replace a document that Slurm sent, and the start of a job does not replace its end. The record
@@ -185,7 +186,7 @@ func (a *addition) replace(k key, old standing, e *prepared) {
 	a.lost, a.was = append(a.lost, *e), append(a.was, keyed{k, old})
 }
 
-// find returns what the store knows of the row of a key.
+// find returns the standing of the row with a key.
 func (a *addition) find(k key) (found standing, ok bool, err error) {
 	if at, ok := a.own[k]; ok {
 		return a.rows[at].standing, true, nil

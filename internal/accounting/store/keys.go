@@ -27,7 +27,7 @@ func keyOf(cluster string, jobID, run int64) key {
 	return key(sum[:16])
 }
 
-// standing has what the store knows of the document that is stored for a key.
+// standing describes the document that is stored for a key.
 type standing struct {
 	seq    int64
 	digest uint64 // of the document

@@ -12,8 +12,9 @@ var steps = []int64{
 	14 * 86400, 28 * 86400, 56 * 86400, 364 * 86400,
 }
 
-// even reports whether all steps of this length, in seconds, have about equally many figures, if figures come at each
-// of the intervals: a step is a whole number of intervals, or at least ten.
+// even reports whether all steps of the given length, in seconds, have about the same number of figures. The
+// intervals are the times between figures. A step must be a whole number of each interval, or at least ten times
+// as long.
 func even(step int64, intervals []time.Duration) bool {
 	for _, every := range intervals {
 		n := float64(step) / every.Seconds()

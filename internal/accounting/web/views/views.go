@@ -29,7 +29,8 @@ type List struct {
 	kept map[string]View // the views in memory
 }
 
-// New returns the views in the file path. With an empty path they are only in memory.
+// New returns the views in the file with the given path. If path is "", the views are only in
+// memory.
 func New(path string) *List { return &List{path: path} }
 
 // aside, followed by the time, is appended to the name of a damaged file of views.
