@@ -23,7 +23,7 @@ const (
 	RuleNoSize        = "no_processors"          // no positive number of processors or nodes
 	RuleDuplicate     = "duplicate_record"       // the same job occurs twice
 	RuleTimesReversed = "times_reversed"         // the end is before the start, or the start before the submit time
-	RuleElapsed       = "elapsed_too_long"       // Elapsed exceeds the time from start to end, which is used
+	RuleElapsed       = "elapsed_too_long"       // Elapsed exceeds the time from start to end; that time is used
 	RuleBadValue      = "bad_value"              // a field that is not necessary has an invalid value, and is ignored
 	RuleBadSubmitLine = "submit_line_unreadable" // the options of the command line contradict each other
 	// RuleSubmitLineOption counts jobs with an unknown option or an option with an invalid value.
@@ -191,7 +191,7 @@ func (b *Builder) Add(r *Job, text string) error {
 	if b.opts.Record == nil {
 		b.fromTRES(r)
 	} else {
-		_ = TakeTRES(r) // whoever makes a workload from the record handles the rest
+		_ = TakeTRES(r) // the error is handled when a workload is made from the record
 	}
 	if max(r.ReqCPUs, r.AllocCPUs, r.ReqNodes, r.AllocNodes) <= 0 {
 		return b.Unusable(RuleNoSize, text, "job %s: neither processors nor nodes", r.ID)
@@ -199,7 +199,7 @@ func (b *Builder) Add(r *Job, text string) error {
 	for _, text := range []*string{
 		&r.Name, &r.User, &r.Group, &r.Account, &r.WCKey, &r.Reservation, &r.Comment, &r.SubmitLine, &r.Script,
 	} {
-		if !utf8.ValidString(*text) { // for example from MariaDB, if nobody converted it
+		if !utf8.ValidString(*text) { // for example a text from MariaDB that was not converted
 			*text = lines.UTF8([]byte(*text))
 		}
 	}
@@ -216,7 +216,7 @@ func (b *Builder) Add(r *Job, text string) error {
 	return before.again(b, r, text)
 }
 
-// record passes on a record that is a job.
+// record passes a record that is a job to the function Record of the options.
 func (b *Builder) record(r Job) error {
 	if err := b.checkTimes(&r); err != nil {
 		return err
@@ -292,7 +292,7 @@ func (b *Builder) addUser(r *Job) {
 	b.w.Users = append(b.w.Users, user)
 }
 
-// freeID returns an unused ID that begins with the ID taken.
+// freeID returns an unused ID that begins with the ID in the parameter taken.
 func (b *Builder) freeID(taken string) string {
 	for n := 2; ; n++ {
 		if id := taken + "#" + strconv.Itoa(n); b.jobs[id] == nil {
@@ -345,16 +345,16 @@ func (b *Builder) Missing() []string {
 		has  bool
 		text string
 	}{
-		{b.has.user, "no job has a user: nobody submits them"},
+		{b.has.user, "no job has a user: nobody submits the jobs"},
 		{b.has.uid, "no job has a UID: the cluster directory must name the users"},
-		{b.has.account, "no job has an account: they run under their users' default accounts"},
-		{b.has.qos, "no job has a QOS: they run under their default QOS"},
+		{b.has.account, "no job has an account: jobs run under their users' default accounts"},
+		{b.has.qos, "no job has a QOS: jobs run under their default QOS"},
 		{b.has.timeLimit, "no job has a time limit: the partitions' defaults apply"},
 		{b.has.memory, "no job asks for memory: the configuration's defaults apply"},
-		{b.has.tres || b.has.submitLine, "no job has its resources (ReqTRES or AllocTRES): GPUs are not known, and no job " +
-			"asks for any"},
-		{b.has.constraint || b.has.submitLine, "no job asks for features of nodes (Constraints): each may run on any nodes " +
-			"of its partition"},
+		{b.has.tres || b.has.submitLine, "no job has its resources (ReqTRES or AllocTRES): GPUs are not known, and " +
+			"no job asks for GPUs"},
+		{b.has.constraint || b.has.submitLine, "no job asks for features of nodes (Constraints): each may run on any " +
+			"nodes of its partition"},
 		{b.has.nodeList, "no job has a node list: jobs that run at the window's start cannot be put where they were"},
 		{b.has.submitLine, "no job has its command line (SubmitLine): dependencies, switches, node lists, tasks per node " +
 			"and the like are not known"},

@@ -16,7 +16,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// again keeps another record of a known ID, unless it repeats a known record. Because files may be
+// again stores another record of a known ID, unless it repeats a known record. Because files may be
 // read in any order, settle decides about the records only when it has all of them.
 func (e *built) again(b *Builder, r *Job, text string) error {
 	e.startFromSteps = false
@@ -121,8 +121,8 @@ func (b *Builder) looks(e *built, ended string) []Job {
 	return b.supersede(list)
 }
 
-// settleRecords passes on the records that had to wait for others: records of jobs that had not
-// ended, and of jobs that were resized. Each run of a job becomes a separate record.
+// settleRecords processes the records that had to wait for other records: records of jobs that had
+// not ended, and of jobs that were resized. Each run of a job becomes a separate record.
 func (b *Builder) settleRecords() error {
 	for _, e := range b.list {
 		list := b.looks(e, NoteSuperseded)
@@ -219,8 +219,8 @@ func (r *Job) startOrNever() hpc.Time {
 // sameOwner reports whether two records with the same ID can belong to the same user's job.
 func (r *Job) sameOwner(o *Job) bool { return r.User == "" || o.User == "" || r.User == o.User }
 
-// sawBefore reports whether the open record r is an earlier record of the run that ended records,
-// or of a run before it. A job cannot be submitted or started again before it has ended.
+// sawBefore reports whether the open record r was written during the run whose end is in the record
+// ended, or during an earlier run. A job cannot be submitted or started again before it has ended.
 func (r *Job) sawBefore(ended *Job) bool {
 	switch {
 	case !r.sameOwner(ended):

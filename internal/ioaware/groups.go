@@ -52,7 +52,7 @@ type share struct {
 	licenseTime float64 // licenses x minutes
 }
 
-// divide divides the pending jobs and computes the target.
+// divide divides the pending jobs into the two groups, and computes the target.
 func (p *planner) divide(running []Running) Groups {
 	g := Groups{RTarget: float64(p.total) / float64(max(p.cluster.Nodes, 1)), StarTarget: p.total}
 	var area, volume, pendingArea float64

@@ -36,7 +36,7 @@ func (t *Tracker) At(at hpc.Time) int64 {
 	return t.before(i)
 }
 
-// Add adds v to the function from the instant from up to, but excluding, the instant until.
+// Add adds v to the function between two instants. The second instant, until, is excluded.
 func (t *Tracker) Add(from, until hpc.Time, v int64) {
 	if v == 0 || from >= until {
 		return

@@ -146,7 +146,7 @@ func (r *Pending) claim() bool { return r.claimed.CompareAndSwap(false, true) }
 var ErrClosed = errors.New("the journal is closed")
 
 // ErrSlow is the error of an append that the disk has not confirmed in time.
-var ErrSlow = errors.New("the disk has not confirmed the records (if it does later, they are kept)")
+var ErrSlow = errors.New("the disk has not confirmed the records (if it confirms them later, they are stored)")
 
 // Open opens the log in a directory, which it creates if necessary. The parameter after is the
 // number of the last record that the caller no longer needs; an empty log begins with the next
@@ -470,7 +470,7 @@ func (j *Log) inOrder(commit func() error) error {
 }
 
 // Resume lets a log accept records again after a record could not be written. The caller must have
-// saved what this record, and all records begun since, would have saved.
+// saved a state with the changes of this record and of all records begun since.
 func (j *Log) Resume() { j.failed.Store(nil) }
 
 func size(r *Pending) (bytes int) {
@@ -533,7 +533,7 @@ func (j *Log) cut() error {
 		return nil
 	}
 	if err := errors.Join(j.uncut.Truncate(j.cutAt), j.uncut.Sync()); err != nil {
-		return fmt.Errorf("removing what an earlier write has left: %w", err)
+		return fmt.Errorf("removing the bytes of an earlier failed write: %w", err)
 	}
 	f := j.uncut
 	j.uncut = nil

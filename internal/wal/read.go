@@ -73,9 +73,8 @@ func (r *reader) record() (payload []byte, err error) {
 	return payload, nil
 }
 
-// behind is called at a record that cannot be read. It returns where the next record begins, or 0.
-// It finds the next record by the length of the bad record, and accepts it if its checksum is
-// right.
+// behind returns the position of the record after a record that cannot be read, or 0. It computes
+// the position from the length of the bad record, and checks the checksum of the record there.
 func (r *reader) behind() int64 {
 	head, err := r.bytes(prefix)
 	if err != nil || r.at == 0 {

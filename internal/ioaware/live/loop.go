@@ -48,8 +48,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// share is the highest part of the time that the driver spends asking Slurm, if rounds follow
-// changes. With a large queue, rounds are therefore less frequent.
+// share is the highest part of the time that the driver spends in Slurm's commands, if rounds
+// follow changes. With a large queue, rounds are therefore less frequent.
 const share = 0.25
 
 // pause returns the time between two checks for changes.

@@ -38,7 +38,7 @@ type Sample struct {
 	Bytes  float64 // read and written
 }
 
-// Use is what a job did to the file system.
+// Use describes how a job used the file system.
 type Use struct {
 	Start, End hpc.Time
 	RunTime    time.Duration // run time of the job, which can differ from End-Start: see [Store.Job]
