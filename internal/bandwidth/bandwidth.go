@@ -279,8 +279,8 @@ func (m *Model) share() {
 	}
 }
 
-// share gives every job its max-min fair share. The jobs that ask for least for each node get what
-// they ask for, as long as that is at most their nodes' part of the remaining bandwidth.
+// share gives every job its max-min fair share. First, the jobs with the lowest demand for each
+// node get their demand, as long as it is at most their nodes' part of the remaining bandwidth.
 func (s *system) share() {
 	s.load = Load{}
 	nodes := int64(0)

@@ -111,9 +111,9 @@ time.
 
 --fairness shows how equally users, accounts, QOS and jobs were served: the Gini
 coefficient and Jain's index of their mean waits and mean bounded slowdowns.
---fair-start shows the same, and counts the jobs that started later than they would have
-without the jobs that came after them (fair start time; Sabin et al., 2004). --json has
-the figures of fairness only with these flags.
+--fair-start shows these figures, too, and counts the jobs that later jobs delayed: jobs
+that started after their fair start time (Sabin et al., 2004). --json has the figures of
+fairness only with these flags.
 
 --fair-start simulates each job that waited, with a policy of simulate (own is
 easy-textbook for runs of Slurm and of its model). The figures are exact for a run of

@@ -24,7 +24,7 @@ func newRunProgress(p *console.Progress, zone *time.Location) *runProgress {
 	return &runProgress{Progress: p, zone: zone}
 }
 
-// hooks returns hooks that show one run.
+// hooks returns hooks that show the progress of one run.
 func (p *runProgress) hooks() experiment.Hooks {
 	return experiment.Hooks{Notice: p.Notice, Step: p.Step, Begin: p.begin, Progress: p.observe}
 }

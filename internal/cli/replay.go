@@ -100,7 +100,7 @@ is 130 if the run was interrupted. The record then ends at the interruption.
 // specOf returns the specification of the replay that the parsed flags choose.
 func (o *replayOptions) specOf(path string, f *pflag.FlagSet) (experiment.Spec, error) {
 	if o.clock != "frozen" && !f.Changed("reasons") {
-		o.reasons = 0 // asking slurmctld for pending reasons would take virtual time
+		o.reasons = 0 // slurmctld's answers to requests for reasons would take virtual time
 	}
 	return o.spec(path)
 }

@@ -20,7 +20,7 @@ type sweepTable struct {
 	runs    int
 	over    int
 	failed  int
-	running map[string]time.Time // the begin of each running run, by the run's name
+	running map[string]time.Time // when each running run began, by the run's name
 	batch   pace.Batch
 }
 

@@ -45,10 +45,10 @@ const (
 	NoteNoInstants     = "cancelled_at_submission" // the job never started, and the time of its cancellation is unknown
 	NoteExitsForOther  = "ends_with_exit_code"     // something other than its script or limit ended the job
 	NoteNeverStarted   = "never_started"           // its run time is unknown; it runs until its time limit
-	NoteBegin          = "begin_from_eligible"     // --begin replaces whatever delayed the job's eligible time
+	NoteBegin          = "begin_from_eligible"     // --begin replaces the unknown cause of a later eligible time
 	NoteOutside        = "outside_window"          // the job ended before the window or was submitted after it
 	NoteRequeuedPreset = "requeued_run_preset"     // the run at the window's start becomes a separate job
-	NoteArrayParts     = "array_in_parts"          // tasks of an array that cannot be in one job with the others
+	NoteArrayParts     = "array_in_parts"          // tasks of an array that cannot be in one job with its other tasks
 	NoteDependencyGone = "dependency_dropped"      // a condition on a job that had ended before the window
 	NoteFromAllocation = "request_from_allocation" // the request is unknown; the job requests what it was allocated
 	// options after --wrap are ignored, because they may belong to the wrapped command
@@ -65,8 +65,8 @@ const (
 	NoteArrayList      = "array_tasks_from_line" // sacct cut off the list of tasks, and the command line has it
 )
 
-// drops are the rules and notes under which a record is dropped: such a record is neither a job
-// nor a part of a job. Readers count records that they drop for other reasons with [Builder.Drop].
+// drops are the rules and notes for records that are dropped: a dropped record is neither a job nor
+// a part of a job. Readers count records that they drop for other reasons with [Builder.Drop].
 var drops = []string{
 	RuleNoRecord, RuleNoSubmit, RuleNoSize, RuleDuplicate, RuleNoStartAtAll, RuleArrayCut,
 	NoteRequeued, NoteResized, NoteSuperseded, NoteOutside, NoteOtherCluster, NoteOtherRecord, NoteStep,
@@ -93,7 +93,8 @@ type Builder struct {
 // built is a job under construction.
 type built struct {
 	rec Job
-	// others are the other records with the same ID, until settle decides what they mean.
+	// others are the further records with the same ID, until the method settle decides what they
+	// mean.
 	others []Job
 	// startFromSteps is true if rec.Start is the start of a step.
 	startFromSteps bool
@@ -469,7 +470,7 @@ func (b *Builder) job(entry *built) error {
 	return nil
 }
 
-// behaviour returns the job's behaviour when it runs. If the job cannot be replayed, behaviour
+// behaviour returns how the job behaves when it runs. If the job cannot be replayed, behaviour
 // counts it and returns nil.
 func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
 	if r.State.Ended() && r.Start == 0 && r.End == 0 && r.State != hpc.Completed && r.Elapsed <= 0 {

@@ -250,8 +250,8 @@ func (r *Job) earlier(look *Job) {
 	}
 }
 
-// resize adds the next record of a resized job. The job keeps the request with which it was
-// submitted, and gets the end of its last size.
+// resize adds the next record of a resized job. The job's request is the one with which it was
+// submitted, and its end is the end of its last size.
 func (r *Job) resize(next *Job) {
 	r.Elapsed = -1
 	if next.Start == r.Start {
@@ -360,9 +360,10 @@ func compareKnowledge(a, b *Job) int {
 	return bytes.Compare(text(a), text(b))
 }
 
-// outsiders are ended jobs whose records are not kept, such as jobs that ended before the window.
-// Another file may have a record of such a job while it waited or ran. Because they can be many,
-// only hashes are kept: of the ID with the submit time, and of the ID with the negative start.
+// outsiders are ended jobs whose records are not stored, such as jobs that ended before the window.
+// Another file may have a record that was written while the job waited or ran. Because there can be
+// many of these jobs, only hashes are stored: of the ID with the submit time, and of the ID with
+// the negative start.
 type outsiders struct {
 	hashes []uint64
 	sorted bool
@@ -515,9 +516,9 @@ func (b *Builder) readTasks(e *built) (usable bool, err error) {
 // 64 by default. They may cut inside of a number, so the last number is unknown ("1,4,7,1...%2").
 const cut = "..."
 
-// cutTasks returns the tasks of a list that was cut off: those in the list, and all later ones in
-// the command line or the script. ok is false if neither has a list that begins like the cut
-// list.
+// cutTasks returns the tasks of a list that was cut off: the tasks in the list, and all later tasks
+// in the command line or the script. ok is false if neither the command line nor the script has a
+// list that begins like the cut list.
 func cutTasks(r *Job) (a hpc.Array, ok bool) {
 	listed, rest, _ := strings.Cut(r.ArrayRest, cut)
 	a, err := hpc.ParseArray(r.Asked().Array)

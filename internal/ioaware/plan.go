@@ -29,18 +29,18 @@ type Strategy string
 const (
 	// Baseline ignores estimates and measured use. Requested licenses still count.
 	Baseline Strategy = "baseline"
-	// Aware keeps the use of the file system at or below its licenses.
+	// Aware limits the use of the file system to its licenses.
 	Aware Strategy = "aware"
-	// TwoGroup is the workload-adaptive strategy. In addition, it keeps the use of jobs with much
-	// I/O at a target, which it computes from the queue.
+	// TwoGroup is the workload-adaptive strategy. In addition, it limits the use of jobs with much
+	// I/O to a target, which it computes from the queue.
 	TwoGroup Strategy = "two-group"
 )
 
 // Options say how to plan.
 type Options struct {
 	Strategy Strategy
-	// TrackNodes gives nodes only to jobs that start now. For later starts, nodes are counted, but
-	// not reserved.
+	// TrackNodes reserves nodes only for jobs that start now. For later starts, nodes are counted,
+	// but not reserved.
 	TrackNodes bool
 	// Resolution is the step of the trackers; [DefaultResolution] if 0.
 	Resolution time.Duration
@@ -375,8 +375,8 @@ func byEnd(running []Running) []*Running {
 	return list
 }
 
-// giveBack returns when a running job's resources become free. A job that has exceeded its limit
-// keeps them at least until the next step.
+// giveBack returns when a running job's resources become free. The resources of a job that has
+// exceeded its limit become free at the next step or later.
 func (p *planner) giveBack(r *Running) hpc.Time {
 	return p.up(max(r.End, p.now))
 }
@@ -479,9 +479,9 @@ func (p *planner) nodesFree(i int, at hpc.Time) hpc.Time {
 }
 
 // idleFree is the constraint of the nodes that are idle now, without those whose reservation begins
-// before the job's end. It is needed because the trackers only know the number of reserved nodes,
-// and only count it from the beginning of the reservation. A job that cannot start now is planned
-// for the next step.
+// before the job's end. It is needed because the trackers have only the number of reserved nodes,
+// and only from the beginning of the reservation. A job that cannot start now is planned for the
+// next step.
 func (p *planner) idleFree(i int, at hpc.Time) hpc.Time {
 	if at > p.now || len(p.reserved) == 0 || !p.countNodes() {
 		return at

@@ -33,8 +33,8 @@ type Config struct {
 	// RateSigmas and TimeSigmas are how many standard deviations are added to the mean in
 	// predictions of rates and of run times.
 	RateSigmas, TimeSigmas float64
-	// The service first asks the sources for a job's use Delay after the job's epilog, and then
-	// every Retry, Tries times in total.
+	// The service first requests a job's use from the sources Delay after the job's epilog. Then it
+	// repeats the request every Retry, with Tries requests in total.
 	Delay, Retry time.Duration
 	Tries        int
 	// The use of the file system is measured every MeasureEvery, over the last MeasureOver. A
@@ -113,7 +113,7 @@ type Service struct {
 	sources []Source
 	log     Log
 
-	advancing sync.Mutex // held by Advance while it asks sources, without the other lock
+	advancing sync.Mutex // Advance holds this lock, and not mu, while it gets data from sources
 
 	mu      sync.Mutex
 	state   state
@@ -215,8 +215,8 @@ func (s *Service) sync(written func() error) error {
 	return nil
 }
 
-// Learn adds a finished job's use to the estimates at once. It is for jobs whose use the caller
-// knows. It does not wait until the record is on disk; [Service.Save] does.
+// Learn adds a finished job's use to the estimates at once. It is for jobs whose use the caller has
+// computed. It does not wait until the record is on disk; [Service.Save] does.
 func (s *Service) Learn(now hpc.Time, job Job, use counters.Use) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -302,7 +302,7 @@ func (s *Service) dueJobs(now hpc.Time) []Job {
 	return jobs
 }
 
-// use asks the sources for a job's use.
+// use gets a job's use from the sources.
 func (s *Service) use(job Job) (counters.Use, bool) {
 	for _, source := range s.sources {
 		if use, found := source.Use(job); found && sound(use) {

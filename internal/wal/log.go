@@ -115,7 +115,7 @@ type Log struct {
 
 	failed atomic.Pointer[error] // error of a record that later records depend on
 
-	mu       sync.Mutex // is not held while waiting for the disk
+	mu       sync.Mutex // no goroutine holds it while it waits for the disk
 	segments []segment
 	next     int64         // number of the next record
 	grown    chan struct{} // closed when records are added
@@ -128,8 +128,8 @@ type segment struct {
 	first, size int64
 }
 
-// Pending is an append that has begun. It is claimed by the goroutine that writes it, or by a
-// caller that gives up before that. The claimant owns its payloads.
+// Pending is an append that has begun. Either the goroutine that writes claims it, or a caller that
+// no longer waits claims it before. The claimant owns its payloads.
 type Pending struct {
 	j        *Log
 	payloads [][]byte
@@ -302,9 +302,9 @@ func (j *Log) check(i int) (next int64, err error) {
 	return r.next, f.Sync()
 }
 
-// split makes a new segment of the records from the number first on, and inserts it after index i.
-// The new segment exists already if the process ended before it removed the records from their old
-// segment.
+// split makes a new segment of the records whose number is at least first, and inserts it after
+// index i. The new segment exists already if the process ended before it removed the records from
+// their old segment.
 func (j *Log) split(i int, records io.Reader, first int64) error {
 	if i+1 < len(j.segments) && j.segments[i+1].first <= first {
 		return nil
@@ -332,10 +332,10 @@ func copyTo(path string, from io.Reader) error {
 	return errors.Join(err, to.Sync(), to.Close())
 }
 
-// Append adds records and returns the number of the first. When it returns without an error, they
-// are durable. After an error they are not in the log, unless the error is [ErrSlow]: if the disk
-// has not answered for [Options.Patience], they may still be written later. After a full disk the
-// log works again when there is room.
+// Append adds records and returns the number of the first record. When it returns without an error,
+// the records are durable. After an error the records are not in the log, unless the error is
+// [ErrSlow]: if the disk has not answered for [Options.Patience], the records may still be written
+// later. After a full disk the log works again when there is room.
 func (j *Log) Append(payloads ...[]byte) (first int64, err error) {
 	r, err := j.Begin(payloads...)
 	if err != nil {
@@ -387,8 +387,8 @@ func (j *Log) begin(r *Pending) (*Pending, error) {
 	}
 }
 
-// Wait waits until the records are durable, and returns the number of the first. It returns the
-// errors of [Log.Append].
+// Wait waits until the records are durable, and returns the number of the first record. It returns
+// the errors of [Log.Append].
 func (r *Pending) Wait() (first int64, err error) {
 	timer := time.NewTimer(r.j.opts.Patience)
 	defer timer.Stop()
@@ -469,8 +469,8 @@ func (j *Log) inOrder(commit func() error) error {
 	return err
 }
 
-// Resume lets a log accept records again after a record could not be written. The caller must have
-// saved a state with the changes of this record and of all records begun since.
+// After a record could not be written, Resume makes the log accept records again. The caller must
+// have saved a state with the changes of this record and of all records begun since.
 func (j *Log) Resume() { j.failed.Store(nil) }
 
 func size(r *Pending) (bytes int) {
@@ -591,7 +591,8 @@ func (j *Log) Removable(upTo int64) (n int) {
 	return n
 }
 
-// Prune removes segments that only have records up to a number. It keeps the last segment.
+// Prune removes segments that only have records up to a number. It does not remove the last
+// segment.
 func (j *Log) Prune(upTo int64) error {
 	j.mu.Lock()
 	var gone []segment

@@ -21,8 +21,8 @@ type reader struct {
 	f         *os.File
 	at, limit int64
 	next      int64 // number of the record at position at
-	// window has bytes that were read ahead, from the position at on. Payloads are parts of it, so
-	// it is never overwritten.
+	// window has bytes that were read ahead. Its first byte is at the position at. Payloads are
+	// parts of it, so it is never overwritten.
 	window []byte
 }
 

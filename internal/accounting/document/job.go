@@ -128,7 +128,7 @@ type Marks uint32
 
 // The rules that a document can break.
 const (
-	NotJSON      Marks = 1 << iota // not a JSON object; only the text is kept
+	NotJSON      Marks = 1 << iota // not a JSON object; only the text is stored
 	NotUTF8                        // not valid UTF-8; read as ISO 8859-1
 	UnknownKey                     // a key that the plugins of all releases lack
 	BadValue                       // a value of the wrong type or outside its range; its field is unknown

@@ -44,7 +44,7 @@ type measure struct {
 }
 
 // Ask answers questions. A measure of a column that the cluster lacks is nil, with a note. If a
-// question needs such a column for something else, the error is a [question.AbsentError].
+// question needs a missing column for a key or a filter, the error is a [question.AbsentError].
 func (c *Cluster) Ask(ctx context.Context, questions ...question.Question) ([]question.Answer, error) {
 	var answers []question.Answer
 	for _, q := range questions {

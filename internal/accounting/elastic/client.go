@@ -89,8 +89,8 @@ type fault struct {
 	} `json:"error"`
 }
 
-// do sends a request, and decodes the response, a JSON object, into the variable to which the
-// parameter to points.
+// do sends a request, and decodes the response, a JSON object. The parameter to is a pointer to the
+// variable for the result.
 func (c *Cluster) do(ctx context.Context, method, path string, body, to any) error {
 	var from io.Reader
 	if body != nil {

@@ -46,7 +46,8 @@ const (
 	maxDocuments = 5000
 	maxBytes     = 8 << 20 // in a request, unless a single document is larger
 	maxAnswer    = 64 << 20
-	// growAfter is the number of requests in a row that must succeed before larger ones are tried.
+	// growAfter is the number of requests in a row that must succeed before larger requests are
+	// tried.
 	growAfter = 64
 )
 

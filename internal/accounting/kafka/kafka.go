@@ -26,7 +26,7 @@ type Options struct {
 	// Config is a file with librdkafka's properties for connecting to brokers: security.protocol,
 	// sasl.* and ssl.*. If it is empty, connections use neither TLS nor credentials.
 	Config string
-	// Group is the name of the consumer group, whose offsets the brokers keep.
+	// Group is the name of the consumer group, whose offsets the brokers store.
 	Group string
 	// Instance is the name of the group's only reader (group.instance.id). When this reader starts
 	// again, even after a crash, the brokers assign the topic to it at once. Without Instance, they
@@ -199,8 +199,8 @@ func (r *Reader) close(ctx context.Context) {
 	r.client.CloseAllowingRebalance()
 }
 
-// faults has the present failures. It is a hook of the client, in order to learn of broken
-// connections, which the client would otherwise hide.
+// faults has the present failures. It is a hook of the client, because the client does not report
+// broken connections in another way.
 type faults struct {
 	topic  string
 	report func(err error)

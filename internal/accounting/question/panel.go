@@ -12,7 +12,7 @@ import (
 type View struct {
 	Chosen      Filter
 	From, Until time.Time
-	Whole       bool // ignores From and Until: jobs that ended at any time
+	Whole       bool // the view has jobs that ended at any time; From and Until are ignored
 	// Edges divide the range into buckets of time. For the panel utilization, the first and the
 	// last edge are From and Until; for other panels these two may lie outside of the range.
 	Edges []time.Time
@@ -76,8 +76,8 @@ var lacks = []Filter{
 
 func without(column string) Filter { return All{started, last, Not{Of: Known{Column: column}}} }
 
-// Lacks asks for the number of the view's jobs for each [Lack], in the order of the constants, and
-// then for the number of all jobs of the view.
+// Lacks returns the question for the number of the view's jobs for each [Lack], in the order of the
+// constants, and then for the number of all jobs of the view.
 func (v View) Lacks() Question {
 	q := Question{Where: v.Ended(), Clock: v.Clock()}
 	for _, f := range lacks {
@@ -234,8 +234,8 @@ var Panels = map[string]*Panel{
 	"week": about(fixed(WeekHours{}), countJobs, meanWait).lacking(noMean...),
 }
 
-// askUtilization asks how many processors jobs acquired and released in each bucket of time, and
-// before the first bucket.
+// askUtilization returns the questions for the numbers of processors that jobs acquired and
+// released in each bucket of time, and before the first bucket.
 func askUtilization(v View) []Question {
 	first := v.Edges[0]
 	side := func(column string) Question {

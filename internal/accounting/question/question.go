@@ -81,11 +81,11 @@ const Exit = "exit"
 // empty for jobs without a text.
 type Values struct {
 	Column string
-	// Most bounds the number of buckets within one bucket of the next outer key. The buckets with
-	// the highest values of the measure number By are kept. That measure is a count or a sum over
-	// all jobs. If there is a key further inside, the buckets with the most jobs are kept instead.
-	// If buckets are equal, the first ones in the order of the texts are kept. The question must
-	// have a [Count] of all jobs, and keys inside of Values must be Values.
+	// Most bounds the number of buckets within one bucket of the next outer key. The answer has the
+	// buckets with the highest values of the measure number By. That measure is a count or a sum
+	// over all jobs. If there is a key further inside, it has the buckets with the most jobs
+	// instead. Among equal buckets, it has those whose texts come first in alphabetical order. The
+	// question must have a [Count] of all jobs, and keys inside of Values must be Values.
 	Most, By int
 	First    bool // leaves out the other buckets without a note; otherwise a note says how many jobs they have
 }
@@ -98,8 +98,8 @@ type Classes struct {
 	Each   int
 }
 
-// Steps makes Count buckets of the same width of a column of numbers that are not negative. The
-// last bucket has no upper edge. A row has the bucket's number as an int64, from 0.
+// Steps makes buckets of the same width, Count of them, for a column of numbers that are not
+// negative. The last bucket has no upper edge. A row has the bucket's number as an int64, from 0.
 type Steps struct {
 	Column string
 	Width  int

@@ -92,7 +92,7 @@ type beyond struct {
 // fields that follow from ReqTRES.
 func beyondOf(r *finished.Job) beyond {
 	follows := finished.Job{ReqTRES: r.ReqTRES}
-	_ = finished.TakeTRES(&follows) // if the list has a mistake, this function and add read the same part of it
+	_ = finished.TakeTRES(&follows) // if the list has a mistake, the method add reads the same part of it
 	b := beyond{
 		SubmitLine: r.SubmitLine, ArrayTasks: r.ArrayRest, ReqCPUs: r.ReqCPUs, ReqNodes: r.ReqNodes,
 		CPUsPerNode: r.TasksPerNode, MemPerNode: r.MemPerNode, MemPerCPU: r.MemPerCPU, Memory: r.Memory, GPUs: r.GPUs,
@@ -245,7 +245,7 @@ func exitCode(status, signal int, known bool) string {
 }
 
 // ArrayNumbers returns the job numbers of a run's arrays, by the workload's ID. In a run on Slurm
-// the task that is split off last keeps the array's number, and all other tasks have later ones. A
+// the last task to start has the array's number, and all other tasks have higher numbers. A
 // workload that is imported as a run may lack this task.
 func ArrayNumbers(rows []run.Row, m *run.Manifest) map[string]uint32 {
 	numbers := map[string]uint32{}

@@ -396,7 +396,8 @@ func (r *request) addSources(v *store.Snapshot, list []any, seqs []int64) error 
 	return nil
 }
 
-// sources returns documents by arrival number, and subtracts their sizes from the budget left.
+// sources returns documents by arrival number, and subtracts their sizes from the budget in the
+// parameter left.
 func sources(v *store.Snapshot, seqs []int64, left *int) (map[int64][]byte, error) {
 	found := make(map[int64][]byte, len(seqs))
 	err := v.Documents(seqs, func(seq int64, document []byte) error {

@@ -178,7 +178,7 @@ func (c *call) index() string {
 	return strings.ToValidUTF8(cmp.Or(c.PathValue("index"), c.parameters.Get("index")), "\uFFFD")
 }
 
-// contentType returns JSON's type in the version that the client asks for, because clients accept
+// contentType returns JSON's type in the version that the client requests, because clients accept
 // no other version.
 func contentType(r *http.Request) string {
 	accept := r.Header.Get("Accept")

@@ -237,7 +237,8 @@ func (c *client) Close() error {
 	return c.close()
 }
 
-// get requests a JSON object and decodes it into the variable to which the parameter to points.
+// get requests a JSON object and decodes it. The parameter to is a pointer to the variable for the
+// result.
 func (c *client) get(ctx context.Context, path string, to any) error {
 	body, err := c.stream(ctx, http.MethodGet, path, nil)
 	if err != nil {

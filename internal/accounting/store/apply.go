@@ -34,8 +34,8 @@ const maxFresh = 4
 // applied exactly once.
 //
 // A run of a job has one row. A later, different document replaces the row, with these exceptions: an imported
-// document does not replace a document that Slurm sent, and the start of a job does not replace its end. The record
-// of a job that waited is replaced by a later record of a run of the same submission.
+// document does not replace a document that Slurm sent, and the start of a job does not replace its end. A record
+// that was written while a job waited is replaced by a later record of the same submission that has a run.
 func (s *Store) Apply(ctx context.Context, entries []Entry) (out Outcome, err error) {
 	prepared := prepare(entries)
 	s.writing.Lock()
@@ -275,7 +275,8 @@ func (a *addition) finish() error {
 }
 
 // append adds a batch to a state. A small last batch is merged with the new batch, without the rows that have
-// been replaced. The map taken has these rows, with the numbers of the documents that replaced them.
+// been replaced. The map in the parameter taken has the replaced rows, with the numbers of the documents that
+// replaced them.
 func (s *Store) append(next *state, entries []Entry, rows []keyed, through int64, counts map[string]int64) (taken map[int64]int64, err error) {
 	taken = make(map[int64]int64)
 	b := &batch{rows: rows, through: through, counts: counts}
@@ -322,7 +323,8 @@ func (s *Store) writeFresh(entries []Entry) (*part, error) {
 	return p, err
 }
 
-// extend widens the part's range of end times to include the instant end, unless this is zero.
+// extend widens the part's range of end times to include the instant in the parameter end, unless
+// it is zero.
 func (p *partInfo) extend(end time.Time) {
 	if end.IsZero() {
 		return

@@ -134,7 +134,8 @@ type source struct {
 	anew map[int][]parquet.Value // column to recomputed values, which replace the part's; see [Store.renew]
 }
 
-// hold returns a view, and marks its first n batches so that no rows are added to them.
+// hold returns a view, and marks the first n batches of the view, so that no rows are added to
+// these batches.
 func (s *Store) hold(n int) *View {
 	s.writing.Lock()
 	defer s.writing.Unlock()

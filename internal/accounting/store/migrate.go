@@ -158,8 +158,8 @@ func (s *Store) migrateJobs(ctx context.Context, ask func(func(q *engine.Questio
 	return err
 }
 
-// entry recomputes an entry from a document. It keeps those values that only the old table has, if they are valid;
-// otherwise it replaces them and lists the arrival as damaged.
+// entry recomputes an entry from a document. The entry gets the values that only the old table has, if they are
+// valid. If one of them is not valid, the method replaces it, and lists the arrival as damaged.
 func (m *migration) entry(seq int64, arrived time.Time, source, index, cluster string, text []byte) Entry {
 	broken := !slices.Contains(sources, Source(source)) || !utf8.ValidString(cluster) || strings.ContainsRune(cluster, 0) || arrived.Year() < 2000 || arrived.Year() > 2200
 	if broken {

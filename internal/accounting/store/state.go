@@ -117,7 +117,7 @@ func (s *Store) successor() *state {
 	}
 }
 
-// publish makes the state next the current one.
+// publish makes the parameter next the current state.
 func (s *Store) publish(next *state) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

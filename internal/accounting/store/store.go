@@ -1,4 +1,4 @@
-// Package store keeps finished jobs in one directory.
+// Package store stores finished jobs in one directory.
 //
 // The table of jobs consists of parts: Parquet files that never change, in the order of arrival. A part is written
 // completely, renamed to its final name, and then listed in store.json with its checksum. A part that replaces others

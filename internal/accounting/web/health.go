@@ -63,10 +63,10 @@ var healthPanels = []*panel{
 const aboutQueues = "Queues and tables are means of the last cycles that sdiag showed, also over clusters. A cycle " +
 	"counts each task of an array that it tries, and a queue counts an array once, so the depth can exceed the queue."
 
-// noteRuns notes what a reader must know of the runs whose figures a panel shows. It notes where their windows
-// begin, unless the range begins later. If the panel shows times, it notes the runs in which computing took no
-// time, and the runs whose times are those of the machine that replayed. If the panel shows messages, it notes
-// the runs of a model, which has no messages.
+// noteRuns adds notes about the runs whose figures a panel shows. It notes where their windows begin, unless
+// the range begins later. If the panel shows times, it notes the runs in which computing took no time, and the
+// runs whose times are those of the machine that replayed. If the panel shows messages, it notes the runs of a
+// model, which has no messages.
 func (p *panel) noteRuns(t *table, r *request, s *sizes) {
 	names := r.clusters()
 	var frozen, simulated, measured []string

@@ -186,7 +186,8 @@ func unite(answers []*answer, s *sizes) {
 	}
 }
 
-// picker returns the columns that a reader can choose, and the parameters that the choice keeps.
+// picker returns the columns that a reader can choose, and the other parameters of the request,
+// which the choice does not change.
 func (r *request) picker() (picker, hidden []option) {
 	for _, name := range append(slices.Clone(question.Columns), "limit_used", "id") {
 		picker = append(picker, option{name, r.doc(name), slices.Contains(r.columns, name)})
@@ -421,9 +422,9 @@ func (v *server) compare(w http.ResponseWriter, q *http.Request) error {
 }
 
 // choosePair sets each of the request's parameters a and b that is missing to the first name that the request
-// does not have. The Go parameter what is the word for the members of s in errors. For a comparison of
-// schedulers, stored has the names of all clusters with jobs, because a cluster with jobs may lack figures of a
-// scheduler.
+// does not have. In errors, the argument what names the members of s, for example "clusters or runs". For a
+// comparison of schedulers, stored has the names of all clusters with jobs, because a cluster with jobs may
+// lack figures of a scheduler.
 func (s *sizes) choosePair(values url.Values, what string, stored []string) error {
 	named := s.named()
 	if len(named) == 0 {

@@ -305,7 +305,8 @@ func shapeExits(r *request, _ *sizes, raw [][]any) *table {
 	return plainColours(pivot(r, r.buckets(), named, "jobs", count))
 }
 
-// plainColours gives the series the colours in order. The series "others" is grey.
+// plainColours gives the first series the first colour, the second series the second colour, and so
+// on. The series "others" is grey.
 func plainColours(t *table) *table {
 	for i, c := range t.series {
 		if t.Columns[c].Name == "others" {

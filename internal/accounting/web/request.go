@@ -296,7 +296,8 @@ func (r *request) inZone() string {
 	return ""
 }
 
-// doc describes a field. Pages show its instants in the request's zone, so this zone replaces UTC.
+// doc describes a field. If the text says that instants are in UTC, doc writes the request's zone
+// instead, because pages show instants in this zone.
 func (r *request) doc(name string) string {
 	return strings.Replace(question.Fields[name].Doc, "(UTC)", "("+r.zone.String()+")", 1)
 }

@@ -172,7 +172,7 @@ func missing(format string, args ...any) error {
 	return &statusError{http.StatusNotFound, fmt.Errorf(format, args...)}
 }
 
-// fail responds with an error in the format that the request asked for.
+// fail responds with an error in the requested format.
 func fail(w http.ResponseWriter, r *http.Request, err error) {
 	status := http.StatusInternalServerError
 	var known *statusError
@@ -276,7 +276,7 @@ type answer struct {
 	took    time.Duration // time that the query took
 }
 
-// ask asks the questions of a panel and shapes the answers into a table.
+// ask gets the answers to the questions of a panel, and makes a table from the answers.
 func (v *server) ask(ctx context.Context, p *panel, r *request, s *sizes) (*answer, error) {
 	own := *r
 	own.panel = p

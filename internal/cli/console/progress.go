@@ -89,8 +89,8 @@ func (p *Progress) Due() bool {
 	return true
 }
 
-// Reading returns a function that shows the share of a file's bytes that has been read. If all
-// is 0, it shows the number of jobs read from a database.
+// Reading returns a function that shows the share of a file's bytes that has been read. If the
+// function's parameter all is 0, it shows the number of jobs read from a database.
 func (p *Progress) Reading(name string) func(done, all int64) {
 	return func(done, all int64) {
 		if p.quiet || !p.Due() {

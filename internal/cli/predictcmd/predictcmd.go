@@ -48,7 +48,7 @@ is calibrated online.`,
 	return c
 }
 
-// addTarget adds the flag of what is predicted.
+// addTarget adds the flag --target, which chooses what is predicted.
 func addTarget(c *cobra.Command, name *string) {
 	c.Flags().StringVar(name, "target", string(predict.RunTime), "`TARGET` of the predictions: run-time, memory or io")
 }

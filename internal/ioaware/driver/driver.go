@@ -1,6 +1,6 @@
-// Package driver decides, from outside a cluster's scheduler, when jobs start. The jobs are held at
-// first. The driver plans in rounds by the rules of package ioaware, and releases the jobs that
-// start now. The cluster's scheduler then chooses their nodes and starts them.
+// Package driver decides, from outside a cluster's scheduler, when jobs start. All jobs are held
+// when they are submitted. The driver plans in rounds by the rules of package ioaware, and releases
+// the jobs that start now. The cluster's scheduler then chooses their nodes and starts them.
 //
 // The package does no I/O and reads no clock: a [Cluster] returns the state and carries out the
 // decisions. A replay under virtual time and a live cluster implement it.

@@ -1,6 +1,6 @@
 // Package duckdb is the code inside an engine process, which answers queries over read-only Parquet
 // files with DuckDB. Package engine starts, watches and ends such processes; package wire defines
-// the protocol between both.
+// the protocol between an engine and package engine.
 //
 // Queries are assumed to be hostile. An engine runs only single SELECT statements. DuckDB's
 // settings forbid files outside the given directories, extensions, and changes of settings. The
