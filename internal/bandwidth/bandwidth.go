@@ -8,9 +8,10 @@
 // part of its speed, so its run time grows.
 //
 // The arithmetic is in integers. A rate is a whole number of bytes per second, rounded down, so
-// that a file system with n slowed jobs loses less than n bytes per second. What a job has left of
-// a phase is counted in bytes x nanoseconds per second, exactly, in 128 bits. A phase ends at the
-// first nanosecond at which nothing is left. So it does not matter how often the model is asked.
+// that a file system with n slowed jobs loses less than n bytes per second. The remaining part of a
+// phase is counted exactly, in bytes x nanoseconds per second, with 128 bits. A phase ends at the
+// first nanosecond at which nothing remains. So the result does not depend on how often
+// [Model.Advance] is called.
 package bandwidth
 
 import (
@@ -198,7 +199,7 @@ func (m *Model) NextPhase() hpc.Time {
 }
 
 // Advance moves to an instant, which must not be after [Model.Next]. It returns the jobs that have
-// come to their end, in the order of their starts. They are no longer in the model.
+// ended, in the order of their starts. They are no longer in the model.
 func (m *Model) Advance(at hpc.Time) []int {
 	m.progress(at)
 	m.share()
@@ -278,8 +279,8 @@ func (m *Model) share() {
 	}
 }
 
-// share gives every job its max-min fair share. The jobs that ask for least for each node get what
-// they ask for, as long as that is at most their nodes' part of the remaining bandwidth.
+// share gives every job its max-min fair share. First, the jobs with the lowest demand for each
+// node get their demand, as long as it is at most their nodes' part of the remaining bandwidth.
 func (s *system) share() {
 	s.load = Load{}
 	nodes := int64(0)

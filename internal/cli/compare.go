@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/flags"
 )
 
-// compareOptions are the flags of `compare`. `report` has them, too.
+// compareOptions are the flags of the command `compare`. The command `report` has them, too.
 type compareOptions struct {
 	by        []string
 	tau       time.Duration
@@ -45,9 +45,10 @@ func newCompareCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "compare RUN RUN...",
 		Short: "Compare runs: what differs, and is it more than chance?",
-		Long: `Compares runs, or sets of realizations, with the first argument. Each argument is a run,
-a directory whose subdirectories are runs (realization-001, realization-002, ...), or a
-recorded workload, as a run in which the jobs did what was recorded.
+		Long: `Compares the first argument with each further argument. An argument is a run, a
+directory whose subdirectories are runs (realization-001, realization-002, ...), or a
+recorded workload. A recorded workload counts as a run in which the jobs did what was
+recorded.
 
 Two runs of one workload under one configuration differ by chance. So two single runs
 prove nothing about their configurations, and the comparison describes these two runs
@@ -60,17 +61,17 @@ realizations:
   schedules    two tests of whether the waits of all jobs come from one distribution: a
                permutation test on the energy distance, and the rank test of Liu and
                Singh by spatial depth; their p-values are also corrected for two tests
-  distances    the distances between runs within each set, and between the sets
+  distances    how far the waits of any two runs differ, within each set and between them
 
-For single runs, too, it prints:
+It also prints, even if each side is a single run:
 
-  jobs         differences of submission, first start, wait and time of the last run,
-               job by job (for several realizations, of the job's means over them)
+  jobs         for each job, the differences of submission, first start, wait and run time
+               of the last run (for several realizations, of the job's means over them)
   clusters     what differs between the clusters of the first runs of both sides: keys of
                slurm.conf, nodes, partitions, QOS, accounts and users
   releases     if the first runs of both sides are on different releases of Slurm: what
-               differed before any decision of the scheduler, and what is known to have
-               changed in Slurm
+               differed before the scheduler's first decision, and the known changes of
+               Slurm between these releases
   divergence   the first difference between the first runs of both sides: the job, the
                date, the queue and the nodes, and why, as far as the records show it
   groups       metrics of groups of jobs, with --by
@@ -117,7 +118,7 @@ func runCompare(ctx context.Context, g *globals, dirs []string, opts compareOpti
 	return unlessPartial(validRuns(c.Doubt), opts.partial)
 }
 
-// parse returns the options of the comparison that the flags ask for.
+// parse returns the options of the comparison that the flags choose.
 func (o *compareOptions) parse() (compare.Options, error) {
 	how := compare.Options{
 		Tau: o.tau, Level: o.level, Seed: o.seed, Tolerance: o.tolerance, Resamples: o.resamples, EveryJob: o.everyJob, Fairness: o.fairness, FairStart: o.fairStart,
@@ -138,7 +139,8 @@ func (o *compareOptions) parse() (compare.Options, error) {
 	return how, err
 }
 
-// validRuns returns an error if runs are not valid; the parameter doubt is the reason.
+// validRuns returns an error with the text doubt, which says why runs are not valid. It returns nil
+// if doubt is "".
 func validRuns(doubt string) error {
 	if doubt == "" {
 		return nil

@@ -60,13 +60,14 @@ var flagValues = completion.Values{
 
 func these(values ...string) func() []string { return func() []string { return values } }
 
-// models are the models of run times, and strategies those of plans with a file system.
+// models are the names of the models of run times. strategies are the names of the strategies of
+// I/O-aware plans.
 var (
 	models     = []string{"limit", "last2", "class", "linear", "forest", "boost"}
 	strategies = []string{"baseline", "aware", "two-group"}
 )
 
-// delays are the distributions of delays.
+// delays are the distributions that a flag for delays accepts.
 var delays = []string{"uniform:", "exp:", "lognormal:"}
 
 // zones are examples of time zones. The flag takes all names of the IANA database.

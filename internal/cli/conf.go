@@ -55,7 +55,7 @@ are examples.`,
 	return c
 }
 
-// adaptReport is the answer of `conf adapt --json`.
+// adaptReport is the JSON output of `conf adapt --json`.
 type adaptReport struct {
 	File       string        `json:"file"`
 	Cluster    string        `json:"cluster"`

@@ -40,7 +40,8 @@ func newDocsCommand(g *globals) *cobra.Command {
 	return c
 }
 
-// wrote says how many documents were written, unless err says why not.
+// wrote prints how many documents were written. If err is not nil, it prints nothing and returns
+// err.
 func (g *globals) wrote(n int, what, dir string, err error) error {
 	if err == nil {
 		g.Say("wrote %d %s to %s", n, what, dir)

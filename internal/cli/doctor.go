@@ -70,8 +70,8 @@ func runDoctor(g *globals, cluster, slurm string, asJSON bool) error {
 	return report.Err()
 }
 
-// doctorText is the report for people: below each row that is not ok, a line tells how to fix the
-// problem.
+// doctorText returns the report for people. Below each row that is not ok, a line tells how to fix
+// the problem.
 func doctorText(r *install.Report) string {
 	var b strings.Builder
 	width := 0
@@ -85,7 +85,7 @@ func doctorText(r *install.Report) string {
 			fmt.Fprintf(&b, "%*s  fix:       %s\n", 8+1+width, "", row.Fix)
 		}
 	}
-	b.WriteString("\nSlurms found here (--slurm names one):\n")
+	b.WriteString("\ninstallations of Slurm on this machine (choose one with --slurm):\n")
 	for _, s := range r.Slurms {
 		fmt.Fprintf(&b, "  %-10s %-10s %s\n", cmp.Or(s.Named, "default"), cmp.Or(s.Version, "unknown"),
 			cmp.Or(s.Path, "not found"))

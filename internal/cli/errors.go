@@ -13,8 +13,8 @@ import (
 	"rmreplay/internal/slurmstore"
 )
 
-// exitCode turns errors into exit statuses; no other function does. An interruption comes
-// first, because it may cause other errors.
+// exitCode turns errors into exit statuses; no other function does. It checks first for an
+// interruption, because an interruption may cause other errors.
 func exitCode(ctx context.Context, err error) int {
 	var exit *console.ExitError
 	var field *experiment.FieldError
@@ -41,9 +41,10 @@ func exitCode(ctx context.Context, err error) int {
 	return console.ExitFailed
 }
 
-// errorText is the message for people. Fields of a specification have the names of flags.
+// errorText returns the message for people. The fields of a specification have the names of the
+// flags that set them.
 func errorText(code int, err error) string {
-	if field, ok := err.(*experiment.FieldError); ok { //nolint:errorlint // a wrapped one has a text before it
+	if field, ok := err.(*experiment.FieldError); ok { //nolint:errorlint // a wrapped one has other text first
 		return "--" + field.Error()
 	}
 	if code == console.ExitInterrupted && (errors.Is(err, context.Canceled) && err.Error() == context.Canceled.Error()) {

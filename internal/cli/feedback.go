@@ -12,8 +12,7 @@ import (
 	"rmreplay/internal/workload/session"
 )
 
-// feedbackOptions are the flags of commands whose users may react to the results of their
-// jobs.
+// feedbackOptions are the flags that choose how users react to the results of their jobs.
 type feedbackOptions struct {
 	model, sessions string
 	jitter          time.Duration
@@ -44,7 +43,7 @@ adjusted, fluid and distribution are those of Zakay and Feitelson. The workload 
 recorded ends: use a run, or a log that has them. docs/FEEDBACK.md says how sessions are
 found, and compares the models.`
 
-// users returns the model of users that the flags ask for.
+// users returns the model of users that the flags choose.
 func (o *feedbackOptions) users() (f replay.Feedback, err error) {
 	if f.Model, err = replay.ParseModel(o.model); err != nil {
 		return f, console.Usagef("--feedback %w", err)

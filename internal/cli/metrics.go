@@ -39,7 +39,7 @@ func (o *metricsOptions) addFlags(c *cobra.Command) {
 	flags.Alias(f, map[string]string{"from": "start", "to": "end"})
 }
 
-// fairnessOptions are the flags about fairness of the commands that read records.
+// fairnessOptions are the flags about fairness, for the commands that read records.
 type fairnessOptions struct {
 	fairness  bool
 	fairStart fairstart.Policy
@@ -111,13 +111,14 @@ time.
 
 --fairness shows how equally users, accounts, QOS and jobs were served: the Gini
 coefficient and Jain's index of their mean waits and mean bounded slowdowns.
---fair-start shows the same, and counts the jobs that started later than they would have
-without the jobs that came after them (fair start time; Sabin et al., 2004). --json has
-the figures of fairness only with these flags.
+--fair-start shows these figures, too, and counts the jobs that later jobs delayed: jobs
+that started after their fair start time (Sabin et al., 2004). --json has the figures of
+fairness only with these flags.
 
 --fair-start simulates each job that waited, with a policy of simulate (own is
-easy-textbook for runs of Slurm and of its model). The figures are exact for a run of the
-simulator with that policy, and approximate for other runs; the output says which.
+easy-textbook for runs of Slurm and of its model). The figures are exact for a run of
+the simulator with that policy, and approximate for other runs. The output says whether
+they are exact.
 
 ` + notValidHelp,
 		Example: `  rmreplay metrics demo/run
@@ -135,7 +136,8 @@ simulator with that policy, and approximate for other runs; the output says whic
 	return c
 }
 
-// pictureColumns is the width of pictures over time, which leaves room for their captions.
+// pictureColumns is the width of pictures over time, in columns. The captions get the rest of a
+// terminal's line.
 const pictureColumns = 60
 
 func runMetrics(g *globals, dir string, opts metricsOptions) error {
@@ -163,7 +165,7 @@ func runMetrics(g *globals, dir string, opts metricsOptions) error {
 	return unlessPartial(g.printSummary(summary, opts.window.Location(), opts.json), opts.partial)
 }
 
-// parse returns the options of the metrics that the flags ask for.
+// parse returns the options of the metrics that the flags choose.
 func (o *metricsOptions) parse() (how metrics.Options, by []metrics.By, err error) {
 	how.Tau = o.tau
 	if err := checkTau(o.tau); err != nil {

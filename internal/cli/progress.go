@@ -16,7 +16,7 @@ type runProgress struct {
 	*console.Progress
 	zone    *time.Location
 	begun   time.Time
-	sampled time.Time // when history got its last snapshot
+	sampled time.Time // when the last snapshot was added to history
 	history pace.History
 }
 
@@ -24,7 +24,7 @@ func newRunProgress(p *console.Progress, zone *time.Location) *runProgress {
 	return &runProgress{Progress: p, zone: zone}
 }
 
-// hooks returns hooks that show one run.
+// hooks returns hooks that show the progress of one run.
 func (p *runProgress) hooks() experiment.Hooks {
 	return experiment.Hooks{Notice: p.Notice, Step: p.Step, Begin: p.begin, Progress: p.observe}
 }

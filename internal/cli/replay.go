@@ -39,13 +39,13 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 	addSiteSlurmFlag(f, &o.slurm.SiteSlurm)
 	f.BoolVar(&o.slurm.WithoutAccounting, "no-accounting", false,
 		"run without slurmdbd even if the site has it: without associations, limits, QOS and fair-share")
-	f.BoolVar(&o.fixedPriorities, "fixed-priorities", false, "give every job its recorded priority, in place of the one "+
-		"that Slurm computes (a run records the priority at a job's start, sacct the priority when the job became eligible)")
+	f.BoolVar(&o.fixedPriorities, "fixed-priorities", false, "give every job its recorded priority instead of "+
+		"Slurm's own (a run records the priority at the job's start; sacct records the priority when the job became eligible)")
 	flags.FileSystems(f, &o.slurm.FileSystems)
-	f.StringVar(&o.slurm.IOSchedule, "io-schedule", "", "a driver outside slurmctld decides on starts by `STRATEGY`: "+
-		"baseline, aware or two-group, with the options of simulate's io-aware (docs/IO.md)")
-	f.BoolVar(&o.slurm.AllowShell, "allow-shell", false, "run the workload's actions that may write files or "+
-		"run programs, with your permissions: shell lines, and commands such as scontrol write and sacctmgr archive")
+	f.StringVar(&o.slurm.IOSchedule, "io-schedule", "", "let a driver outside slurmctld decide which jobs start, "+
+		"by `STRATEGY`: baseline, aware or two-group, with the options of simulate's io-aware (docs/IO.md)")
+	f.BoolVar(&o.slurm.AllowShell, "allow-shell", false, "also run those actions of the workload that may write files "+
+		"or run programs with your permissions: shell lines, and commands such as scontrol write and sacctmgr archive")
 	f.StringVar(&o.clock, "clock", "frozen", "how much virtual time slurmctld's computing takes: `MODEL` frozen (none), "+
 		"measured (its CPU time here) or measured=F (F times that)")
 	flags.Duration(f, &o.reasons, "reasons", 2*time.Minute, "record the reasons of pending jobs every "+
@@ -59,20 +59,20 @@ func newReplayCommand(g *globals) *cobra.Command {
 		Use:   "replay WORKLOAD --cluster DIR -o RUN",
 		Short: "Replay a workload on the stock Slurm under virtual time",
 		Long: `Runs the stock slurmctld with the site's own configuration, and slurmdbd with a private
-MariaDB if the site has accounting. Submits every job of the workload at its time as its
-own user, plays all compute nodes, and records what happens to every job. Virtual time
-stands still while Slurm computes, and jumps to the next event when all daemons wait.
-With --clock measured, slurmctld's computing takes virtual time: then cycles reach
-bf_max_time, pause and fall behind as on a controller that is as fast as this machine
-(with measured=F: F times slower).
+MariaDB if the site has accounting. Submits every job of the workload at its submit time
+and as its user, answers for all compute nodes, and records what happens to every job.
+Virtual time stands still while Slurm computes, and jumps to the next event when all
+daemons wait. With --clock measured, slurmctld's computing takes virtual time.
+Scheduling cycles then reach bf_max_time, pause and fall behind as on a controller that
+is as fast as this machine (with measured=F: F times slower).
 
 A replay does not need root, and its daemons never run as root. It installs nothing,
 does not use services of the machine, cannot be reached from other machines, and leaves
-only RUN. RUN/manifest.json lists every change of the configuration with its reason. To
-see these changes before a replay, use ` + "`rmreplay conf adapt`" + `.
+no file outside RUN. RUN/manifest.json lists every change of the configuration with its
+reason. To see these changes before a replay, use ` + "`rmreplay conf adapt`" + `.
 
-The exit status is 3 if the run is not valid, which means that a warning affects its
-result, and 130 if it was interrupted. The record then ends at the interruption.
+The exit status is 3 if the run is not valid, because a warning affects its result. It
+is 130 if the run was interrupted. The record then ends at the interruption.
 
 ` + feedbackHelp,
 		Example: `  rmreplay workload generate example --seed 1 -o demo
@@ -97,15 +97,15 @@ result, and 130 if it was interrupted. The record then ends at the interruption.
 	return c
 }
 
-// specOf returns the specification of the replay that parsed flags ask for.
+// specOf returns the specification of the replay that the parsed flags choose.
 func (o *replayOptions) specOf(path string, f *pflag.FlagSet) (experiment.Spec, error) {
 	if o.clock != "frozen" && !f.Changed("reasons") {
-		o.reasons = 0 // asking slurmctld for pending reasons would take virtual time
+		o.reasons = 0 // slurmctld's answers to requests for reasons would take virtual time
 	}
 	return o.spec(path)
 }
 
-// spec returns the specification of the replay that the flags ask for.
+// spec returns the specification of the replay that the flags choose.
 func (o *replayOptions) spec(path string) (experiment.Spec, error) {
 	spec, err := o.runOptions.spec(path)
 	if err != nil {

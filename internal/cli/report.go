@@ -52,13 +52,13 @@ With --figures, the figures are also written as PNG, SVG and PDF.
 	opts.addFlags(c)
 	console.AddOutput(c.Flags(), &opts.output, "write one HTML page to `FILE`")
 	c.Flags().StringVar(&opts.figures, "figures", "", "also write each figure as PNG, SVG and PDF to this `DIR`")
-	c.Flags().StringVar(&opts.title, "title", "", "`TEXT` above the page (default: the names of the runs)")
+	c.Flags().StringVar(&opts.title, "title", "", "`TEXT` at the top of the page (default: the names of the runs)")
 	console.AddJSON(c, &opts.json)
 	console.Require(c, "output")
 	return c
 }
 
-// reportResult is the answer of `report --json`.
+// reportResult is the JSON output of `report --json`.
 type reportResult struct {
 	Report  string   `json:"report"`
 	Bytes   int64    `json:"bytes"`

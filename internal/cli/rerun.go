@@ -33,9 +33,8 @@ func newRerunCommand(g *globals) *cobra.Command {
 options that its record names. Options on the command line replace those of the record:
 for a run on Slurm they are the options of replay, otherwise those of simulate.
 
-The cluster's files are those that the record keeps. The workload is the file that the
-run read. If that file has changed or is gone, the copy of its jobs in the record is
-used.
+The cluster's files are those in the record. The workload is the file that the run read.
+If that file has changed or is gone, the copy of its jobs in the record is used.
 
 If RUN is a directory of realizations, the command makes all its runs again.
 
@@ -52,7 +51,8 @@ of Slurm with the frozen clock.`,
 	return c
 }
 
-// addFlags adds the flags of replay and of simulate. A flag that both have sets both.
+// addFlags adds the flags of replay and of simulate. A flag that both commands have sets the
+// options of both.
 func (o *rerunOptions) addFlags(to *pflag.FlagSet) {
 	replay, simulate := &cobra.Command{}, &cobra.Command{}
 	o.replay.addFlags(replay)
@@ -86,11 +86,12 @@ type both struct {
 // Set implements [pflag.Value].
 func (b both) Set(text string) error { return errors.Join(b.Value.Set(text), b.other.Set(text)) }
 
-// change copies a given option into the specification of a run.
+// change copies one option from the specification given, which the command line made, into the
+// specification to of a run.
 type change func(to, given *experiment.Spec)
 
-// changes, slurmChanges and simulatorChanges have the options of any run, of a run on Slurm and of
-// a simulation, by their names. All other flags say where the results go.
+// changes has the options that every run has, by their names. slurmChanges has those of a run on
+// Slurm, simulatorChanges those of a simulation. All other flags say where the results go.
 var changes = map[string]change{
 	"seed":        func(to, given *experiment.Spec) { to.Seed = given.Seed },
 	"perf":        func(to, given *experiment.Spec) { to.Performance = given.Performance },
@@ -139,7 +140,7 @@ var simulatorChanges = map[string]change{
 	},
 }
 
-// change copies the given options into the specification of a run.
+// change copies the options on the command line into the specification of a run.
 func (o *rerunOptions) change(spec *experiment.Spec, f *pflag.FlagSet) (err error) {
 	engine, own, others, given := "Slurm", slurmChanges, simulatorChanges, experiment.Spec{}
 	if spec.Slurm != nil {
@@ -194,7 +195,7 @@ func (o *rerunOptions) rerun(c *cobra.Command, g *globals, dir string) error {
 }
 
 // realizationsOf opens the record of a run, or of the first realization in a directory. The result
-// count is the number of realizations; 0 for a single run.
+// count is the number of realizations, or 0 for a single run.
 func realizationsOf(dir string) (first *run.Run, count int, err error) {
 	if _, err := os.Stat(filepath.Join(dir, run.RealizationsFile)); err != nil {
 		first, err = run.Open(dir)

@@ -2,8 +2,8 @@
 // with its flags, its help and its run function. A command fills in a specification, calls a
 // package below to do the work (package experiment makes runs), and prints the result.
 //
-// Results go to standard output, for people as text and with --json as exactly one
-// JSON object. Progress, messages and errors go to standard error.
+// Results go to standard output: as text for people, or with --json as exactly one JSON object.
+// Progress, messages and errors go to standard error.
 package cli
 
 import (
@@ -32,7 +32,7 @@ func Main() int {
 		return status
 	}
 	output.Abandon()
-	_, _ = fmt.Fprintln(os.Stderr, "rmreplay: interrupted") // an error, as from a closed terminal, is ignored
+	_, _ = fmt.Fprintln(os.Stderr, "rmreplay: interrupted") // the error of a closed terminal is ignored
 	return console.ExitInterrupted
 }
 
@@ -120,7 +120,7 @@ the zone of --timezone, unless it ends in Z or in an offset such as +01:00.`,
 // command that only groups others prints its help, and refuses an unknown subcommand.
 func (g *globals) watch(c *cobra.Command) {
 	flags.Numbers(c.Flags())
-	c.InitDefaultHelpFlag() // cobra skips -h before the name of a command only if it knows the flag
+	c.InitDefaultHelpFlag() // cobra skips -h before the name of a command only if the flag is defined
 	if c.HasSubCommands() && c.RunE == nil && c.Run == nil {
 		c.Annotations = map[string]string{usage.GroupsOnly: "true"}
 		c.Args = cobra.ArbitraryArgs

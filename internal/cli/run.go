@@ -47,9 +47,9 @@ func (o *runOptions) addFlags(c *cobra.Command, seed string) {
 	console.AddSeed(f, &o.seed, seed+"--jitter, the hours of --feedback distribution and, with "+
 		"--realizations, the fields that workload complete made")
 	f.StringVar(&o.perf, "perf", "", "divide run times by `FACTOR`, such as x2 or x0.5, as on faster or slower nodes, and keep time limits")
-	f.StringVar(&o.limit, "time-limit", limitAsked, "`RULE` for time limits: asked, or twice-run-time (at least twice the run time, so that no job reaches its limit)")
+	f.StringVar(&o.limit, "time-limit", limitAsked, "`RULE` for time limits: asked (those of the workload), or twice-run-time (at least twice the run time, so that no job reaches its limit)")
 	flags.Duration(f, &o.drainLimit, "drain-limit", experiment.DefaultDrainLimit,
-		"give up the remaining jobs when nothing happened for `DURATION` of virtual time and no job can end")
+		"give up the remaining jobs when nothing has happened for `DURATION` of virtual time and no job can end")
 	console.AddCount(f, &o.realizations, "realizations", 0, "make `N` realizations, runs below the output directory, with the seeds --seed, --seed + 1, ..., for compare and report")
 	console.AddParallel(f, &o.parallel, "realizations")
 	o.feedback.addFlags(f)
@@ -83,7 +83,7 @@ func (o *runOptions) spec(path string) (experiment.Spec, error) {
 	return spec, err
 }
 
-// run makes the run of a specification, or its realizations, and prints the metrics.
+// run makes the run that a specification describes, or its realizations, and prints the metrics.
 func (o *runOptions) run(ctx context.Context, g *globals, spec experiment.Spec) error {
 	display := newRunProgress(g.Progress(o.quiet), o.zone.Location())
 	if o.realizations > 0 {
@@ -155,7 +155,7 @@ func (g *globals) printSet(workload, dir string, list []experiment.Realization) 
 	}
 	b.WriteString(table.String())
 	if oneSchedule(list) {
-		fmt.Fprintf(&b, "all %s have the same schedule: they are one realization, and say nothing about chance "+
+		fmt.Fprintf(&b, "all %s have the same schedule. They are one realization, and show nothing about chance "+
 			"(want --jitter, as in --jitter 30s)\n", quantity.Regular(len(list), "realization"))
 	}
 	if made := experiment.DrawnAnew(list[0].Made); made != "" {
@@ -166,9 +166,9 @@ func (g *globals) printSet(workload, dir string, list []experiment.Realization) 
 	return g.Print(b.String())
 }
 
-// oneSchedule tells whether all realizations have the same schedule. This happens in a simulation
-// without random delays, and in a window on Slurm since 23.11, where slurmctld restarts itself
-// three seconds before the window.
+// oneSchedule reports whether all realizations have the same schedule. This happens in a simulation
+// without random delays. It also happens in a window on Slurm 23.11 and later, because slurmctld
+// restarts itself three seconds before such a window.
 func oneSchedule(list []experiment.Realization) bool {
 	first := list[0].Summary
 	return len(list) > 1 && !slices.ContainsFunc(list, func(r experiment.Realization) bool {
@@ -178,7 +178,8 @@ func oneSchedule(list []experiment.Realization) bool {
 	})
 }
 
-// factorOf reads the value of a flag that takes a factor. It returns 0 if the flag is not given.
+// factorOf reads the value of a flag whose value is a factor. It returns 0 if the flag is not
+// given.
 func factorOf(flag, text string) (float64, error) {
 	f, err := flags.ParseFactor(text)
 	if err != nil {

@@ -35,7 +35,7 @@ func (o *simulateOptions) addFlags(c *cobra.Command) {
 	flags.Duration(f, &o.simulator.Lead, "lead", 0, "start Slurm `DURATION` before the workload begins, with --policy slurm (default: "+
 		"random, between one and six minutes)")
 	f.StringVar(&o.clock, "clock", "frozen", "how much virtual time slurmctld's computing takes, with --policy slurm: `MODEL` frozen "+
-		"(none), charged=MAIN,BACKFILL (so much for each job that the main scheduler or backfill considers, such as 50us,2ms), "+
+		"(none), charged=MAIN,BACKFILL (these times for each job that the main scheduler and backfill consider, such as 50us,2ms), "+
 		"or charged=RUN (the mean costs of the replay RUN with --clock measured)")
 	o.runOptions.addFlags(c, "--lead, ")
 	flags.Alias(f, map[string]string{"procs": "processors"})
@@ -66,8 +66,8 @@ The policy slurm needs --cluster. If the configuration or the workload has featu
 Slurm that the model lacks, the run is not valid, and a warning names the features.
 docs/SLURM-MODEL.md says how closely the model agrees with Slurm.
 
-The exit status is 3 if the run is not valid, which means that a warning affects its
-result, and 130 if it was interrupted. The record then ends at the interruption.
+The exit status is 3 if the run is not valid, because a warning affects its result. It
+is 130 if the run was interrupted. The record then ends at the interruption.
 
 ` + feedbackHelp,
 		Example: `  rmreplay simulate KTH-SP2-1996-2.1-cln.swf.gz --policy easy -o run
@@ -93,7 +93,7 @@ result, and 130 if it was interrupted. The record then ends at the interruption.
 	return c
 }
 
-// describePolicies lists the policies for the help.
+// describePolicies returns the list of policies for the help.
 func describePolicies() string {
 	var b strings.Builder
 	for _, p := range policy.List() {
@@ -102,7 +102,7 @@ func describePolicies() string {
 	return b.String()
 }
 
-// spec returns the specification of the simulation that the flags ask for.
+// spec returns the specification of the simulation that the flags choose.
 func (o *simulateOptions) spec(path string) (experiment.Spec, error) {
 	spec, err := o.runOptions.spec(path)
 	if err != nil {

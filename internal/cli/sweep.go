@@ -42,9 +42,10 @@ func (o *sweepOptions) addFlags(c *cobra.Command) {
 	f.StringArrayVar(&o.sbatch, "sbatch", nil, "with --on slurm: an `OPTION` of sbatch, such as "+
 		"--sbatch=--partition=long; may be repeated")
 	f.BoolVar(&o.collect, "collect", false, "make no runs: only write the table of the existing runs")
-	console.AddCount(f, &o.cell, "cell", 0, "make only run `N` of the plan, counted from 1, as the tasks of a job array do")
+	console.AddCount(f, &o.cell, "cell", 0, "make only one run: number `N` of the plan, counted from 1 "+
+		"(the tasks of a job array do this)")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be done: check the experiment, and say how many runs and "+
-		"seeds it needs")
+		"seeds it needs, but make no runs")
 	console.AddQuiet(f, &o.quiet)
 	console.AddJSON(c, &o.json)
 	console.Require(c, "output")
@@ -83,8 +84,8 @@ prints it and makes no runs.
 
 With --policy slurm, the cells for Slurm are simulated with the model of Slurm's
 scheduler, in about a second a run and without Slurm. The names of these cells begin
-with model_ in place of slurm_, so that DIR can have both. Options of replay that
-simulate does not have are errors.
+with model_ in place of slurm_, so that DIR can have both. An option of replay is an
+error if simulate does not have it.
 
 With --on slurm, the missing runs become the tasks of one job array, submitted with
 sbatch. DIR, the files of the experiment and this program must have the same paths on the
@@ -228,8 +229,8 @@ func (g *globals) finishSweep(plan *sweep.Plan, opts sweepOptions) error {
 var sweepReserved = []string{"help", "output", "overwrite", "seed", "realizations", "parallel", "quiet", "json",
 	"cluster-output"}
 
-// sweepCheck returns the check of the options in an experiment file: each must be a flag of its
-// command, with a value that the flag accepts.
+// sweepCheck returns the function that checks an option in an experiment file. The option must be a
+// flag of its command, and the flag must accept its value.
 func sweepCheck(g *globals) sweep.CheckOption {
 	return func(command, name, value string) (bool, error) {
 		var c *cobra.Command

@@ -20,7 +20,7 @@ type sweepTable struct {
 	runs    int
 	over    int
 	failed  int
-	running map[string]time.Time // when they began
+	running map[string]time.Time // when each running run began, by the run's name
 	batch   pace.Batch
 }
 
@@ -84,7 +84,7 @@ func (t *sweepTable) observe(p sweep.Progress) {
 	}
 }
 
-// row is the line of a finished run.
+// row returns the line of a finished run.
 func (t *sweepTable) row(p sweep.Progress) string {
 	text := fmt.Sprintf("[%*d/%d] %-40s %-7s", len(fmt.Sprint(t.runs)), t.over, t.runs, p.Name, p.Phase)
 	switch {
@@ -104,7 +104,7 @@ func (t *sweepTable) row(p sweep.Progress) string {
 	return text
 }
 
-// left is the part about the time that the sweep will still take.
+// left returns the part of a line that says how long the sweep will still take.
 func (t *sweepTable) left() pace.Part {
 	t.batch.Waiting, t.batch.Running = t.runs-t.over-len(t.running), nil
 	for _, begun := range t.running {
@@ -113,7 +113,7 @@ func (t *sweepTable) left() pace.Part {
 	return pace.Remaining(t.batch.Left(), t.over < t.runs)
 }
 
-// state is the line of the running runs.
+// state returns the parts of the line of the running runs.
 func (t *sweepTable) state() []pace.Part {
 	var names []string
 	for name := range t.running {

@@ -34,7 +34,7 @@ func Version() string {
 	return "unknown"
 }
 
-// versionInfo is the answer of `version --json`.
+// versionInfo is the JSON output of `version --json`.
 type versionInfo struct {
 	Version        string `json:"version"`
 	Go             string `json:"go"`

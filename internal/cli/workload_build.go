@@ -41,7 +41,7 @@ func (o *buildOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.mapping, "map", "", "`MAP` of a table's columns: a YAML file, or "+strings.Join(build.MapNames(), ", "))
 	f.StringSliceVar(&o.columns, "columns", nil, "the `COLUMNS`, separated by commas, of sacct's output without a header")
 	console.AddOutput(f, &o.output, traceOutput)
-	o.window.Add(f, "jobs that run then become preset jobs", "leave out later submissions")
+	o.window.Add(f, "jobs that run at TIME become preset jobs", "leave out later submissions")
 	f.StringVar(&o.clusterName, "cluster-name", "", "`NAME` of the cluster, if the source has several")
 	f.StringVar(&o.files.Reservations, "reservations", "", "`FILE` with the output of scontrol show reservation")
 	f.StringVar(&o.files.NodeStates, "node-states", "",
@@ -59,7 +59,7 @@ func (o *buildOptions) addFlags(c *cobra.Command) {
 	flags.Alias(f, map[string]string{"nodes": "node-states"})
 }
 
-// kindList names the kinds of sources for a sentence.
+// kindList returns the kinds of sources as a part of a sentence.
 func kindList() string {
 	names := kinds()
 	last := len(names) - 1
@@ -98,7 +98,7 @@ password in the environment variable RMREPLAY_DB_PASSWORD. --from accounting rea
 directory of rmreplay accounting, also while its server runs.
 
 --cluster-output writes two files: "users" and "accounts.sacctmgr". If neither the
-source nor --accounts has accounts and QOS, the command makes those that the jobs name.
+source nor --accounts has accounts and QOS, the command adds those that the jobs name.
 If the directory has slurm.conf, the command lists the jobs that partitions will refuse
 because of the user's groups or the job's account.
 
@@ -128,7 +128,7 @@ SubmitLine > week.sacct
 	return c
 }
 
-// buildReport is the answer of `workload build --json`.
+// buildReport is the JSON output of `workload build --json`.
 type buildReport struct {
 	Source       string         `json:"source"`
 	Output       string         `json:"output"`
@@ -214,7 +214,7 @@ func proposeMap(g *globals, source, output string) error {
 // password: every user of a machine can read command lines.
 const passwordVariable = "RMREPLAY_DB_PASSWORD"
 
-// parse returns the options that the flags ask for.
+// parse returns the options that the flags choose.
 func (o *buildOptions) parse() (how build.Options, err error) {
 	if !slices.Contains(build.Kinds, build.Kind(o.from)) {
 		if slices.Contains(formats.Names(), strings.ToLower(o.from)) {
@@ -243,7 +243,7 @@ func (o *buildOptions) parse() (how build.Options, err error) {
 	case o.halfLife < 0:
 		return how, console.Usagef("--usage-half-life %v: negative (want 0 or more)", o.halfLife)
 	case o.files.Accounts != "" && o.clusterOutput == "":
-		return how, console.Usagef("--accounts needs --cluster-output, the directory for the commands")
+		return how, console.Usagef("--accounts needs --cluster-output, the directory for accounts.sacctmgr")
 	}
 	return how, nil
 }

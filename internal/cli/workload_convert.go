@@ -27,7 +27,7 @@ type convertOptions struct {
 func (o *convertOptions) addFlags(c *cobra.Command) {
 	console.AddOutput(c.Flags(), &o.output, "write to `FILE`, compressed if its name ends in .gz")
 	c.Flags().StringVar(&o.to, "to", "", "`FORMAT` of the output: "+strings.Join(formats.Names(), ", ")+
-		" (default: the one of FILE's ending, or else trace)")
+		" (default: by the ending of FILE's name, or else trace)")
 	addStrictFlag(c.Flags(), &o.strict)
 	console.AddJSON(c, &o.json)
 	console.Require(c, "output")
@@ -59,7 +59,7 @@ log that becomes a trace and then a log again has the same records.`,
 	return c
 }
 
-// convertReport is the answer of `workload convert --json`.
+// convertReport is the JSON output of `workload convert --json`.
 type convertReport struct {
 	Source string          `json:"source"`
 	Output string          `json:"output"`
@@ -109,8 +109,9 @@ func orEmpty[M ~map[string]int](m M) M {
 	return m
 }
 
-// writeCounts writes counts by name below a heading, and the first mistake that they count unless
-// it is "". Without counts it writes nothing.
+// writeCounts writes counts by name below a heading. The parameter first is the text of the first
+// counted mistake, or "" if the counts are not about mistakes. Without counts, writeCounts writes
+// nothing.
 func writeCounts[M ~map[string]int](b *strings.Builder, heading string, counts M, first string) {
 	if len(counts) == 0 {
 		return

@@ -54,7 +54,7 @@ func newGenerateExampleCommand(g *globals) *cobra.Command {
 		Short: "Write the bundled example: a cluster and a day of jobs",
 		Long: `Writes an invented cluster of 50 nodes to DIR/cluster (slurm.conf and the files beside
 it, with accounts, QOS and users), and a day of about 600 jobs to DIR/day.jsonl. Every
-seed gives the same cluster, and another day of jobs.`,
+seed gives the same cluster, and a different day of jobs.`,
 		Example: `  rmreplay workload generate example --seed 1 -o demo
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run`,
 		Args: console.WantArgs(),

@@ -23,10 +23,10 @@ type daintOptions struct {
 
 func (o *daintOptions) addFlags(c *cobra.Command) {
 	console.AddCount(c.Flags(), &o.days, "days", 0, "generate `N` days of submissions (default: 1, or enough for --jobs)")
-	console.AddCount(c.Flags(), &o.jobs, "jobs", 0, "generate `N` jobs, in all and whatever their load (default: "+
+	console.AddCount(c.Flags(), &o.jobs, "jobs", 0, "generate `N` jobs: the total of all days, whatever load they make (default: "+
 		"6025 on the first day, and on each further day enough for the same load)")
 	c.Flags().Float64Var(&o.gpuLoad, "gpu-load", generate.DefaultGPULoad,
-		"`SHARE` of the GPU nodes' node-hours that the jobs of a day ask for; above 1 the queue grows")
+		"`SHARE` of the GPU nodes' node-hours that the jobs of a day request; above 1 the queue grows")
 	console.AddSeed(c.Flags(), &o.seed, seedOfJobs)
 	console.AddOutput(c.Flags(), &o.output, "write to `DIR`, a new or an empty directory")
 	console.Require(c, "output")
@@ -38,11 +38,11 @@ func newGenerateDaintCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "daint",
 		Short: "Write a machine like Piz Daint, and days of jobs on it",
-		Long: `Writes a machine of 7,139 nodes to DIR/cluster and days of jobs to DIR/day.jsonl. They
-follow what the paper on RM-Replay (Martinasso et al., SC'18) publishes about Piz Daint on
-6 October 2017: jobs by size and duration (Table I), 783 of them running when the window
-begins, submissions by hour, usual time limits, 51 node events and 10 reservation events a
-day, and jobs for 97 % of the GPU nodes and 54 % of the other nodes.`,
+		Long: `Writes a machine of 7,139 nodes to DIR/cluster and days of jobs to DIR/day.jsonl. Both
+follow what the paper on RM-Replay (Martinasso et al., SC'18) publishes about Piz Daint
+on 6 October 2017: jobs by size and duration (Table I), 783 of them running when the
+window begins, submissions by hour, usual time limits, 51 node events and 10 reservation
+events a day, and jobs for 97 % of the GPU nodes and 54 % of the other nodes.`,
 		Example: `  rmreplay workload generate daint --seed 1 -o daint
   rmreplay workload generate daint --days 5 -o week
   rmreplay workload generate daint --jobs 145000 -o month
@@ -72,7 +72,7 @@ func runGenerateDaint(g *globals, opts daintOptions) error {
 	}
 	for _, l := range made.Loads {
 		if !l.Met() {
-			g.Say("warning: %s nodes: the jobs of a day ask for %.2f to %.2f of the node-hours, %.2f on average, instead of "+
+			g.Say("warning: %s nodes: the jobs of a day request %.2f to %.2f of the node-hours, %.2f on average, instead of "+
 				"%g%s",
 				l.Nodes, l.Lowest(), l.Highest(), l.Mean(), l.Wanted, opts.unmetHint())
 		}
@@ -99,7 +99,7 @@ func (o *daintOptions) unmetHint() string {
 	return " (--days without --jobs makes enough jobs for this load)"
 }
 
-// loadsJSON returns the loads by the feature of the nodes.
+// loadsJSON returns the loads as JSON, by the feature of the nodes.
 func loadsJSON(loads []generate.Load) map[string]any {
 	out := map[string]any{}
 	for _, l := range loads {

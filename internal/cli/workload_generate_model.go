@@ -24,7 +24,7 @@ type likeOptions struct {
 }
 
 func (o *likeOptions) addFlags(c *cobra.Command) {
-	c.Flags().StringVar(&o.like, "like", "", "`WORKLOAD` that the new one resembles")
+	c.Flags().StringVar(&o.like, "like", "", "imitate `WORKLOAD`: generate jobs that resemble its jobs")
 	console.AddCount(c.Flags(), &o.jobs, "jobs", 0, "generate `N` jobs (default: as many as the workload has)")
 	console.AddSeed(c.Flags(), &o.seed, seedOfJobs)
 	console.AddOutput(c.Flags(), &o.output, traceOutput)
@@ -59,7 +59,7 @@ func runGenerateLike(g *globals, c *cobra.Command, args []string, opts likeOptio
 // traceOutput is the usage of --output for a trace.
 const traceOutput = "write a trace to `FILE`, compressed if its name ends in .gz"
 
-// saveGenerated writes a generated workload that has no cluster, and prints where.
+// saveGenerated writes a generated workload that has no cluster, and prints its path.
 func (g *globals) saveGenerated(w *workload.Workload, path string, seed uint64, asJSON bool) error {
 	if err := formats.Save(path, w); err != nil {
 		return err
@@ -86,7 +86,8 @@ func (o *lublinOptions) addFlags(c *cobra.Command) {
 	console.AddCount(f, &o.model.Jobs, "jobs", 1000, "generate `N` jobs")
 	console.AddCount(f, &o.model.Processors, "processors", 128,
 		"the machine has `N` processors, or nodes with --whole-nodes")
-	f.BoolVar(&o.model.Nodes, "whole-nodes", false, "jobs ask for whole nodes; --processors is their number")
+	f.BoolVar(&o.model.Nodes, "whole-nodes", false, "let jobs request whole nodes; "+
+		"--processors is then the number of the machine's nodes")
 	f.BoolVar(&o.model.Untyped, "untyped", false, "generate jobs of one kind, in place of batch and interactive jobs")
 	f.IntVar(&o.model.Users, "users", 50, "generate jobs of `N` users (an addition to the model)")
 	f.StringVar(&o.start, "start", "2024-03-04", "`TIME` at which the window begins, a midnight")

@@ -72,7 +72,7 @@ func runWorkloadSessions(g *globals, path string, opts sessionsOptions) error {
 		return console.Usagef("--sessions %w", err)
 	}
 	if (opts.dot == "-" || opts.graph == "-") && (opts.json || opts.dot == opts.graph) {
-		return console.Usagef("standard output cannot have two things (want one of --json, --dot - and --graph -)")
+		return console.Usagef("standard output can have only one of these (want one of --json, --dot - and --graph -)")
 	}
 	w, err := openWorkload(path)
 	if err != nil {
@@ -108,8 +108,8 @@ func runWorkloadSessions(g *globals, path string, opts sessionsOptions) error {
 	return g.Render(summary.Render)
 }
 
-// writeTo writes to the file that a flag names. It writes nothing for an empty name, and to
-// standard output for a dash.
+// writeTo writes to the file with the path that a flag gives. It writes nothing if the path is
+// empty, and to standard output if the path is "-".
 func (g *globals) writeTo(path string, write func(io.Writer) error) (err error) {
 	switch path {
 	case "":

@@ -92,14 +92,14 @@ func (o *transformOptions) addFlags(c *cobra.Command) {
 		f.Var(&stepFlag{opts: o, parse: s.parse, kind: s.kind}, s.name, s.usage)
 	}
 	f.Lookup(intervalFlag).Hidden = true
-	o.window.Add(f, "keep later submissions, and the jobs that run or wait then", "keep earlier submissions")
-	for _, name := range []string{"start", "end"} { // the first one adds the step
+	o.window.Add(f, "keep later submissions, and the jobs that run or wait at TIME", "keep earlier submissions")
+	for _, name := range []string{"start", "end"} { // the first of the two flags adds the step
 		flag := f.Lookup(name)
 		flag.Value = &windowFlag{flag.Value, o}
 	}
 	f.Float64Var(&o.share, "share", 1, "`SHARE` of the jobs that --time-limit-accuracy changes, 0 to 1")
 	flags.Duration(f, &o.checkpoint, "checkpoint", time.Minute,
-		"`DURATION` that a part of a --chain needs to write its state, and the next one to read it")
+		"`DURATION` that a part of a --chain takes to write its state, and that the next part takes to read it")
 	f.IntVar(&o.minNodes, "min-nodes", 2, "limit --switches to jobs of at least `N` nodes")
 	flags.Duration(f, &o.minRuntime, "min-runtime", 0, "limit --switches to jobs that run longer than `DURATION`")
 	flags.Duration(f, &o.switchWait, "switch-wait", 0,
@@ -119,7 +119,7 @@ func addClusterOutputFlag(f *pflag.FlagSet, to *string, usage string) {
 	f.StringVar(to, "cluster-output", "", usage)
 }
 
-// windowFlag is --start or --end. The first one that is given adds the step.
+// windowFlag is the flag --start or --end. The first of the two on the command line adds the step.
 type windowFlag struct {
 	pflag.Value
 	opts *transformOptions
@@ -139,7 +139,7 @@ func (f *windowFlag) Set(text string) error {
 	return f.Value.Set(text)
 }
 
-// intervalFlag is the earlier form of --start and --end: FROM/TO.
+// intervalFlag is an older flag that does the work of --start and --end. Its value is FROM/TO.
 const intervalFlag = "window"
 
 // parseStep reads the value of a flag and returns a function that makes the step.
@@ -155,7 +155,7 @@ var transformSteps = []struct {
 			return transform.TimeLimitAccuracy(x, o.share)
 		})},
 	{"time-limit-model", "model", "set time limits that resemble users' estimates: `MODEL` tsafrir", estimateModel},
-	{"max-time-limit", "duration", "lower time limits to at most `DURATION`, as a shorter MaxTime would (jobs that run when a window begins keep theirs; a job without a limit gets one only if that of its partition in --cluster is longer)",
+	{"max-time-limit", "duration", "lower time limits to at most `DURATION`, as a shorter MaxTime would (jobs that run when a window begins keep their limits; a job without a limit gets one only if the default of its partition in --cluster is longer)",
 		length(transform.LongestLimit)},
 	{"limits-from", "path", "lower time limits to a quantile of the run times that the model in `FILE` predicts",
 		parsed(path, "", func(o *transformOptions, path string) (transform.Step, error) {
@@ -166,7 +166,7 @@ var transformSteps = []struct {
 			longest, err := hpc.ParseDuration(text)
 			return func(o *transformOptions) (transform.Step, error) { return transform.Chains(longest, o.checkpoint) }, err
 		}},
-	{"switches", "number", "ask for at most `N` leaf switches",
+	{"switches", "number", "request at most `N` leaf switches",
 		count(func(o *transformOptions, n int) (transform.Step, error) {
 			return transform.Switches(transform.SwitchOptions{Switches: n, MinNodes: o.minNodes, MinRuntime: o.minRuntime,
 				Wait: o.switchWait})
@@ -214,8 +214,8 @@ var transformSteps = []struct {
 		}},
 }
 
-// parsed makes a step from a value that the function parse reads. The parameter wrong, if any, is
-// the error of a bad value.
+// parsed makes a step from a value that the function parse reads. If the parameter wrong is not "",
+// it is the text of the error for a bad value.
 func parsed[T any](parse func(string) (T, error), wrong string,
 	step func(*transformOptions, T) (transform.Step, error)) parseStep {
 	return func(value string) (func(*transformOptions) (transform.Step, error), error) {
@@ -259,7 +259,7 @@ func estimateModel(name string) (func(*transformOptions) (transform.Step, error)
 func interval(text string) (func(*transformOptions) (transform.Step, error), error) {
 	from, to, ok := strings.Cut(text, "/")
 	if !ok || from == "" && to == "" {
-		return nil, errors.New("not a window (want FROM/TO, as 2024-03-05/2024-03-06)")
+		return nil, errors.New("not a window (want FROM/TO, such as 2024-03-05/2024-03-06)")
 	}
 	return func(o *transformOptions) (transform.Step, error) {
 		start, err := o.window.Instant(intervalFlag, from)
@@ -280,8 +280,8 @@ func maintenance(text string) (func(*transformOptions) (transform.Step, error), 
 	long, nodes, _ := strings.Cut(rest, "/")
 	length, err := hpc.ParseDuration(long)
 	if !ok || start == "" || err != nil {
-		return nil, errors.New("not a maintenance (want START/DURATION, such as 2024-03-05T12:00/8h, or with nodes behind " +
-			"it: 2024-03-05T12:00/8h/n[1-16])")
+		return nil, errors.New("not a maintenance (want START/DURATION, such as 2024-03-05T12:00/8h, or " +
+			"START/DURATION/NODES, such as 2024-03-05T12:00/8h/n[1-16])")
 	}
 	return func(o *transformOptions) (transform.Step, error) {
 		from, err := o.window.Instant("maintenance", start)
@@ -309,7 +309,7 @@ func (f *stepFlag) Set(value string) error {
 	return err
 }
 
-// transformReport is the answer of `workload transform --json`.
+// transformReport is the JSON output of `workload transform --json`.
 type transformReport struct {
 	Source     string             `json:"source"`
 	Output     string             `json:"output"`
@@ -323,7 +323,7 @@ type transformReport struct {
 
 func runWorkloadTransform(g *globals, path string, opts *transformOptions) error {
 	if opts.minRuntime < 0 || opts.switchWait < 0 {
-		return console.Usagef("--min-runtime and --switch-wait: negative (want 0 or more)")
+		return console.Usagef("--min-runtime or --switch-wait is negative (want 0 or more)")
 	}
 	steps, err := opts.makeSteps()
 	if err != nil {
@@ -366,7 +366,7 @@ func runWorkloadTransform(g *globals, path string, opts *transformOptions) error
 	return report.print(g, opts.json)
 }
 
-// makeSteps makes the steps, once all flags have been read.
+// makeSteps makes the steps after all flags have been read.
 func (o *transformOptions) makeSteps() ([]transform.Step, error) {
 	var steps []transform.Step
 	for _, later := range o.steps {
@@ -407,7 +407,7 @@ func (r *transformReport) print(g *globals, asJSON bool) error {
 		fmt.Fprintf(&b, "wrote the cluster %s\n", r.ClusterOut)
 	}
 	if len(r.Remaining) > 0 {
-		fmt.Fprintf(&b, "still there, because something else has the name: %s\n", strings.Join(r.Remaining, ", "))
+		fmt.Fprintf(&b, "replaced names that are still in the cluster's files, as names of something else: %s\n", strings.Join(r.Remaining, ", "))
 	}
 	err := g.Print(b.String())
 	return err

@@ -23,7 +23,7 @@ const (
 	RuleNoSize        = "no_processors"          // no positive number of processors or nodes
 	RuleDuplicate     = "duplicate_record"       // the same job occurs twice
 	RuleTimesReversed = "times_reversed"         // the end is before the start, or the start before the submit time
-	RuleElapsed       = "elapsed_too_long"       // Elapsed exceeds the time from start to end, which is used
+	RuleElapsed       = "elapsed_too_long"       // Elapsed exceeds the time from start to end; that time is used
 	RuleBadValue      = "bad_value"              // a field that is not necessary has an invalid value, and is ignored
 	RuleBadSubmitLine = "submit_line_unreadable" // the options of the command line contradict each other
 	// RuleSubmitLineOption counts jobs with an unknown option or an option with an invalid value.
@@ -45,10 +45,10 @@ const (
 	NoteNoInstants     = "cancelled_at_submission" // the job never started, and the time of its cancellation is unknown
 	NoteExitsForOther  = "ends_with_exit_code"     // something other than its script or limit ended the job
 	NoteNeverStarted   = "never_started"           // its run time is unknown; it runs until its time limit
-	NoteBegin          = "begin_from_eligible"     // --begin replaces whatever delayed the job's eligible time
+	NoteBegin          = "begin_from_eligible"     // --begin replaces the unknown cause of a later eligible time
 	NoteOutside        = "outside_window"          // the job ended before the window or was submitted after it
 	NoteRequeuedPreset = "requeued_run_preset"     // the run at the window's start becomes a separate job
-	NoteArrayParts     = "array_in_parts"          // tasks of an array that cannot be in one job with the others
+	NoteArrayParts     = "array_in_parts"          // tasks of an array that cannot be in one job with its other tasks
 	NoteDependencyGone = "dependency_dropped"      // a condition on a job that had ended before the window
 	NoteFromAllocation = "request_from_allocation" // the request is unknown; the job requests what it was allocated
 	// options after --wrap are ignored, because they may belong to the wrapped command
@@ -65,8 +65,8 @@ const (
 	NoteArrayList      = "array_tasks_from_line" // sacct cut off the list of tasks, and the command line has it
 )
 
-// drops are the rules and notes under which a record is dropped: such a record is neither a job
-// nor a part of a job. Readers count records that they drop for other reasons with [Builder.Drop].
+// drops are the rules and notes for records that are dropped: a dropped record is neither a job nor
+// a part of a job. Readers count records that they drop for other reasons with [Builder.Drop].
 var drops = []string{
 	RuleNoRecord, RuleNoSubmit, RuleNoSize, RuleDuplicate, RuleNoStartAtAll, RuleArrayCut,
 	NoteRequeued, NoteResized, NoteSuperseded, NoteOutside, NoteOtherCluster, NoteOtherRecord, NoteStep,
@@ -93,7 +93,8 @@ type Builder struct {
 // built is a job under construction.
 type built struct {
 	rec Job
-	// others are the other records with the same ID, until settle decides what they mean.
+	// others are the further records with the same ID, until the method settle decides what they
+	// mean.
 	others []Job
 	// startFromSteps is true if rec.Start is the start of a step.
 	startFromSteps bool
@@ -191,7 +192,7 @@ func (b *Builder) Add(r *Job, text string) error {
 	if b.opts.Record == nil {
 		b.fromTRES(r)
 	} else {
-		_ = TakeTRES(r) // whoever makes a workload from the record handles the rest
+		_ = TakeTRES(r) // the error is handled when a workload is made from the record
 	}
 	if max(r.ReqCPUs, r.AllocCPUs, r.ReqNodes, r.AllocNodes) <= 0 {
 		return b.Unusable(RuleNoSize, text, "job %s: neither processors nor nodes", r.ID)
@@ -199,7 +200,7 @@ func (b *Builder) Add(r *Job, text string) error {
 	for _, text := range []*string{
 		&r.Name, &r.User, &r.Group, &r.Account, &r.WCKey, &r.Reservation, &r.Comment, &r.SubmitLine, &r.Script,
 	} {
-		if !utf8.ValidString(*text) { // for example from MariaDB, if nobody converted it
+		if !utf8.ValidString(*text) { // for example a text from MariaDB that was not converted
 			*text = lines.UTF8([]byte(*text))
 		}
 	}
@@ -216,7 +217,7 @@ func (b *Builder) Add(r *Job, text string) error {
 	return before.again(b, r, text)
 }
 
-// record passes on a record that is a job.
+// record passes a record that is a job to the function Record of the options.
 func (b *Builder) record(r Job) error {
 	if err := b.checkTimes(&r); err != nil {
 		return err
@@ -292,7 +293,7 @@ func (b *Builder) addUser(r *Job) {
 	b.w.Users = append(b.w.Users, user)
 }
 
-// freeID returns an unused ID that begins with the ID taken.
+// freeID returns an unused ID that begins with the ID in the parameter taken.
 func (b *Builder) freeID(taken string) string {
 	for n := 2; ; n++ {
 		if id := taken + "#" + strconv.Itoa(n); b.jobs[id] == nil {
@@ -345,16 +346,16 @@ func (b *Builder) Missing() []string {
 		has  bool
 		text string
 	}{
-		{b.has.user, "no job has a user: nobody submits them"},
+		{b.has.user, "no job has a user: nobody submits the jobs"},
 		{b.has.uid, "no job has a UID: the cluster directory must name the users"},
-		{b.has.account, "no job has an account: they run under their users' default accounts"},
-		{b.has.qos, "no job has a QOS: they run under their default QOS"},
+		{b.has.account, "no job has an account: jobs run under their users' default accounts"},
+		{b.has.qos, "no job has a QOS: jobs run under their default QOS"},
 		{b.has.timeLimit, "no job has a time limit: the partitions' defaults apply"},
 		{b.has.memory, "no job asks for memory: the configuration's defaults apply"},
-		{b.has.tres || b.has.submitLine, "no job has its resources (ReqTRES or AllocTRES): GPUs are not known, and no job " +
-			"asks for any"},
-		{b.has.constraint || b.has.submitLine, "no job asks for features of nodes (Constraints): each may run on any nodes " +
-			"of its partition"},
+		{b.has.tres || b.has.submitLine, "no job has its resources (ReqTRES or AllocTRES): GPUs are not known, and " +
+			"no job asks for GPUs"},
+		{b.has.constraint || b.has.submitLine, "no job asks for features of nodes (Constraints): each may run on any " +
+			"nodes of its partition"},
 		{b.has.nodeList, "no job has a node list: jobs that run at the window's start cannot be put where they were"},
 		{b.has.submitLine, "no job has its command line (SubmitLine): dependencies, switches, node lists, tasks per node " +
 			"and the like are not known"},
@@ -469,7 +470,7 @@ func (b *Builder) job(entry *built) error {
 	return nil
 }
 
-// behaviour returns the job's behaviour when it runs. If the job cannot be replayed, behaviour
+// behaviour returns how the job behaves when it runs. If the job cannot be replayed, behaviour
 // counts it and returns nil.
 func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
 	if r.State.Ended() && r.Start == 0 && r.End == 0 && r.State != hpc.Completed && r.Elapsed <= 0 {

@@ -41,9 +41,9 @@ func (b *Builder) Close(what string) (w *workload.Workload, missing []string, er
 	return w, b.Missing(), nil
 }
 
-// OtherCluster reports whether a job must be left out because it ran on another cluster than the
-// options ask for, and counts such a job. It returns an error for jobs of several clusters if the
-// options name no cluster. An empty name is never another cluster.
+// OtherCluster reports whether a job must be left out because it ran on a different cluster than
+// the options name. It counts a job that must be left out. It returns an error for jobs of several
+// clusters if the options name no cluster. An empty name is never another cluster.
 func (b *Builder) OtherCluster(name string) (bool, error) {
 	switch {
 	case name == "":

@@ -76,8 +76,8 @@ func RecordedArray(tasks []Job) *hpc.Recorded {
 }
 
 // OtherLimit returns the time limit that the tasks of a job had, if it differs from the requested
-// limit. It returns 0 if it does not differ, or if the tasks had different limits. A limit of 292
-// years, which a trace cannot hold, becomes two seconds shorter.
+// limit. It returns 0 if it does not differ, or if the tasks had different limits. A trace cannot
+// express a limit of 292 years, so the result is two seconds shorter.
 func OtherLimit(requested time.Duration, tasks []Job) time.Duration {
 	limit := tasks[0].TimeLimit
 	switch {

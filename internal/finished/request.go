@@ -60,7 +60,7 @@ func (b *Builder) request(r *Job) (hpc.Request, error) {
 		}
 	}
 	// A job of an array, or one with a command line, waited for another job or for its array's
-	// limit. In these cases the user did not ask for the delay.
+	// limit. In these cases the user did not request the delay.
 	if eligible > r.Submit && !request.Hold && (released || !known && r.ArrayJob == 0) {
 		request.Begin = eligible.Sub(r.Submit)
 		b.Note(NoteBegin)

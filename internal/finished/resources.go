@@ -50,7 +50,7 @@ func (r *Job) takeAllocated() allocation {
 }
 
 // take fills in fields of a record from amounts of TRES, and reports whether it set memory or GPUs.
-// The GPUs are those of the whole job, not of one node.
+// The number of GPUs is for the whole job, not for one node.
 func (r *Job) take(tres allocation) (taken bool) {
 	if r.ReqCPUs == 0 {
 		r.ReqCPUs = tres.cpus
@@ -202,7 +202,7 @@ func (r *Job) nodes() int {
 }
 
 // hold compares a request from the command line with the record. If they differ, or if the command
-// line does not say, hold takes the record's value: the batch script may have the option, and a
+// line has no value, hold uses the record's value: the batch script may have the option, and a
 // user, an operator or a plugin may have changed the job. hold counts the jobs whose command line
 // contradicts the record.
 func (b *Builder) hold(request *hpc.Request, r *Job) error {

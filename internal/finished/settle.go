@@ -16,7 +16,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// again keeps another record of a known ID, unless it repeats a known record. Because files may be
+// again stores another record of a known ID, unless it repeats a known record. Because files may be
 // read in any order, settle decides about the records only when it has all of them.
 func (e *built) again(b *Builder, r *Job, text string) error {
 	e.startFromSteps = false
@@ -121,8 +121,8 @@ func (b *Builder) looks(e *built, ended string) []Job {
 	return b.supersede(list)
 }
 
-// settleRecords passes on the records that had to wait for others: records of jobs that had not
-// ended, and of jobs that were resized. Each run of a job becomes a separate record.
+// settleRecords processes the records that had to wait for other records: records of jobs that had
+// not ended, and of jobs that were resized. Each run of a job becomes a separate record.
 func (b *Builder) settleRecords() error {
 	for _, e := range b.list {
 		list := b.looks(e, NoteSuperseded)
@@ -219,8 +219,8 @@ func (r *Job) startOrNever() hpc.Time {
 // sameOwner reports whether two records with the same ID can belong to the same user's job.
 func (r *Job) sameOwner(o *Job) bool { return r.User == "" || o.User == "" || r.User == o.User }
 
-// sawBefore reports whether the open record r is an earlier record of the run that ended records,
-// or of a run before it. A job cannot be submitted or started again before it has ended.
+// sawBefore reports whether the open record r was written during the run whose end is in the record
+// ended, or during an earlier run. A job cannot be submitted or started again before it has ended.
 func (r *Job) sawBefore(ended *Job) bool {
 	switch {
 	case !r.sameOwner(ended):
@@ -250,8 +250,8 @@ func (r *Job) earlier(look *Job) {
 	}
 }
 
-// resize adds the next record of a resized job. The job keeps the request with which it was
-// submitted, and gets the end of its last size.
+// resize adds the next record of a resized job. The job's request is the one with which it was
+// submitted, and its end is the end of its last size.
 func (r *Job) resize(next *Job) {
 	r.Elapsed = -1
 	if next.Start == r.Start {
@@ -360,9 +360,10 @@ func compareKnowledge(a, b *Job) int {
 	return bytes.Compare(text(a), text(b))
 }
 
-// outsiders are ended jobs whose records are not kept, such as jobs that ended before the window.
-// Another file may have a record of such a job while it waited or ran. Because they can be many,
-// only hashes are kept: of the ID with the submit time, and of the ID with the negative start.
+// outsiders are ended jobs whose records are not stored, such as jobs that ended before the window.
+// Another file may have a record that was written while the job waited or ran. Because there can be
+// many of these jobs, only hashes are stored: of the ID with the submit time, and of the ID with
+// the negative start.
 type outsiders struct {
 	hashes []uint64
 	sorted bool
@@ -515,9 +516,9 @@ func (b *Builder) readTasks(e *built) (usable bool, err error) {
 // 64 by default. They may cut inside of a number, so the last number is unknown ("1,4,7,1...%2").
 const cut = "..."
 
-// cutTasks returns the tasks of a list that was cut off: those in the list, and all later ones in
-// the command line or the script. ok is false if neither has a list that begins like the cut
-// list.
+// cutTasks returns the tasks of a list that was cut off: the tasks in the list, and all later tasks
+// in the command line or the script. ok is false if neither the command line nor the script has a
+// list that begins like the cut list.
 func cutTasks(r *Job) (a hpc.Array, ok bool) {
 	listed, rest, _ := strings.Cut(r.ArrayRest, cut)
 	a, err := hpc.ParseArray(r.Asked().Array)

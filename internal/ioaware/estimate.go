@@ -18,7 +18,7 @@ type Estimator interface {
 	Estimate(job *hpc.Job, task int, f *hpc.FileSystem) Estimate
 }
 
-// Nothing is an estimator without knowledge: only requested licenses count.
+// Nothing is an estimator that predicts nothing, so that only requested licenses count.
 type Nothing struct{}
 
 // Estimate implements [Estimator].

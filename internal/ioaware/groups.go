@@ -11,7 +11,7 @@ import (
 //
 // The zero group has the pending jobs with the lowest use per node, up to a fraction of the pending
 // area (nodes x time). All other jobs are regular. Only the part of a regular job's use that
-// exceeds the zero group's mean counts towards the target, so that jobs of the zero group can fill
+// exceeds the zero group's mean counts towards the target, so that jobs of the zero group can use
 // the nodes that regular jobs leave free.
 type Groups struct {
 	// RTarget is the mean use of all jobs, weighted by nodes x time.
@@ -52,7 +52,7 @@ type share struct {
 	licenseTime float64 // licenses x minutes
 }
 
-// divide divides the pending jobs and computes the target.
+// divide divides the pending jobs into the two groups, and computes the target.
 func (p *planner) divide(running []Running) Groups {
 	g := Groups{RTarget: float64(p.total) / float64(max(p.cluster.Nodes, 1)), StarTarget: p.total}
 	var area, volume, pendingArea float64

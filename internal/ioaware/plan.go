@@ -29,18 +29,18 @@ type Strategy string
 const (
 	// Baseline ignores estimates and measured use. Requested licenses still count.
 	Baseline Strategy = "baseline"
-	// Aware keeps the use of the file system at or below its licenses.
+	// Aware limits the use of the file system to its licenses.
 	Aware Strategy = "aware"
-	// TwoGroup is the workload-adaptive strategy. In addition, it keeps the use of jobs with much
-	// I/O at a target, which it computes from the queue.
+	// TwoGroup is the workload-adaptive strategy. In addition, it limits the use of jobs with much
+	// I/O to a target, which it computes from the queue.
 	TwoGroup Strategy = "two-group"
 )
 
 // Options say how to plan.
 type Options struct {
 	Strategy Strategy
-	// TrackNodes gives nodes only to jobs that start now. For later starts, nodes are counted, but
-	// not reserved.
+	// TrackNodes reserves nodes only for jobs that start now. For later starts, nodes are counted,
+	// but not reserved.
 	TrackNodes bool
 	// Resolution is the step of the trackers; [DefaultResolution] if 0.
 	Resolution time.Duration
@@ -98,10 +98,10 @@ type Reserved struct {
 
 // Selector is the cluster's own way to choose nodes.
 type Selector interface {
-	// Earliest returns the earliest instant, not before after, from which a pending job can have
-	// nodes until its time limit, and [hpc.Never] if there is no such instant. It excludes nodes of
-	// running jobs, and nodes taken with Reserve. The parameter job is the index of the pending
-	// job.
+	// Earliest returns the earliest instant from which a pending job can have nodes until its time
+	// limit, and [hpc.Never] if there is no such instant. The result is not before the instant in
+	// the parameter after. It excludes nodes of running jobs, and nodes taken with Reserve. The
+	// parameter job is the index of the pending job.
 	Earliest(job int, after hpc.Time) hpc.Time
 	// Reserve takes nodes for a job from an instant that Earliest returned.
 	Reserve(job int, at hpc.Time)
@@ -109,7 +109,7 @@ type Selector interface {
 	Full() bool
 }
 
-// Job is what the scheduler knows of a job.
+// Job describes a pending or a running job for a plan.
 type Job struct {
 	Nodes int
 	// Pool is the name of the pool on whose nodes the job may run.
@@ -125,7 +125,7 @@ type Job struct {
 // Estimate is what is expected from the job's class. Zero values mean that nothing is known.
 type Estimate struct {
 	Use     int64         // of the file system, in licenses
-	RunTime time.Duration // ignored for the planned window
+	RunTime time.Duration // the planned window has the time limit instead
 }
 
 // Running is a running job. End is when its time limit ends it.
@@ -258,8 +258,8 @@ type reserved struct {
 	until hpc.Time
 }
 
-// reserve adds reserved nodes. They become free at the end of the reservation, or at the instant
-// earlier if that comes first.
+// reserve adds reserved nodes. They become free at the end of the reservation, or at the instant in
+// the parameter earlier if that instant is before the end.
 func (p *planner) reserve(list []Reserved, earlier hpc.Time) {
 	for i := range list {
 		r := &list[i]
@@ -375,8 +375,8 @@ func byEnd(running []Running) []*Running {
 	return list
 }
 
-// giveBack returns when a running job's resources become free. A job that has exceeded its limit
-// keeps them at least until the next step.
+// giveBack returns when a running job's resources become free. The resources of a job that has
+// exceeded its limit become free at the next step or later.
 func (p *planner) giveBack(r *Running) hpc.Time {
 	return p.up(max(r.End, p.now))
 }
@@ -421,8 +421,8 @@ func (p *planner) earliest(i int) hpc.Time {
 	}
 }
 
-// constraint returns the earliest instant, not before at, at which a pending job meets one
-// condition.
+// constraint returns the earliest instant at which a pending job meets one condition. The result is
+// not before the instant in the parameter at.
 type constraint func(i int, at hpc.Time) hpc.Time
 
 // selected is the constraint of the cluster's own node selection. Later instants are rounded up to
@@ -436,7 +436,7 @@ func (p *planner) selected(i int, at hpc.Time) hpc.Time {
 }
 
 // when returns the earliest instant, not before the instant at, from which a tracker's value does
-// not exceed the number most during a job's whole window.
+// not exceed the parameter most during a job's whole window.
 func (p *planner) when(t *Tracker, j *Job, at hpc.Time, most int64) hpc.Time {
 	from := p.down(at)
 	start := t.WhenBelow(from, p.end(j, at).Sub(from), most+1)
@@ -479,9 +479,9 @@ func (p *planner) nodesFree(i int, at hpc.Time) hpc.Time {
 }
 
 // idleFree is the constraint of the nodes that are idle now, without those whose reservation begins
-// before the job's end. It is needed because the trackers only know the number of reserved nodes,
-// and only count it from the beginning of the reservation. A job that cannot start now is planned
-// for the next step.
+// before the job's end. It is needed because the trackers have only the number of reserved nodes,
+// and only from the beginning of the reservation. A job that cannot start now is planned for the
+// next step.
 func (p *planner) idleFree(i int, at hpc.Time) hpc.Time {
 	if at > p.now || len(p.reserved) == 0 || !p.countNodes() {
 		return at

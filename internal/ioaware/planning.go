@@ -19,8 +19,9 @@ type Planning struct {
 	// EstimateIsRequest treats every estimate as a request, like a job_submit plugin that sets
 	// licenses. The use is then not measured, and jobs start as in stock Slurm with bf_licenses.
 	EstimateIsRequest bool
-	// Interval is the time between two rounds at fixed instants. With 0, rounds follow changes
-	// ([Rounds]) or, with EstimateIsRequest, have Slurm's default bf_interval.
+	// Interval is the time between two rounds at fixed instants. If it is 0, rounds follow changes
+	// ([Rounds]). If it is 0 and EstimateIsRequest is true, the time between rounds is Slurm's
+	// default bf_interval.
 	Interval time.Duration
 }
 

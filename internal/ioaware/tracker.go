@@ -36,7 +36,7 @@ func (t *Tracker) At(at hpc.Time) int64 {
 	return t.before(i)
 }
 
-// Add adds v to the function from the instant from up to, but excluding, the instant until.
+// Add adds v to the function between two instants. The second instant, until, is excluded.
 func (t *Tracker) Add(from, until hpc.Time, v int64) {
 	if v == 0 || from >= until {
 		return
@@ -55,7 +55,7 @@ func (t *Tracker) Add(from, until hpc.Time, v int64) {
 	t.merge(first)
 }
 
-// RemoveTillEnd subtracts v from the function at the instant from and at all later instants.
+// RemoveTillEnd subtracts v from the function at an instant and at all later instants.
 func (t *Tracker) RemoveTillEnd(from hpc.Time, v int64) { t.Add(from, hpc.Never, -v) }
 
 // Shift adds v at all times.
@@ -73,7 +73,7 @@ func (t *Tracker) WhenBelow(after hpc.Time, d time.Duration, v int64) hpc.Time {
 	if found {
 		i++
 	}
-	for start := after; ; i++ { // from start on, the value is the one before step i
+	for start := after; ; i++ { // at the instant start, the function has the value before step i
 		for t.before(i) >= v {
 			if i == len(t.steps) {
 				return hpc.Never

@@ -223,7 +223,8 @@ func (s *Service) handleManual(_ hpc.Time, r request, a *Answer) error {
 	return nil
 }
 
-// remember keeps the name of a class until the class has learned from a job.
+// remember stores the name of a class in memory until the service has learned from a job of the
+// class.
 func (s *Service) remember(id, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -270,7 +271,7 @@ func (s *Service) handleUtilization(_ hpc.Time, r request, a *Answer) error {
 	return nil
 }
 
-// handleProcess accepts a finished job. Only the epilog of the project's fork of Slurm knows the
+// handleProcess accepts a finished job. Only the epilog of the project's fork of Slurm can send the
 // job's variety_id. Other clients may send variety_name instead, as in a request of type
 // variety_id/manual.
 func (s *Service) handleProcess(now hpc.Time, r request, a *Answer) (err error) {
@@ -290,7 +291,7 @@ func (s *Service) handleProcess(now hpc.Time, r request, a *Answer) (err error) 
 		return err
 	}
 	if job.Class == "N/A" {
-		return errors.New("variety_id: N/A stands for no class (the submission did not reach the service)")
+		return errors.New("variety_id: N/A means that the job has no class (the submission did not reach the service)")
 	}
 	if err := r.allocation(&job); err != nil {
 		return err

@@ -33,8 +33,8 @@ type Config struct {
 	// RateSigmas and TimeSigmas are how many standard deviations are added to the mean in
 	// predictions of rates and of run times.
 	RateSigmas, TimeSigmas float64
-	// The service first asks the sources for a job's use Delay after the job's epilog, and then
-	// every Retry, Tries times in total.
+	// The service first requests a job's use from the sources Delay after the job's epilog. Then it
+	// repeats the request every Retry, with Tries requests in total.
 	Delay, Retry time.Duration
 	Tries        int
 	// The use of the file system is measured every MeasureEvery, over the last MeasureOver. A
@@ -44,7 +44,7 @@ type Config struct {
 	// scheduler works without knowledge of the file system.
 	Baseline   bool
 	MostJobs   int // highest number of jobs waiting to be processed
-	MostClass  int // highest number of classes; the class without a new job for the longest time is forgotten
+	MostClass  int // highest number of classes; a further class replaces the class whose last job is the oldest
 	MostScript int // highest number of bytes of a script in a request
 }
 
@@ -84,10 +84,10 @@ type Job struct {
 	Nodes []string `json:"nodes,omitempty"`
 }
 
-// Source knows what jobs read and wrote, from nodes' counters, from profiles, or from a replay. The
-// service does not call methods concurrently.
+// Source returns what jobs read and wrote, from nodes' counters, from profiles, or from a replay.
+// The service does not call methods concurrently.
 type Source interface {
-	// Use returns the use of a finished job. found is false if the source does not know the job
+	// Use returns the use of a finished job. found is false if the source does not have the job
 	// yet.
 	Use(job Job) (use counters.Use, found bool)
 	// Rate returns the measured rate of the whole file system between two instants, in bytes per
@@ -113,13 +113,13 @@ type Service struct {
 	sources []Source
 	log     Log
 
-	advancing sync.Mutex // held by Advance while it asks sources, without the other lock
+	advancing sync.Mutex // Advance holds this lock, and not mu, while it gets data from sources
 
 	mu      sync.Mutex
 	state   state
 	tries   map[string]int // number of tries for each waiting job, by key
 	due     map[string]hpc.Time
-	names   map[string]string // names of classes that have not learned from a job yet
+	names   map[string]string // names of classes of which no job has been processed yet
 	records int               // number since the last snapshot
 	written func() error      // waits for the last record
 	unsaved bool              // a record could not be written, so the complete state must be saved
@@ -130,7 +130,7 @@ type Service struct {
 }
 
 // New returns a service that continues from a saved state and the records after it; both may be
-// nil. For each job, the first source that knows it is used. If log is nil, the state is lost at
+// nil. For each job, the first source that has the job is used. If log is nil, the state is lost at
 // the end.
 func New(config Config, sources []Source, log Log, saved []byte, records [][]byte) (*Service, error) {
 	if err := config.check(); err != nil {
@@ -151,9 +151,9 @@ func New(config Config, sources []Source, log Log, saved []byte, records [][]byt
 // errBusy refuses jobs when too many wait.
 var errBusy = errors.New("too many jobs wait to be processed")
 
-// Finished takes a finished job. The service learns from it later. When Finished returns without an
-// error, the job is in the log. It ignores a job that already waits, and a job with times that was
-// processed recently.
+// Finished accepts a finished job. The service learns from it later. When Finished returns without
+// an error, the job is in the log. It ignores a job that already waits, and a job with times that
+// was processed recently.
 func (s *Service) Finished(now hpc.Time, job Job) error {
 	s.mu.Lock()
 	if s.state.knows(job) {
@@ -215,8 +215,8 @@ func (s *Service) sync(written func() error) error {
 	return nil
 }
 
-// Learn adds a finished job's use to the estimates at once. It is for jobs whose use the caller
-// knows. It does not wait until the record is on disk; [Service.Save] does.
+// Learn adds a finished job's use to the estimates at once. It is for jobs whose use the caller has
+// computed. It does not wait until the record is on disk; [Service.Save] does.
 func (s *Service) Learn(now hpc.Time, job Job, use counters.Use) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,7 +230,7 @@ func (s *Service) Learn(now hpc.Time, job Job, use counters.Use) error {
 	return s.learn(now, job, &use)
 }
 
-// learn ends a job's processing. The parameter use is nil if no source knows the job. The caller
+// learn ends a job's processing. The parameter use is nil if no source has the job. The caller
 // holds the lock.
 func (s *Service) learn(now hpc.Time, job Job, use *counters.Use) error {
 	r := record{At: now, Done: &done{Job: job}}
@@ -302,7 +302,7 @@ func (s *Service) dueJobs(now hpc.Time) []Job {
 	return jobs
 }
 
-// use asks the sources for a job's use.
+// use gets a job's use from the sources.
 func (s *Service) use(job Job) (counters.Use, bool) {
 	for _, source := range s.sources {
 		if use, found := source.Use(job); found && sound(use) {
@@ -474,7 +474,7 @@ func (s *Service) Status(now hpc.Time) Status {
 	}
 }
 
-// Probe takes a canary probe: a measurement of how long a small access to an OST took.
+// Probe stores a canary probe: a measurement of how long a small access to an OST took.
 func (s *Service) Probe(now hpc.Time, p Probe) error {
 	s.mu.Lock()
 	err := s.change(record{At: now, Probe: &p})

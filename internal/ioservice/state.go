@@ -12,7 +12,7 @@ import (
 // stateVersion is the version of the saved state's format.
 const stateVersion = 1
 
-// maxRecent is the number of processed jobs that the state keeps. It keeps the last maxRecent to
+// maxRecent is the number of processed jobs in the state. The state also has the last maxRecent to
 // 2*maxRecent probes.
 const maxRecent = 10_000
 
@@ -81,7 +81,7 @@ func keyOf(job Job) string {
 // processed reports whether a job with times was processed recently.
 func (s *state) processed(job Job) bool { return s.recent[keyOf(job)] }
 
-// knows reports whether a job is waiting, or was processed recently.
+// knows reports whether a job waits to be processed, or was processed recently.
 func (s *state) knows(job Job) bool { return s.Waiting[keyOf(job)] != nil || s.processed(job) }
 
 // restore restores the state from a saved state and the records after it.

@@ -115,7 +115,7 @@ type Log struct {
 
 	failed atomic.Pointer[error] // error of a record that later records depend on
 
-	mu       sync.Mutex // is not held while waiting for the disk
+	mu       sync.Mutex // no goroutine holds it while it waits for the disk
 	segments []segment
 	next     int64         // number of the next record
 	grown    chan struct{} // closed when records are added
@@ -128,8 +128,8 @@ type segment struct {
 	first, size int64
 }
 
-// Pending is an append that has begun. It is claimed by the goroutine that writes it, or by a
-// caller that gives up before that. The claimant owns its payloads.
+// Pending is an append that has begun. Either the goroutine that writes claims it, or a caller that
+// no longer waits claims it before. The claimant owns its payloads.
 type Pending struct {
 	j        *Log
 	payloads [][]byte
@@ -146,7 +146,7 @@ func (r *Pending) claim() bool { return r.claimed.CompareAndSwap(false, true) }
 var ErrClosed = errors.New("the journal is closed")
 
 // ErrSlow is the error of an append that the disk has not confirmed in time.
-var ErrSlow = errors.New("the disk has not confirmed the records (if it does later, they are kept)")
+var ErrSlow = errors.New("the disk has not confirmed the records (if it confirms them later, they are stored)")
 
 // Open opens the log in a directory, which it creates if necessary. The parameter after is the
 // number of the last record that the caller no longer needs; an empty log begins with the next
@@ -302,9 +302,9 @@ func (j *Log) check(i int) (next int64, err error) {
 	return r.next, f.Sync()
 }
 
-// split makes a new segment of the records from the number first on, and inserts it after index i.
-// The new segment exists already if the process ended before it removed the records from their old
-// segment.
+// split makes a new segment of the records whose number is at least first, and inserts it after
+// index i. The new segment exists already if the process ended before it removed the records from
+// their old segment.
 func (j *Log) split(i int, records io.Reader, first int64) error {
 	if i+1 < len(j.segments) && j.segments[i+1].first <= first {
 		return nil
@@ -332,10 +332,10 @@ func copyTo(path string, from io.Reader) error {
 	return errors.Join(err, to.Sync(), to.Close())
 }
 
-// Append adds records and returns the number of the first. When it returns without an error, they
-// are durable. After an error they are not in the log, unless the error is [ErrSlow]: if the disk
-// has not answered for [Options.Patience], they may still be written later. After a full disk the
-// log works again when there is room.
+// Append adds records and returns the number of the first record. When it returns without an error,
+// the records are durable. After an error the records are not in the log, unless the error is
+// [ErrSlow]: if the disk has not answered for [Options.Patience], the records may still be written
+// later. After a full disk the log works again when there is room.
 func (j *Log) Append(payloads ...[]byte) (first int64, err error) {
 	r, err := j.Begin(payloads...)
 	if err != nil {
@@ -387,8 +387,8 @@ func (j *Log) begin(r *Pending) (*Pending, error) {
 	}
 }
 
-// Wait waits until the records are durable, and returns the number of the first. It returns the
-// errors of [Log.Append].
+// Wait waits until the records are durable, and returns the number of the first record. It returns
+// the errors of [Log.Append].
 func (r *Pending) Wait() (first int64, err error) {
 	timer := time.NewTimer(r.j.opts.Patience)
 	defer timer.Stop()
@@ -469,8 +469,8 @@ func (j *Log) inOrder(commit func() error) error {
 	return err
 }
 
-// Resume lets a log accept records again after a record could not be written. The caller must have
-// saved what this record, and all records begun since, would have saved.
+// After a record could not be written, Resume makes the log accept records again. The caller must
+// have saved a state with the changes of this record and of all records begun since.
 func (j *Log) Resume() { j.failed.Store(nil) }
 
 func size(r *Pending) (bytes int) {
@@ -533,7 +533,7 @@ func (j *Log) cut() error {
 		return nil
 	}
 	if err := errors.Join(j.uncut.Truncate(j.cutAt), j.uncut.Sync()); err != nil {
-		return fmt.Errorf("removing what an earlier write has left: %w", err)
+		return fmt.Errorf("removing the bytes of an earlier failed write: %w", err)
 	}
 	f := j.uncut
 	j.uncut = nil
@@ -591,7 +591,8 @@ func (j *Log) Removable(upTo int64) (n int) {
 	return n
 }
 
-// Prune removes segments that only have records up to a number. It keeps the last segment.
+// Prune removes segments that only have records up to a number. It does not remove the last
+// segment.
 func (j *Log) Prune(upTo int64) error {
 	j.mu.Lock()
 	var gone []segment

@@ -21,8 +21,8 @@ type reader struct {
 	f         *os.File
 	at, limit int64
 	next      int64 // number of the record at position at
-	// window has bytes that were read ahead, from the position at on. Payloads are parts of it, so
-	// it is never overwritten.
+	// window has bytes that were read ahead. Its first byte is at the position at. Payloads are
+	// parts of it, so it is never overwritten.
 	window []byte
 }
 
@@ -73,9 +73,8 @@ func (r *reader) record() (payload []byte, err error) {
 	return payload, nil
 }
 
-// behind is called at a record that cannot be read. It returns where the next record begins, or 0.
-// It finds the next record by the length of the bad record, and accepts it if its checksum is
-// right.
+// behind returns the position of the record after a record that cannot be read, or 0. It computes
+// the position from the length of the bad record, and checks the checksum of the record there.
 func (r *reader) behind() int64 {
 	head, err := r.bytes(prefix)
 	if err != nil || r.at == 0 {

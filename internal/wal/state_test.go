@@ -281,7 +281,7 @@ func TestStateFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		if uncut {
-			if err := j.Append([]byte("d")); !errors.Is(err, errDisk) || !strings.Contains(err.Error(), "removing what an earlier write has left") {
+			if err := j.Append([]byte("d")); !errors.Is(err, errDisk) || !strings.Contains(err.Error(), "removing the bytes of an earlier failed write") {
 				t.Errorf("behind what is left: %v", err)
 			}
 			d.fail(false, false)

@@ -1,5 +1,6 @@
 // Package columnar writes and reads Parquet files, column by column. The columns of a file are
-// known in advance. A file is written in one go, and its checksum is returned.
+// known in advance. A file is written once, from its beginning to its end, and the writer returns
+// its checksum.
 package columnar
 
 import (
@@ -156,7 +157,7 @@ func (l *Layout) Writer(to io.Writer, codec Codec) *parquet.GenericWriter[any] {
 		parquet.DictionaryMaxBytes(1 << 18),
 		parquet.CreatedBy("rmreplay", "", ""), parquet.DataPageStatistics(false)}
 	for _, c := range l.Columns {
-		if c.Kind == "BLOB" || c.Kind == "VARCHAR" && c.Null { // the bounds of long texts would make the file large
+		if c.Kind == "BLOB" || c.Kind == "VARCHAR" && c.Null { // the lowest and the highest text would take space
 			options = append(options, parquet.SkipPageBounds(c.Name), parquet.SkipPageStatistics(c.Name))
 		}
 	}
@@ -220,8 +221,8 @@ func (r *Reader) Close() error { return r.f.Close() }
 // Rows returns the number of rows in the file.
 func (r *Reader) Rows() int64 { return r.file.NumRows() }
 
-// Each calls the function do with the values of a column, in pieces, beginning with the row from,
-// until it returns false. The values are valid only during the call.
+// Each calls the function do with the values of a column, in pieces, until do returns false. The
+// parameter from is the number of the first row. The values are valid only during the call.
 func (r *Reader) Each(column int, from int64, do func(values []parquet.Value) (more bool, err error)) (err error) {
 	if r.at[column] < 0 {
 		nulls := make([]parquet.Value, Chunk)

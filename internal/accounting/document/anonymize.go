@@ -13,9 +13,9 @@ import (
 	"rmreplay/internal/lines"
 )
 
-// impersonal are the keys that [Anonymizer.Document] keeps. They say what a job requested, was
-// allocated and waited for, and where it ran. Other keys are chosen by the user (names of jobs and
-// files, comments), identify the user, or are unknown.
+// impersonal are the keys whose values [Anonymizer.Document] does not remove. They say what a job
+// requested, was allocated and waited for, and where it ran. Other keys are chosen by the user
+// (names of jobs and files, comments), identify the user, or are unknown.
 var impersonal = keys("jobid", "cluster", "state", "@submit", "@eligible", "@start", "@end", "@queue_wait", "elapsed",
 	"time_limit", "total_cpus", "total_nodes", "cpu_hours", "exit_code", "derived_ec", "account", "parent_accounts",
 	"partition", "qos", "reservation_name", "array_job_id", "array_task_id", "array_task_str", "het_job_id",
@@ -31,8 +31,8 @@ type Anonymizer struct {
 	names *regexp.Regexp // matches the users' names as whole words
 }
 
-// NewAnonymizer returns an [Anonymizer] that replaces each of the users' names with a new name,
-// the parameter as. It returns an error without users or without a new name.
+// NewAnonymizer returns an [Anonymizer] that replaces each of the users' names with a new name, the
+// parameter as. It returns an error if there are no users or if as is "".
 func NewAnonymizer(users []string, as string) (*Anonymizer, error) {
 	if len(users) == 0 || as == "" {
 		return nil, errors.New("anonymizing documents: the user or the new name is missing (want both)")
@@ -51,11 +51,12 @@ func NewAnonymizer(users []string, as string) (*Anonymizer, error) {
 	return &Anonymizer{as, names}, nil
 }
 
-// Document anonymizes a document of one of the users. It keeps the values that say what the job
-// requested, was allocated and waited for. If such a value contains a user's name as a whole word
-// (for example an account that is named after its user), the new name replaces this word. The
-// parameter cluster is the cluster of the document's run. If the document has a start or a submit
-// time, the result identifies the same run. The error is not nil if the text is not a JSON object.
+// Document anonymizes a document of one of the users. The result has the values that say what the
+// job requested, was allocated and waited for. If one of these values contains a user's name as a
+// whole word, the new name replaces this word. An example is an account that is named after its
+// user. The parameter cluster is the cluster of the document's run. If the document has a start or
+// a submit time, the result identifies the same run. The error is not nil if the text is not a JSON
+// object.
 func (a *Anonymizer) Document(text []byte, cluster string) ([]byte, error) {
 	if !utf8.Valid(text) {
 		text = []byte(lines.UTF8(text))
@@ -110,8 +111,8 @@ func (a *Anonymizer) Document(text []byte, cluster string) ([]byte, error) {
 	return bytes.TrimSpace(out.Bytes()), nil
 }
 
-// rename replaces the users' names where they are whole words. It does so twice, because one pass
-// misses the second of two names that are separated by only one character.
+// rename replaces the users' names where they are whole words. It makes two passes, because one
+// pass misses the second of two names with only one character between them.
 func (a *Anonymizer) rename(text string) string {
 	for range 2 {
 		text = a.names.ReplaceAllString(text, "${1}"+strings.ReplaceAll(a.as, "$", "$$")+"${3}")

@@ -32,8 +32,8 @@ type Hours struct {
 // UnknownNodes is the node list of a job that ran on nodes whose names are unknown.
 const UnknownNodes = "unknown"
 
-// Job has the contents of a document. What the document does not say is an empty text, a zero time,
-// or an unknown [Int] or [Hours]. All times are UTC.
+// Job has the contents of a document. If the document does not have a value, the field is an empty
+// text, a zero time, or an unknown [Int] or [Hours]. All times are UTC.
 type Job struct {
 	Cluster string
 	JobID   int64 // 0 if neither the document nor its array or heterogeneous job has one
@@ -54,9 +54,10 @@ type Job struct {
 	Submit, Eligible, Start, End time.Time
 	// Elapsed and Limit are in seconds. Limit is unknown for a job without a time limit.
 	Elapsed, Limit Int
-	// Wait, SinceEligible and WaitParts are those of [waits.Sums], in seconds. They are unknown for
-	// a job that never ran. Slurm's documents only say how long a job waited for its dependencies
-	// (the part [waits.Dependency]); the rest of the wait is in the part [waits.Unknown].
+	// Wait, SinceEligible and WaitParts have the meaning that they have in [waits.Sums], in
+	// seconds. They are unknown for a job that never ran. Slurm's documents only say how long a job
+	// waited for its dependencies (the part [waits.Dependency]); the rest of the wait is in the
+	// part [waits.Unknown].
 	Wait, SinceEligible Int
 	WaitParts           [len(waits.Sums{}.Parts)]Int
 
@@ -127,7 +128,7 @@ type Marks uint32
 
 // The rules that a document can break.
 const (
-	NotJSON      Marks = 1 << iota // not a JSON object; only the text is kept
+	NotJSON      Marks = 1 << iota // not a JSON object; only the text is stored
 	NotUTF8                        // not valid UTF-8; read as ISO 8859-1
 	UnknownKey                     // a key that the plugins of all releases lack
 	BadValue                       // a value of the wrong type or outside its range; its field is unknown

@@ -171,8 +171,8 @@ func register(key string, set func(p *parser, v value) bool) {
 }
 
 // MaxText is the highest number of bytes of a text in a [Job]. Slurm's own texts are shorter,
-// except lists of very many nodes. The limit exists because users choose texts of their jobs, and
-// every question reads them.
+// except lists of very many nodes. The limit exists because users choose the texts of their jobs,
+// and every question reads these texts.
 const MaxText = 64 << 10
 
 // registerText adds a key whose value is a text.
@@ -408,8 +408,8 @@ func (p *parser) times() {
 		j.Marks |= TimesReverse
 		j.Start = time.Time{}
 	}
-	// Slurm's documents always have the nodes, if only as "(null)". Other sources may not know
-	// them.
+	// Slurm's documents always have the nodes, if only as "(null)". Documents of other sources may
+	// lack the nodes.
 	ran := j.NodeList != "" || p.given&(1<<nodesBit) == 0 && j.Start.Before(j.End)
 	if !ran && j.Finished() {
 		j.Start = time.Time{}

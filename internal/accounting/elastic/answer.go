@@ -25,11 +25,11 @@ func (a *asking) rows(bucket object, by []question.Key, keys []any) error {
 	}
 	result, ok := bucket["by"].(object)
 	if !ok {
-		return errors.New("it lacks an aggregation")
+		return errors.New("an aggregation of the request is missing")
 	}
 	list, ok := result["buckets"].([]any)
 	if !ok {
-		return errors.New("an aggregation lacks its buckets")
+		return errors.New("an aggregation has no buckets")
 	}
 	if v, ok := by[0].(question.Values); ok {
 		a.noteChoice(v, result)
@@ -96,7 +96,7 @@ func (a *asking) row(bucket object, keys []any) error {
 	for i, m := range a.measures {
 		result, ok := bucket[name(i)].(object)
 		if m.request != nil && !ok {
-			return errors.New("it lacks a measure")
+			return errors.New("a measure of the request is missing")
 		}
 		row = append(row, m.value(bucket, result))
 		if m.weight != nil {
@@ -142,7 +142,7 @@ func (a *asking) addTo(row, weights []any) error {
 			case m.Kind == question.Sum:
 				*to = sum + v
 			default:
-				return fmt.Errorf("adding up the hours of a week: kind %d of measures cannot be added up", m.Kind)
+				return fmt.Errorf("adding up the hours of a week: measures of the kind %d cannot be added up", m.Kind)
 			}
 		}
 	}

@@ -44,7 +44,7 @@ type measure struct {
 }
 
 // Ask answers questions. A measure of a column that the cluster lacks is nil, with a note. If a
-// question needs such a column for something else, the error is a [question.AbsentError].
+// question needs a missing column for a key or a filter, the error is a [question.AbsentError].
 func (c *Cluster) Ask(ctx context.Context, questions ...question.Question) ([]question.Answer, error) {
 	var answers []question.Answer
 	for _, q := range questions {
@@ -314,13 +314,13 @@ func (a *asking) unfiltered(m question.Measure) (measure, error) {
 	case question.Most:
 		return stats("max"), nil
 	}
-	return unknown, fmt.Errorf("asking for a measure: kind %d is not known", m.Kind)
+	return unknown, fmt.Errorf("making the aggregation of a measure: the kind %d is not known", m.Kind)
 }
 
 // product returns the sum over jobs of column times weight: the weighted mean of the column times
-// the sum of the weights. It counts only jobs that have both columns. If the parameter also names
-// a third column, the jobs must have it, too. The functions in the list change are applied to the
-// mean before the multiplication.
+// the sum of the weights. It counts only jobs that have both columns. If the parameter also is not
+// "", it is the name of a third column, and the jobs must have this column, too. The functions in
+// the list change are applied to the mean before the multiplication.
 func (a *asking) product(column, weight, also string, change ...func(mean float64) float64) (measure, error) {
 	var list []field
 	var both []object
@@ -429,8 +429,8 @@ func (a *asking) nodeHours() (measure, error) {
 	return m, err
 }
 
-// meanWait computes, for a cluster whose documents lack waits, the mean time from an instant to the
-// start of jobs that ran, as the difference of two means.
+// meanWait computes the mean time from an instant to the start, over the jobs that ran, as the
+// difference of two means. It is for clusters whose documents lack waits.
 func (a *asking) meanWait(since string) (measure, error) {
 	var names []string
 	var ran []object

@@ -54,7 +54,7 @@ type Cluster struct {
 
 	mu      sync.Mutex
 	fields  *fields
-	expires time.Time // when fields must be asked for again
+	expires time.Time // when the fields must be requested again
 }
 
 // New returns a cluster. It sends no request.
@@ -89,8 +89,8 @@ type fault struct {
 	} `json:"error"`
 }
 
-// do sends a request, and decodes the response, a JSON object, into the variable to which the
-// parameter to points.
+// do sends a request, and decodes the response, a JSON object. The parameter to is a pointer to the
+// variable for the result.
 func (c *Cluster) do(ctx context.Context, method, path string, body, to any) error {
 	var from io.Reader
 	if body != nil {
@@ -184,7 +184,7 @@ type hit struct {
 	Sort   []any           `json:"sort"`
 }
 
-// search asks for jobs or aggregations. It is an error if only some of the shards answer.
+// search requests jobs or aggregations. It returns an error if only some of the shards answer.
 func (c *Cluster) search(ctx context.Context, body map[string]any) (*found, error) {
 	var f found
 	if err := c.do(ctx, http.MethodPost, "/"+url.PathEscape(c.index)+"/_search", body, &f); err != nil {

@@ -40,7 +40,7 @@ type capability struct {
 	Searchable   bool `json:"searchable"`
 }
 
-// known returns the fields. It asks the cluster again when they are older than [fieldsKept].
+// known returns the fields. It requests them again when they are older than [fieldsKept].
 func (c *Cluster) known(ctx context.Context) (*fields, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

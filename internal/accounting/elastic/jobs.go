@@ -16,7 +16,7 @@ import (
 const (
 	// window is the highest number of hits without search_after (index.max_result_window).
 	window = 10_000
-	// chunk is the number of documents that one request asks for, without the jobs' scripts.
+	// chunk is the number of documents, without the jobs' scripts, in the response to one request.
 	chunk = 5000
 )
 
@@ -30,8 +30,8 @@ func (c *Cluster) Jobs(ctx context.Context, p question.Page) ([]question.Job, er
 }
 
 // shown fills in the values of a page's columns, which have the same meaning as in the store. If
-// the list has several documents of the same run, the last of them takes the place of the first,
-// and the others are removed.
+// the list has several documents of the same run, the last of these documents replaces the first,
+// and all others are removed.
 func shown(jobs []question.Job, p question.Page) (list []question.Job) {
 	at := make(map[string]int)
 	for _, job := range jobs {
@@ -77,8 +77,9 @@ func valueOf(e *store.Entry, row []any, name string, clock question.Clock) any {
 	return nil
 }
 
-// list returns the documents of a page, without the jobs' scripts. Jobs that never ran come after
-// the others if the page is sorted by a column of [ifRan]: Slurm's documents have a value there.
+// list returns the documents of a page, without the jobs' scripts. If the page is sorted by a
+// column of [ifRan], jobs that never ran come last, although Slurm's documents of these jobs have a
+// value in the column.
 func (c *Cluster) list(ctx context.Context, p question.Page) ([]question.Job, error) {
 	if !ifRan[p.Sort] {
 		jobs, _, err := c.listed(ctx, p)
@@ -174,8 +175,8 @@ func (f *fields) order(p question.Page) (list []object, err error) {
 	return list, nil
 }
 
-// Job returns a job's document from the cluster's indices, by the ID in [question.Job]; nil if
-// there is no such document.
+// Job returns a job's document from the cluster's indices, by the ID in [question.Job]. It returns
+// nil if no document has this ID.
 func (c *Cluster) Job(ctx context.Context, id string) (*question.Job, error) {
 	index, own, ok := strings.Cut(id, "/")
 	if !ok {

@@ -12,10 +12,10 @@ import (
 // bucket says in SQL how the jobs are grouped by a [question.Key].
 type bucket struct {
 	groups []string // SQL over jobs, one or two expressions
-	// If the bucket depends on a time, the fields instant and of replace the field groups. The
-	// field instant is a column of instants, and the function of returns the SQL of the group for
-	// a number of microseconds since 1970. If the field quarters is true, all instants in the same
-	// quarter of an hour are in the same group.
+	// If the bucket depends on a time, groups is nil. Then instant is the name of a column of
+	// instants, and of is a function that returns the SQL of the group for SQL of an instant in
+	// microseconds since 1970. If quarters is true, all instants in the same quarter of an hour are
+	// in the same group.
 	instant  string
 	of       func(micros string) string
 	quarters bool
@@ -85,9 +85,9 @@ func newBucket(k question.Key, c columns, clock question.Clock) (*bucket, error)
 // quarter is a quarter of an hour in microseconds. Instants in rollups are rounded to this step.
 const quarter = rollup.Quarter * 1_000_000
 
-// number returns the SQL of the number of the bucket, between edges, of an instant in microseconds
-// since 1970. The number is -1 before the first edge, and the number of buckets after the last edge
-// and for NULL.
+// number returns the SQL that computes the number of an instant's bucket. The parameter micros is
+// SQL of the instant in microseconds since 1970. A bucket is between two edges. The number is -1
+// before the first edge, and the number of buckets after the last edge and for NULL.
 func number(micros string, edges []time.Time) string {
 	type run struct { // consecutive buckets of the same length
 		first       int

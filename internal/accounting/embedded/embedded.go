@@ -102,7 +102,7 @@ func (p *plan) answer(rows [][]any) (a question.Answer) {
 	}
 	switch {
 	case len(names) > 0 && len(rows) > maxGroups:
-		a.Notes = []string{fmt.Sprintf("There are so many values of %s that jobs with rare ones are left out.",
+		a.Notes = []string{fmt.Sprintf("There are so many values of %s that jobs with rare values are left out.",
 			strings.Join(names, " or "))}
 	case len(names) > 0 && left > 0:
 		a.Notes = []string{fmt.Sprintf("%s with other values of %s left out.",
@@ -119,8 +119,8 @@ func (p *plan) texts() bool {
 // read returns the rows of a statement.
 func read(v *store.Snapshot, p part) ([][]any, error) { return v.All(p.text, p.args...) }
 
-// maxFirstRows bounds the requests for which [Source.Jobs] at first searches only the end of the range
-// of time.
+// maxFirstRows is the largest number of requested rows for which [Source.Jobs] first searches only the
+// end of the range of time.
 const maxFirstRows = 1000
 
 // Jobs returns the jobs of a page. A job's ID is the number of its arrival.

@@ -17,7 +17,7 @@ type part struct {
 	args []any
 }
 
-// join joins conditions by an operator. The parameter none is the result for an empty list.
+// join joins conditions by an operator. The parameter none is the SQL for an empty list.
 func join(list []part, by, none string) (all part) {
 	var texts []string
 	for _, p := range list {

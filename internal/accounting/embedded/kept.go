@@ -15,7 +15,7 @@ const (
 	maxKeptAnswer = 1 << 20 // for one answer
 )
 
-// kept keeps the rows of statements until the jobs change, because many readers view the same page
+// kept caches the rows of statements until the jobs change, because many readers view the same page
 // and pages reload themselves.
 type kept struct {
 	mu      sync.Mutex
@@ -27,7 +27,7 @@ type kept struct {
 // key identifies a statement with its arguments.
 func (p part) key() [sha256.Size]byte { return sha256.Sum256(fmt.Appendf(nil, "%q%q", p.text, p.args)) }
 
-// get returns a copy of the rows of a statement, if they are kept for the same content of the
+// get returns a copy of the rows of a statement, if they were stored for the same content of the
 // store.
 func (k *kept) get(content store.Content, key [sha256.Size]byte) ([][]any, bool) {
 	k.mu.Lock()
@@ -39,7 +39,7 @@ func (k *kept) get(content store.Content, key [sha256.Size]byte) ([][]any, bool)
 	return clone(rows), true
 }
 
-// put keeps a copy of rows, unless they need more than maxKeptAnswer bytes.
+// put stores a copy of rows, unless they need more than maxKeptAnswer bytes.
 func (k *kept) put(content store.Content, key [sha256.Size]byte, rows [][]any) {
 	size := sizeOf(rows)
 	if size > maxKeptAnswer {

@@ -29,8 +29,9 @@ func sumOf(f *question.Field, sql string) aggregate {
 	return aggregate{"sum(" + sql + ")", ""}
 }
 
-// moment returns a sum over jobs: the seconds from the instant since to the instant in a column,
-// multiplied by the expression times. The instant since is in microseconds since 1970.
+// moment returns a sum over jobs: the seconds between two instants, multiplied by the SQL
+// expression in the parameter times. The parameter since is SQL of the first instant, in
+// microseconds since 1970. The second instant is the value of the column.
 func moment(column, times, since string) aggregate {
 	return aggregate{fmt.Sprintf("sum(%s::DOUBLE * ((%s - %s) / 1e6))", times, micros(column), since), ""}
 }
@@ -79,7 +80,7 @@ func (c columns) measure(m question.Measure) (part, error) {
 		p := aggregate{extreme(m.Kind) + "(" + column + ")", ""}.where(where)
 		return part{number1970(field, p.text), p.args}, nil
 	}
-	return part{}, fmt.Errorf("asking for a measure: kind %d is not known", m.Kind)
+	return part{}, fmt.Errorf("compiling a measure: the kind %d is not known", m.Kind)
 }
 
 func extreme(k question.Kind) string {

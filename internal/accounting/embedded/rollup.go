@@ -44,8 +44,8 @@ type gap struct{ view, where string }
 
 // source returns the SQL of a table of cells: the stored cells of the days for which the condition
 // days is true, and cells that are computed from the jobs of the gaps. Each job is counted once.
-// The condition where applies to both, so it can use only the column cluster. If the parameter
-// named is true, the table has this column.
+// The condition in the parameter where applies to both, so it can use only the column cluster. If
+// the parameter named is true, the table has the column cluster.
 //
 // Each gap is a separate scan, because DuckDB can skip rows outside one range of ends, but not
 // outside several. The column pad is never used: if all columns of a UNION are used, DuckDB reads
@@ -195,7 +195,7 @@ func (s span) sql() (list []part) {
 // whole days, and gaps chooses the remaining jobs. The last result is false if the range does not
 // include a whole day.
 //
-// Only this function knows which jobs have cells: the jobs in the view tight, but not the jobs in
+// Only this function defines which jobs have cells: the jobs in the view tight, but not the jobs in
 // the view loose.
 func (s span) split() (cells string, gaps []gap, ok bool) {
 	const day = 24 * 60 * 60

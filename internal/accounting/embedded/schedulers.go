@@ -12,15 +12,15 @@ type Query struct {
 	Args []any
 }
 
-// Bars are periods between consecutive edges, for which figures of schedulers are asked. An empty list of clusters
-// means all.
+// Bars are periods between consecutive edges, for which a query returns figures of schedulers. An empty list of
+// clusters means all clusters.
 type Bars struct {
 	Edges    []time.Time
 	Clusters []string
 }
 
-// counters are the columns of health whose sum over time is shown. For the columns in largest, the largest value of a
-// bar is shown. ofLastCycle describe the last cycle; their mean in a bar is shown.
+// counters are the columns of health whose sum over time is shown. For the columns in largest, the largest value
+// of a bar is shown. The columns in ofLastCycle describe the last cycle; their mean in a bar is shown.
 var (
 	counters = strings.Fields("submitted started completed cancelled failed backfilled main_cycles main_us " +
 		"main_depth bf_cycles bf_us bf_depth bf_tried")
@@ -28,11 +28,11 @@ var (
 	ofLastCycle = strings.Fields("bf_table main_queue bf_queue")
 )
 
-// divide returns a query that divides the figures among the bars. It gives a row for each interval of a scheduler and
-// each bar that the interval touches. The row has the columns of health, the bar's number (bucket), the seconds of the
-// interval that are in the bar (covered), the same as a share of the interval (share; NULL if no counters are known),
-// and whether sdiag answered in the bar (told). sdiag's times are whole seconds, so the column until names the
-// interval's last second.
+// divide returns a query that divides the figures among the bars. The result has a row for each interval of a
+// scheduler and each bar that the interval touches. The row has the columns of health, the bar's number (bucket),
+// the seconds of the interval that are in the bar (covered), these seconds as a share of the interval (share;
+// NULL if no counters are known), and whether sdiag answered in the bar (told). sdiag's times are whole seconds,
+// so the column until has the interval's last second.
 func (b Bars) divide() Query {
 	bars := make([]string, len(b.Edges)-1)
 	for i := range bars {
@@ -82,9 +82,10 @@ func Levels(what string) func(b Bars) Query {
 	}
 }
 
-// Counts returns a function that makes a query with three kinds of rows. A row with a name has the sum of the SQL
-// expression what over the counts of a kind with that name, in a bar. A row without a name has the time with figures. A
-// row without a bar names a cluster that has figures but no such count.
+// Counts returns a function that makes a query with three kinds of rows. A row with a name is for the counts of
+// that kind and name in a bar. It has the sum over these counts of the SQL expression in the parameter what. A
+// row without a name has the time with figures. A row without a bar names a cluster that has figures but no
+// counts of this kind.
 func Counts(kind, what string) func(b Bars) Query {
 	return func(b Bars) Query {
 		parts := b.divide()

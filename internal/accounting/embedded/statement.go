@@ -237,9 +237,9 @@ func (p *plan) statement(source part, groups [][]string, measures []part, number
 	return part{text, append(args, source.args...)}
 }
 
-// choose sorts rows by their keys, beginning with the key number from. For keys of texts, it keeps
-// only the first buckets, and returns the number of jobs in the others. A row has its number of
-// jobs after its measures.
+// choose sorts rows by their keys. The parameter from is the number of the first key that it
+// compares. For keys of texts, it returns only the first buckets, and the number of jobs in the
+// remaining buckets. A row has its number of jobs after its measures.
 func (p *plan) choose(rows [][]any, from int) (chosen [][]any, left int64) {
 	if from == len(p.buckets) {
 		return rows, 0

@@ -1,11 +1,11 @@
 // Package engine sends queries to engines: separate processes that read Parquet files with DuckDB
-// (package duckdb). They hold no data, so each can be ended at any time. This package neither links
-// DuckDB nor needs cgo.
+// (package duckdb). Engines store no data, so each engine can be ended at any time. This package
+// neither links DuckDB nor needs cgo.
 //
 // One question ([Pool.Read]) has one engine to itself. It begins in the quick lane. After
 // [Options.Quick] it continues in the slow lane, which has fewer engines and a lower CPU priority.
 // If the slow lane is full, the question is aborted, waits, and starts again there. So short
-// questions get an engine and a processor soon, whatever other questions there are.
+// questions soon get an engine and a processor, however many long questions there are.
 //
 // At [Options.Limit] the engine is interrupted, and killed if it does not stop. If an engine uses
 // too much memory, its question is ended by DuckDB's own limit, by the kernel, or by the pool,
@@ -176,16 +176,16 @@ func (q *Questioner) Query(query string, args ...any) (*sql.Rows, error) {
 	return q.conn.QueryContext(q.ctx, query, args...)
 }
 
-// Scan runs a query and scans its only row into the variables to which the parameter to points.
-// The error is sql.ErrNoRows if the answer has no row.
+// Scan runs a query and scans its only row. The parameter to has pointers to the variables for the
+// columns. The error is sql.ErrNoRows if the answer has no row.
 func (q *Questioner) Scan(query string, args []any, to ...any) error {
 	return q.conn.QueryRowContext(q.ctx, query, args...).Scan(to...)
 }
 
-// Read calls the function do, which asks queries about one version of the tables. If the question
-// must move to the slow lane and this lane is full, Read calls the function again from the
-// beginning; so the function must set its results and not add to them. The function must not keep
-// the questioner, either. Errors wrap the errors of this package.
+// Read calls the function do, which runs queries on one version of the tables. If the question must
+// move to the slow lane and this lane is full, Read calls the function again from the beginning; so
+// the function must set its results and not add to them. The function must not use the questioner
+// after it has returned, either. Errors wrap the errors of this package.
 func (p *Pool) Read(ctx context.Context, tables Tables, do func(q *Questioner) error) (err error) {
 	limit := fmt.Errorf("%w (limit %v)", ErrTime, p.opts.Limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, p.opts.Limit, limit)
@@ -215,7 +215,7 @@ func (p *Pool) Read(ctx context.Context, tables Tables, do func(q *Questioner) e
 	}
 }
 
-// attempt asks the question once. If the engine ended before the question began, attempt tries one
+// attempt runs the question once. If the engine ended before the question began, attempt tries one
 // more engine.
 func (p *Pool) attempt(ctx context.Context, tables Tables, s *seat, do func(q *Questioner) error) error {
 	for again := true; ; again = false {
@@ -230,8 +230,8 @@ func (p *Pool) attempt(ctx context.Context, tables Tables, s *seat, do func(q *Q
 	}
 }
 
-// with calls the function serve with an engine, and gives the engine back even if the function
-// panics.
+// with calls the function serve, which uses an engine, and then gives the engine back, even if the
+// function panics.
 func (p *Pool) with(e *process, serve func() (bool, error)) (begun bool, err error) {
 	defer p.giveBack(e)
 	return serve()

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// mapped returns how many MiB more a process maps than when it was ready, if it
-// uses the given MiB: stacks of threads (8 MiB each), parts of malloc's arenas, and freed memory,
-// which stays mapped. For example, questions that read texts of 5 MiB used 105 MiB in a process
-// that mapped 290.
+// mapped returns by how many MiB the mapped memory of a process may grow after the process is
+// ready, so that the process can use the given MiB. A process also maps stacks of threads (8 MiB
+// each), parts of malloc's arenas, and freed memory, which stays mapped. For example, questions
+// that read texts of 5 MiB used 105 MiB in a process that mapped 290.
 func mapped(used int) int { return 2*used + 64 + 8*runtime.NumCPU() }
 
 // watch limits the memory of all engines together until the pool is closed.

@@ -233,8 +233,8 @@ func (e *process) await() {
 	}
 }
 
-// hold keeps the pipes open after the end of the process, because its last output must still be
-// read.
+// hold prevents that the pipes are closed at the end of the process, because its last output must
+// still be read.
 func (e *process) hold() {
 	e.mu.Lock()
 	e.held++
@@ -267,15 +267,16 @@ func (e *process) kill(reason error) {
 	}
 }
 
-// alive reports whether the process is believed to run.
+// alive reports whether the process runs, as far as this program has noticed.
 func (e *process) alive() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return !e.reaped
 }
 
-// slowNice is the nice value of the slow lane. On a busy processor, it gives a tenth of the time
-// (sched(7)). With the lowest priority, long questions would never end on a busy machine.
+// slowNice is the nice value of the slow lane. On a busy processor, a thread with this value gets a
+// tenth of the time (sched(7)). With the lowest priority, long questions would never end on a busy
+// machine.
 const slowNice = 10
 
 // lower gives all threads of the process the priority of the slow lane.
@@ -303,7 +304,8 @@ func (e *process) raise() bool {
 	return err == nil
 }
 
-// serve asks one question. The result begun says whether the engine started with the question.
+// serve runs one question on the engine. The result begun says whether the engine has begun to
+// answer the question.
 func (e *process) serve(
 	ctx context.Context, tables Tables, s *seat, do func(q *Questioner) error,
 ) (begun bool, err error) {
@@ -330,8 +332,8 @@ func (e *process) serve(
 	return true, explain(ctx, err)
 }
 
-// explain returns the cause of a question's failure: an interrupted query only says that it was
-// interrupted.
+// explain returns the cause of a question's failure. The error of an interrupted query does not
+// name the cause.
 func explain(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -531,7 +533,7 @@ func (e *process) rest() bool {
 	return e.out.Send(wire.End, nil) == nil
 }
 
-// tail keeps the last bytes that were written to it.
+// tail is a writer that stores only the last bytes.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

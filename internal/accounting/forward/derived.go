@@ -16,8 +16,8 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// Member is the name of the member that [Options.Derived] adds to documents. It has what the store
-// knows about the job beyond Slurm's document.
+// Member is the name of the member that [Options.Derived] adds to documents. It has the store's
+// values of the job that Slurm's document lacks.
 const Member = "rmreplay"
 
 // Derived reports whether a column is in [Member], because the store computes it.
@@ -41,9 +41,9 @@ func member(e *store.Entry) ([]byte, error) {
 }
 
 // extend adds [Member] to a document that lacks it. It also adds those of Slurm's keys that the
-// document lacks and the store knows: for example cluster, which some documents do not have, and
-// cpu_hours, which imported documents do not have. So all jobs have these fields, even in an index
-// that Slurm's plugin also fills.
+// document lacks and for which the store has a value. For example, some documents do not have the
+// key cluster, and imported documents do not have cpu_hours. So all jobs have these fields, even in
+// an index that Slurm's plugin also fills.
 func extend(document, member []byte, e *store.Entry) []byte {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(document, &members) != nil {

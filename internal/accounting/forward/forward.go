@@ -46,7 +46,8 @@ const (
 	maxDocuments = 5000
 	maxBytes     = 8 << 20 // in a request, unless a single document is larger
 	maxAnswer    = 64 << 20
-	// growAfter is the number of requests in a row that must succeed before larger ones are tried.
+	// growAfter is the number of requests in a row that must succeed before larger requests are
+	// tried.
 	growAfter = 64
 )
 
@@ -61,7 +62,7 @@ type Options struct {
 	Credentials string
 	// Dir is the directory of the file with the position.
 	Dir string
-	// Derived adds to each document the member [Member], with what the store knows in addition. It
+	// Derived adds to each document the member [Member], with the store's additional values. It
 	// also makes the forwarder create indices with a mapping of all fields.
 	Derived bool
 	// Client sends the requests; nil means a client with a timeout of one minute.
@@ -76,7 +77,7 @@ type Options struct {
 
 // Status describes the progress of a forwarder.
 type Status struct {
-	Position int64  // number of the last arrival that the cluster has or has refused
+	Position int64  // number of the last arrival that the cluster has stored or refused
 	Sent     int64  // documents since the start
 	Refused  int64  // documents that the cluster refused, since the position was 0
 	Retries  int64  // attempts since the start that must be repeated, completely or in part
@@ -212,7 +213,7 @@ func (f *Forwarder) Status() Status {
 // tries again after growing pauses.
 func (f *Forwarder) Run(ctx context.Context) {
 	pause := f.opts.Idle
-	var batch []item // documents still to be sent, of those up to the arrival last
+	var batch []item // the unsent documents up to the arrival with the number last
 	var last int64
 	for {
 		var err error
@@ -259,7 +260,7 @@ func (f *Forwarder) note(fault error) {
 	f.status.Retries++
 	f.mu.Unlock()
 	if first {
-		f.opts.Report(fmt.Errorf("forwarding: %w (it is tried again until it succeeds)", fault))
+		f.opts.Report(fmt.Errorf("forwarding: %w (the server tries again until it succeeds)", fault))
 	}
 }
 
@@ -326,7 +327,7 @@ func oneLine(text []byte) []byte {
 // deliver sends the part of a batch that fits into one request. It returns the documents that are
 // left to send, and an error if some must be sent again. The position advances to the first of
 // these documents or, if all were sent, to upTo, the end of the batch. If the outcome cannot be
-// written to disk, deliver returns the whole batch; the cluster then replaces what it has.
+// written to disk, deliver returns the whole batch; the cluster then replaces its copies.
 func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (left []item, err error) {
 	part := batch[:min(len(batch), f.maxDocuments)]
 	waiting := make([]item, 0, len(part))
@@ -392,7 +393,7 @@ type refusal struct {
 }
 
 // refuse appends documents to the list of refused documents. A document can occur in the list
-// twice, because the position is written after the list, which may fail.
+// twice, because the position is written after the list, and this write may fail.
 func (f *Forwarder) refuse(list []refusal) error {
 	if len(list) == 0 {
 		return nil

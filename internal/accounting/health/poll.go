@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// askTime is the time limit of one sdiag. A busy slurmctld answers late, and clients try for
+	// askTime is the time limit of one sdiag. A busy slurmctld answers late, and clients wait for
 	// MessageTimeout, by default 10 s.
 	askTime = 30 * time.Second
 	// endTime is the time limit for closing the pipes of an sdiag that was killed.
@@ -25,7 +25,8 @@ const (
 	maxOutput = 16 << 20
 )
 
-// Poller asks one cluster's slurmctld periodically. Set its fields before calling [Poller.Run].
+// Poller requests statistics from one cluster's slurmctld periodically. Set its fields before
+// calling [Poller.Run].
 type Poller struct {
 	Cluster string
 	// Command is sdiag, with options that choose the cluster: /opt/slurm/bin/sdiag, or sdiag -M
@@ -43,12 +44,13 @@ type Poller struct {
 	text bool           // sdiag's JSON lacks some counters
 	last *rm.Statistics // the last answer
 	away bool
-	// sized is when the size was last asked for. unsized is the last reported error about the size.
+	// sized is when the size was last requested. unsized is the last reported error about the size.
 	sized   time.Time
 	unsized string
 }
 
-// Run asks until ctx ends. While slurmctld does not answer, the figures have a gap.
+// Run runs sdiag periodically until ctx ends. While slurmctld does not answer, the figures have a
+// gap.
 func (p *Poller) Run(ctx context.Context) {
 	ticker := time.NewTicker(p.Every)
 	defer ticker.Stop()
@@ -62,7 +64,7 @@ func (p *Poller) Run(ctx context.Context) {
 	}
 }
 
-// poll asks slurmctld once.
+// poll runs sdiag once.
 func (p *Poller) poll(ctx context.Context) {
 	s, err := p.Ask(ctx)
 	switch {
@@ -89,8 +91,7 @@ func (p *Poller) poll(ctx context.Context) {
 	p.last = s
 }
 
-// size asks for the cluster's size once every sizeEvery. It reports the same error
-// only once.
+// size requests the cluster's size once every sizeEvery. It reports the same error only once.
 func (p *Poller) size(ctx context.Context) {
 	if !p.sized.IsZero() && time.Since(p.sized) < sizeEvery {
 		return
@@ -107,7 +108,7 @@ func (p *Poller) size(ctx context.Context) {
 	}
 }
 
-// Ask asks slurmctld for its statistics now, with sdiag. It prefers sdiag's JSON if that has all
+// Ask gets slurmctld's present statistics with sdiag. It prefers sdiag's JSON if the JSON has all
 // counters, because the text has rounded means.
 func (p *Poller) Ask(ctx context.Context) (*rm.Statistics, error) {
 	var first error
@@ -160,8 +161,8 @@ func (p *Poller) run(ctx context.Context, command []string) ([]byte, error) {
 	return stdout.text, nil
 }
 
-// limited keeps the beginning of what is written to it. After that, the writer gets an error, so
-// that a program with endless output ends.
+// limited is a writer that stores the first bytes. When it is full, Write returns an error, so that
+// a program with endless output ends.
 type limited struct {
 	maxBytes int
 	text     []byte

@@ -72,8 +72,9 @@ func grown[N int64 | time.Duration](before, now N) N {
 }
 
 // longest returns the longest known cycle of an interval. slurmctld reports the longest cycle since
-// the counters were reset: the parameters before and now are its values at the begin and the end
-// of the interval. If it has not grown, only the interval's last cycle is known.
+// the counters were reset. The parameters before and now are the reported times at the beginning
+// and at the end of the interval. If the time has not grown, only the interval's last cycle is
+// known.
 func longest(c *store.Cycles, before, now time.Duration) (d time.Duration) {
 	if c.Count > 0 {
 		d = c.Last

@@ -12,7 +12,7 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// sizeEvery is the interval at which the cluster's size is asked for.
+// sizeEvery is the interval at which the cluster's size is requested.
 const sizeEvery = time.Hour
 
 // sinfo returns the command that lists the nodes of the same cluster: the given command with sinfo
@@ -31,7 +31,7 @@ func sinfo(sdiag []string) []string {
 	return append(command, "--all", "--noheader", "--Node", "--format=%N|%c|%G")
 }
 
-// askSize asks slurmctld for the cluster's size.
+// askSize gets the cluster's size from slurmctld, with sinfo.
 func (p *Poller) askSize(ctx context.Context) error {
 	command := sinfo(p.Command)
 	if command == nil || p.SetSize == nil {

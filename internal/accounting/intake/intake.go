@@ -181,9 +181,9 @@ func (in *Intake) Remove(ctx context.Context, f store.Filter) (jobs int64, err e
 }
 
 // Anonymize replaces the documents of the jobs that a filter chooses, and returns the number of
-// jobs. The function anonymous returns the new document for a stored one. The stored documents are
-// removed, also from the journal. Jobs that arrive meanwhile are not changed. After an error, the
-// call can be repeated.
+// jobs. The function anonymous returns the new document for a stored document. The stored documents
+// are removed, also from the journal. Jobs that arrive during the call are not changed. After an
+// error, the call can be repeated.
 func (in *Intake) Anonymize(
 	ctx context.Context, f store.Filter, anonymous func(d *store.Stored) ([]byte, error),
 ) (jobs int64, err error) {

@@ -26,7 +26,7 @@ type Options struct {
 	// Config is a file with librdkafka's properties for connecting to brokers: security.protocol,
 	// sasl.* and ssl.*. If it is empty, connections use neither TLS nor credentials.
 	Config string
-	// Group is the name of the consumer group, whose offsets the brokers keep.
+	// Group is the name of the consumer group, whose offsets the brokers store.
 	Group string
 	// Instance is the name of the group's only reader (group.instance.id). When this reader starts
 	// again, even after a crash, the brokers assign the topic to it at once. Without Instance, they
@@ -158,7 +158,7 @@ func (r *Reader) find(ctx context.Context) {
 	}
 }
 
-// accept passes documents on until they are durable, or until ctx ends.
+// accept passes documents to [Options.Accept] until they are durable, or until ctx ends.
 func (r *Reader) accept(ctx context.Context, records []*kgo.Record) bool {
 	var documents [][]byte
 	for _, record := range records {
@@ -199,8 +199,8 @@ func (r *Reader) close(ctx context.Context) {
 	r.client.CloseAllowingRebalance()
 }
 
-// faults has the present failures. It is a hook of the client, in order to learn of broken
-// connections, which the client would otherwise hide.
+// faults has the present failures. It is a hook of the client, because the client does not report
+// broken connections in another way.
 type faults struct {
 	topic  string
 	report func(err error)
@@ -226,7 +226,8 @@ func (f *faults) note(what string, err error) {
 		delete(f.now, what)
 	case !f.now[what]:
 		f.now[what] = true
-		f.report(fmt.Errorf("reading %s from Kafka: %s: %w (it is tried again until it succeeds)", f.topic, what, err))
+		f.report(fmt.Errorf("reading %s from Kafka: %s: %w (the server tries again until it succeeds)",
+			f.topic, what, err))
 	}
 }
 

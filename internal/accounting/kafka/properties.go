@@ -71,8 +71,8 @@ func readProperties(path string) (properties, error) {
 		p[strings.TrimSpace(name)] = strings.TrimSpace(value)
 	}
 	if p[passwordProperty] != "" && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s has a password, and others can read or change the file (mode %#o, want 0600)", path,
-			info.Mode().Perm())
+		return nil, fmt.Errorf("%s has a password, and other users can read or change the file (mode %#o, want 0600)",
+			path, info.Mode().Perm())
 	}
 	return p, nil
 }

@@ -2,8 +2,8 @@ package question
 
 import "time"
 
-// Clock tells the time of day in a zone, for a reader who looks at a range of time. Before the
-// range it keeps the UTC offset of the range's beginning, and after the range the offset of the
+// Clock computes the time of day in a zone, for a reader who looks at a range of time. Before the
+// range it uses the UTC offset of the range's beginning, and after the range the offset of the
 // range's end.
 type Clock struct {
 	Zone        *time.Location // nil for UTC

@@ -233,7 +233,7 @@ func (q *query) value(f *Field, op string) (Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	if word == "*" && !quoted { // an asterisk alone asks whether the field has a value
+	if word == "*" && !quoted { // an asterisk without quotes is true for jobs that have a value
 		op, word = map[bool]string{true: "!=", false: "="}[op == "="], ""
 	}
 	return q.r.Compare(f, op, word, !quoted)

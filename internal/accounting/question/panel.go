@@ -12,7 +12,7 @@ import (
 type View struct {
 	Chosen      Filter
 	From, Until time.Time
-	Whole       bool // ignores From and Until: jobs that ended at any time
+	Whole       bool // the view has jobs that ended at any time; From and Until are ignored
 	// Edges divide the range into buckets of time. For the panel utilization, the first and the
 	// last edge are From and Until; for other panels these two may lie outside of the range.
 	Edges []time.Time
@@ -50,8 +50,8 @@ const (
 type Lacking struct {
 	Which     Lack
 	One, More string // texts that follow the number of jobs, in the singular and in the plural
-	// Sum is the position of a sum in the panel's only row; 0 without a sum. If all jobs that
-	// ran lack the value, the sum is shown as unknown. Jobs that did not run have used nothing.
+	// Sum is the position of a sum in the panel's only row; 0 without a sum. If all jobs that ran
+	// lack the value, the sum is shown as unknown. Jobs that did not run add 0 to the sum.
 	Sum int
 }
 
@@ -76,8 +76,8 @@ var lacks = []Filter{
 
 func without(column string) Filter { return All{started, last, Not{Of: Known{Column: column}}} }
 
-// Lacks asks for the number of the view's jobs for each [Lack], in the order of the constants, and
-// then for the number of all jobs of the view.
+// Lacks returns the question for the number of the view's jobs for each [Lack], in the order of the
+// constants, and then for the number of all jobs of the view.
 func (v View) Lacks() Question {
 	q := Question{Where: v.Ended(), Clock: v.Clock()}
 	for _, f := range lacks {
@@ -168,20 +168,21 @@ func overTime(more ...Key) func(v View) []Key {
 }
 
 // aboutStarted returns a panel with one question about the runs that started and match the filter
-// where.
+// in the parameter where.
 func aboutStarted(where Filter, measures []Measure, by ...Key) *Panel {
 	return &Panel{Questions: func(v View) []Question {
 		return []Question{{Where: All{v.Ended(), started, where}, By: by, Measures: measures, Clock: v.Clock()}}
 	}}
 }
 
-// byClass returns a panel with the number of runs that started, and their CPU hours, in each class
-// of a column. The parameter each is the number of classes per doubling. The filter where chooses among the runs.
+// byClass returns a panel with the number of runs that started, and their CPU hours, in each class of a column.
+// The parameter each is the number of classes per doubling. The parameter where is a filter of the runs.
 func byClass(each int, column string, where Filter) *Panel {
 	return aboutStarted(where, []Measure{countRuns, sumUsed}, Classes{Column: column, Each: each})
 }
 
-// byValue returns a panel of the ten values of a column that are highest in the measure by.
+// byValue returns a panel of ten values of a column: those with the highest values of the measure
+// with the number by.
 func byValue(column string, by int) *Panel {
 	return about(fixed(Values{Column: column, Most: 10, By: by, First: true}),
 		countJobs, sumElapsed, sumUsed, meanWait, meanEligible, countFailed, unused, countRuns).lacking(noMean...)
@@ -233,8 +234,8 @@ var Panels = map[string]*Panel{
 	"week": about(fixed(WeekHours{}), countJobs, meanWait).lacking(noMean...),
 }
 
-// askUtilization asks how many processors jobs acquired and released in each bucket of time, and
-// before the first bucket.
+// askUtilization returns the questions for the numbers of processors that jobs acquired and
+// released in each bucket of time, and before the first bucket.
 func askUtilization(v View) []Question {
 	first := v.Edges[0]
 	side := func(column string) Question {

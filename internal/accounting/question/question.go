@@ -40,7 +40,8 @@ func (q Question) counts() bool {
 	return slices.ContainsFunc(q.Measures, func(m Measure) bool { return m.Kind == Count && m.Where == nil })
 }
 
-// Check returns an error for a question that has no answer, for example one with too few edges.
+// Check returns an error for a question that cannot be answered, for example because it has too few
+// edges.
 func (q Question) Check() error {
 	for i, k := range q.By {
 		if e, ok := k.(Instants); ok && len(e.Edges) < 2 {
@@ -49,7 +50,7 @@ func (q Question) Check() error {
 		v, ok := k.(Values)
 		if !ok && i > 0 {
 			if outer, ok := q.By[i-1].(Values); ok {
-				return fmt.Errorf("a key follows the values of %s, which are not texts (want values of texts there)",
+				return fmt.Errorf("the key inside the values of %s does not group by a text (want question.Values)",
 					outer.Column)
 			}
 		}
@@ -80,11 +81,11 @@ const Exit = "exit"
 // empty for jobs without a text.
 type Values struct {
 	Column string
-	// Most bounds the number of buckets within one bucket of the next outer key. The buckets with
-	// the highest values of the measure number By are kept. That measure is a count or a sum over
-	// all jobs. If there is a key further inside, the buckets with the most jobs are kept instead.
-	// If buckets are equal, the first ones in the order of the texts are kept. The question must
-	// have a [Count] of all jobs, and keys inside of Values must be Values.
+	// Most bounds the number of buckets within one bucket of the next outer key. The answer has the
+	// buckets with the highest values of the measure number By. That measure is a count or a sum
+	// over all jobs. If there is a key further inside, it has the buckets with the most jobs
+	// instead. Among equal buckets, it has those whose texts come first in alphabetical order. The
+	// question must have a [Count] of all jobs, and keys inside of Values must be Values.
 	Most, By int
 	First    bool // leaves out the other buckets without a note; otherwise a note says how many jobs they have
 }
@@ -97,8 +98,8 @@ type Classes struct {
 	Each   int
 }
 
-// Steps makes Count buckets of the same width of a column of numbers that are not negative. The
-// last bucket has no upper edge. A row has the bucket's number as an int64, from 0.
+// Steps makes buckets of the same width, Count of them, for a column of numbers that are not
+// negative. The last bucket has no upper edge. A row has the bucket's number as an int64, from 0.
 type Steps struct {
 	Column string
 	Width  int
@@ -186,8 +187,7 @@ func Cut(text string) string {
 	return text
 }
 
-// AbsentError says that the store or the cluster does not have a column or an ID that was asked
-// for.
+// AbsentError says that the store or the cluster does not have a requested column or ID.
 type AbsentError struct {
 	Column string
 	Why    string

@@ -74,7 +74,7 @@ func (r Reader) value(f *Field, value string) (any, error) {
 	}
 	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || math.Abs(v) > 1<<53 {
 		return nil, fmt.Errorf("%s: %q is not a number%s", f.Name, value,
-			map[bool]string{true: " and no duration (want one such as 3600, 90m or 2h)"}[strings.HasSuffix(f.Name, "_s")])
+			map[bool]string{true: " or a duration (want one such as 3600, 90m or 2h)"}[strings.HasSuffix(f.Name, "_s")])
 	}
 	return v, nil
 }

@@ -120,8 +120,8 @@ func New(in *intake.Intake, who *access.Access) *Handler {
 // Routes returns the patterns of the paths that receive documents.
 func (h *Handler) Routes() []string { return slices.Collect(maps.Keys(h.ingest)) }
 
-// Trusted returns a handler that does the same without checking credentials. It is for a socket
-// that only the data directory's owner can reach. It accepts [SourceHeader].
+// Trusted returns a handler that does the same as h, but does not check credentials. It is for a
+// socket that only the data directory's owner can reach. It accepts [SourceHeader].
 func (h *Handler) Trusted() *Handler {
 	trusted := *h
 	trusted.trusted = true
@@ -294,7 +294,7 @@ func (h *Handler) stored(a intake.Arrival, number int64) stored {
 	}
 }
 
-// refresh waits until searches find a document, if the request asks for this.
+// refresh waits until searches find a document, if the request has the parameter refresh.
 func (h *Handler) refresh(r *http.Request, number int64) {
 	query := r.URL.Query()
 	if value := query.Get("refresh"); !query.Has("refresh") || value == "false" {
@@ -335,8 +335,8 @@ var (
 		largeBodies, smallBody)
 )
 
-// read reads a request's body. The result done, which is never nil, is a function that gives the
-// request's turn back.
+// read reads a request's body. The result done is a function that ends the request's turn. It is
+// never nil.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body []byte, done func(), err error) {
 	done = func() {}
 	var from io.Reader = http.MaxBytesReader(w, r.Body, MaxBody)

@@ -61,8 +61,8 @@ type fields struct {
 	beyond
 }
 
-// beyond has the fields of records for which Slurm's documents have no key. Package document
-// knows these keys. If Slurm's commands have a name for a key, the key has this name.
+// beyond has the fields of records for which Slurm's documents have no key. Package document reads
+// these keys. If Slurm's commands have a name for a key, the key has this name.
 type beyond struct {
 	SubmitLine  string `json:"submit_line,omitempty"`
 	ArrayTasks  string `json:"array_task_str,omitempty"` // of an array: the tasks that never started
@@ -88,10 +88,11 @@ type beyond struct {
 	Waits       string `json:"waits,omitempty"`        // the text of document.WaitsText, where times do not say enough
 }
 
-// beyondOf returns what a record says beyond Slurm's keys. It omits what follows from ReqTRES.
+// beyondOf returns the fields of a record for which Slurm's documents have no key. It omits the
+// fields that follow from ReqTRES.
 func beyondOf(r *finished.Job) beyond {
 	follows := finished.Job{ReqTRES: r.ReqTRES}
-	_ = finished.TakeTRES(&follows) // if the list has a mistake, this function and add read the same part of it
+	_ = finished.TakeTRES(&follows) // if the list has a mistake, the method add reads the same part of it
 	b := beyond{
 		SubmitLine: r.SubmitLine, ArrayTasks: r.ArrayRest, ReqCPUs: r.ReqCPUs, ReqNodes: r.ReqNodes,
 		CPUsPerNode: r.TasksPerNode, MemPerNode: r.MemPerNode, MemPerCPU: r.MemPerCPU, Memory: r.Memory, GPUs: r.GPUs,
@@ -116,8 +117,8 @@ func beyondOf(r *finished.Job) beyond {
 	return b
 }
 
-// add copies what a document says beyond Slurm's keys into a job. It ignores invalid values,
-// because anyone may have sent the document.
+// add copies the fields into a job. It ignores invalid values, because anyone may have sent the
+// document.
 func (b *beyond) add(r *finished.Job) {
 	const most = 1 << 40 // of processors, nodes, and MiB of memory
 	r.SubmitLine, r.Licenses, r.Flags, r.GPUs, r.GRES = b.SubmitLine, b.Licenses, b.Flags, b.GPUs, b.GRES
@@ -208,9 +209,9 @@ func Document(r *finished.Job, cluster string, lost bool, earlier ...finished.Jo
 	return encode(f)
 }
 
-// waitsOf returns the text of the wait of a job that asked for a delay, or that lost runs. It is
-// empty for other jobs, because the times alone say how long they waited. A task may have waited
-// for the limit of its array, not for what it asked.
+// waitsOf returns the text of the wait of a job that requested a delay, or that lost runs. It is
+// empty for other jobs, because the times alone say how long they waited. A task whose array has a
+// limit of running tasks may have waited for this limit, so the delay that it requested is ignored.
 func waitsOf(r *finished.Job, request *hpc.Request, lost bool, earlier []finished.Job) string {
 	if lost {
 		return document.WaitsLost
@@ -244,7 +245,7 @@ func exitCode(status, signal int, known bool) string {
 }
 
 // ArrayNumbers returns the job numbers of a run's arrays, by the workload's ID. In a run on Slurm
-// the task that is split off last keeps the array's number, and all other tasks have later ones. A
+// the last task to start has the array's number, and all other tasks have higher numbers. A
 // workload that is imported as a run may lack this task.
 func ArrayNumbers(rows []run.Row, m *run.Manifest) map[string]uint32 {
 	numbers := map[string]uint32{}
@@ -316,7 +317,7 @@ func runFields(r *run.Row, m *run.Manifest, cluster string, array uint32) fields
 	switch {
 	case f.JobID == 0 && r.Task < 0 && isTask:
 		f.ArrayJob, f.ArrayTask = task.Number, &task.Task
-	case r.Task >= 0 && r.Start == 0: // Slurm numbers a task at its start; before, it has the array's number
+	case r.Task >= 0 && r.Start == 0: // Slurm numbers a task at its start; before its start, a task has the array's number
 		f.JobID, f.ArrayJob, f.ArrayTask = 0, array, &r.Task
 	case r.Task >= 0:
 		f.ArrayJob, f.ArrayTask = array, &r.Task
@@ -327,7 +328,7 @@ func runFields(r *run.Row, m *run.Manifest, cluster string, array uint32) fields
 		f.Priority = &r.Priority
 	}
 	switch {
-	case m.Engine == run.EngineRecorded: // a log says how many processors a job asked for
+	case m.Engine == run.EngineRecorded: // a log has the number of processors that a job requested
 		f.ReqCPUs = r.AskedTasks * max(1, r.AskedCPUsPerTask)
 	case r.Start == 0: // a run has sbatch's options; jobs that started also have their allocation
 		f.ReqNodes = r.AskedMinNodes
@@ -338,7 +339,7 @@ func runFields(r *run.Row, m *run.Manifest, cluster string, array uint32) fields
 }
 
 // If a job ran but has no node list, ran sets the list to [document.UnknownNodes], so that the job
-// counts as a job that ran. The simulator and some logs only know the number of nodes.
+// counts as a job that ran. The simulator and some logs record only the number of nodes.
 func ran(f *fields, start hpc.Time) {
 	if start != 0 && f.Nodes == "" && (f.TotalCPUs != nil || f.TotalNodes != nil) {
 		f.Nodes = document.UnknownNodes

@@ -55,7 +55,7 @@ type buckets struct {
 	fixed []string
 	// single means that there is only one bucket, which is the result itself.
 	single bool
-	// next returns the key after the given one. It is used to add empty buckets in gaps.
+	// next returns the key after the given key. It is used to add empty buckets in gaps.
 	next           func(key any) any
 	minKey, maxKey any // lowest and highest key that must exist (extended_bounds); nil without bounds
 	describe       func(key any, b map[string]any)

@@ -74,13 +74,13 @@ func millis(text string) (int64, error) {
 	n, err := strconv.ParseInt(digits, 10, 64)
 	unit, ok := units[text[len(digits):]]
 	if err != nil || !ok || n > 1e9 || n < -1e9 {
-		return 0, query.Illegal("[%s] is no length of time", text)
+		return 0, query.Illegal("[%s] is not a length of time", text)
 	}
 	return n * unit, nil
 }
 
 // shift returns the SQL of the zone's offset from UTC at an instant, in milliseconds, positive in
-// the east. If the offset never changes, it is constant.
+// the east. If the offset never changes, isConstant is true and constant is the offset.
 func (s *interval) shift(instant query.SQL) (expr query.SQL, constant int64, isConstant bool) {
 	ahead := func(t time.Time) int64 {
 		_, seconds := t.In(s.location).Zone()
@@ -162,7 +162,8 @@ func (s *interval) positive() int64 {
 	return (2*maxOffset/s.length + 1) * s.length
 }
 
-// begin is the offset of the first interval: weeks begin on Monday, but 1970 began on a Thursday.
+// begin returns the offset of the first interval: weeks begin on Monday, but 1970 began on a
+// Thursday.
 func (s *interval) begin() int64 {
 	if s.calendar == query.Week {
 		return 4 * dayMillis

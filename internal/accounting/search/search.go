@@ -396,13 +396,14 @@ func (r *request) addSources(v *store.Snapshot, list []any, seqs []int64) error 
 	return nil
 }
 
-// sources returns documents by arrival number, and subtracts their sizes from the budget left.
+// sources returns documents by arrival number, and subtracts their sizes from the budget in the
+// parameter left.
 func sources(v *store.Snapshot, seqs []int64, left *int) (map[int64][]byte, error) {
 	found := make(map[int64][]byte, len(seqs))
 	err := v.Documents(seqs, func(seq int64, document []byte) error {
 		if len(document) > *left {
-			return query.Illegal("the documents of the hits, of all searches of a request together, have "+
-				"more than %d MiB: ask for fewer, or for \"_source\": false", maxHitBytes>>20)
+			return query.Illegal("the documents of all hits of the request together have more than %d MiB "+
+				"(want fewer hits, or \"_source\": false)", maxHitBytes>>20)
 		}
 		*left -= len(document)
 		found[seq] = slices.Clone(document)

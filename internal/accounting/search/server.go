@@ -178,7 +178,7 @@ func (c *call) index() string {
 	return strings.ToValidUTF8(cmp.Or(c.PathValue("index"), c.parameters.Get("index")), "\uFFFD")
 }
 
-// contentType returns JSON's type in the version that the client asks for, because clients accept
+// contentType returns JSON's type in the version that the client requests, because clients accept
 // no other version.
 func contentType(r *http.Request) string {
 	accept := r.Header.Get("Accept")
@@ -233,10 +233,10 @@ func decode(text []byte) (map[string]any, error) {
 	d.UseNumber()
 	var v any
 	if err := d.Decode(&v); err != nil {
-		return nil, query.Parsing("the body is no JSON: %v", err)
+		return nil, query.Parsing("the body is not JSON: %v", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, query.Parsing("the body has something behind its JSON object")
+		return nil, query.Parsing("the body has more text after its JSON object")
 	}
 	var reader query.Reader
 	m := reader.Object("body", v)

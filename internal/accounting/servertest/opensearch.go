@@ -25,8 +25,8 @@ const (
 	OpenSearch3 = "opensearch3"
 )
 
-// Releases returns the releases of OpenSearch to test: the given one, or all if RMREPLAY_LONG_TESTS
-// is set.
+// Releases returns the releases of OpenSearch to test: the release in the parameter one, or all if
+// RMREPLAY_LONG_TESTS is set.
 func Releases(one string) []string {
 	if os.Getenv("RMREPLAY_LONG_TESTS") == "" {
 		return []string{one}
@@ -70,7 +70,7 @@ func NewCluster(t testing.TB, release string, nodes int) (list []*OpenSearch) {
 func newNode(t testing.TB, release string) *OpenSearch {
 	t.Helper()
 	s := &OpenSearch{Process: newProcess(t, release)}
-	port := strconv.Itoa(freePort(t)) // stays the same after Kill
+	port := strconv.Itoa(freePort(t)) // the port stays the same after Kill
 	s.URL = "http://127.0.0.1:" + port
 	s.args = func() []string { return append([]string{s.dir, port}, s.Settings...) }
 	s.ready = func() error {
@@ -99,8 +99,8 @@ func (s *OpenSearch) request(method, path, body string) (status int, answer []by
 	return response.StatusCode, answer, err
 }
 
-// Ask sends a request and decodes the response into the variable to which the parameter to points,
-// unless this parameter is nil. The status must be 200 or 201.
+// Ask sends a request and decodes the response. The parameter to is a pointer to the variable for
+// the result; nil means that the response is not needed. The status must be 200 or 201.
 func (s *OpenSearch) Ask(method, path, body string, to any) {
 	s.t.Helper()
 	status, answer, err := s.request(method, path, body)

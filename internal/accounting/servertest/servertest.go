@@ -19,7 +19,8 @@ import (
 // Variable names the environment variable with the directory of tools/test-servers.
 const Variable = "RMREPLAY_TEST_SERVERS"
 
-// On a machine that also runs other tests, starting a Java program takes long.
+// patience is how long a server may take to start. On a machine that also runs other tests,
+// starting a Java program takes long.
 const patience = 4 * time.Minute
 
 // Process is a server in a separate process. It ends with the test, even if the test is killed.

@@ -39,7 +39,7 @@ type ending struct {
 	Error string `json:"error,omitempty"`
 }
 
-// documents requests documents, and calls the function each with every document.
+// documents requests documents, and calls the function in the parameter each with every document.
 func (c *client) documents(ctx context.Context, filter store.Filter, each func(d *store.Stored) error) error {
 	body, err := json.Marshal(request{Filter: filter})
 	if err != nil {

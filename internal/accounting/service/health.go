@@ -20,11 +20,12 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// HealthOf returns the figures of a run's scheduler from the run's record, as a cluster of the
-// given name. The parameters list and setting are those of the record. The counters begin when slurmctld starts, so the
-// counters of the first interval are known. The figures of a workload's window begin with the window, because rmreplay
-// starts the preset jobs before it. Requests that rmreplay itself sent are marked, because on a production cluster
-// users and tools send other requests.
+// HealthOf returns the figures of a run's scheduler from the run's record, as a cluster of the given name. The
+// parameter list has the record's statistics, and the parameter setting the window and the events of the run's
+// workload. The counters begin when slurmctld starts, so the counters of the first interval are known. The
+// figures of a workload's window begin with the window, because rmreplay starts the preset jobs before it.
+// Requests that rmreplay itself sent are marked, because on a production cluster users and tools send other
+// requests.
 func HealthOf(cluster string, list []rm.Statistics, setting *workload.Workload) (out []store.Health) {
 	if len(list) == 0 {
 		return nil
@@ -48,8 +49,8 @@ func HealthOf(cluster string, list []rm.Statistics, setting *workload.Workload) 
 }
 
 // latestCut is the longest time from the last answer of sdiag before a window to the window. From
-// Slurm 23.11 on, rmreplay asks three seconds before the window, when slurmctld reads slurm.conf
-// again. Records of earlier versions of rmreplay may lack this answer.
+// Slurm 23.11 on, rmreplay requests the statistics three seconds before the window, when slurmctld
+// reads slurm.conf again. Records of earlier versions of rmreplay may lack this answer.
 const latestCut = 5 * time.Second
 
 // beforeWindow returns the last answer before a window, and the later answers. If the list has no answer before the
@@ -68,10 +69,10 @@ func beforeWindow(first *rm.Statistics, list []rm.Statistics, window hpc.Time) (
 	return &before, list
 }
 
-// byReplay reports whether all requests of a type come from rmreplay. These are queries, because the
-// users and nodes of a replay send none: rmreplay observes the jobs and the scheduler. With a
-// window, they are also what rmreplay does to the cluster for the window, unless the workload has
-// such requests, too.
+// byReplay reports whether all requests of a type come from rmreplay. All queries come from
+// rmreplay, which observes the jobs and the scheduler: the users and nodes of a replay send no
+// queries. In a window, the requests with which rmreplay prepares the cluster also come from
+// rmreplay alone, unless the workload causes requests of the same type.
 func byReplay(request string, setting *workload.Workload) bool {
 	if len(setting.Actions) == 0 {
 		switch request {

@@ -69,10 +69,10 @@ type Reconciled struct {
 	Equal     int          `json:"equal"`
 	Missing   []string     `json:"missing"` // ids of jobs that are not in the directory
 	Differing []Difference `json:"differing"`
-	Unknown   int          `json:"only_received"` // jobs in the directory, of the same period, without a record
+	Unknown   int          `json:"only_received"` // jobs of the same period in the directory that have no record
 	Filled    int          `json:"filled"`
-	// Shifted counts missing jobs that are in the directory at another hour. It is 0 unless most
-	// records' jobs are missing.
+	// Shifted counts missing jobs that are in the directory with dates that differ by the offset of
+	// a time zone. It is 0 unless the directory lacks most of the jobs.
 	Shifted int `json:"at_another_hour"`
 	// Unnamed counts the equal or differing jobs whose documents do not name a cluster.
 	Unnamed int `json:"without_cluster"`

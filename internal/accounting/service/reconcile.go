@@ -101,7 +101,7 @@ func (Service) Reconcile(ctx context.Context, dir string, from Records, fill boo
 	}
 	if 2*out.Shifted > len(out.Missing) {
 		return nil, fmt.Errorf(
-			"adding the missing jobs: %s: %d of %d missing %s are there, but at another hour, so the records are in "+
+			"adding the missing jobs: %s: %d of %d missing %s are there with other dates, so the records are in "+
 				"another time zone (want --timezone, the zone in which sacct printed them)", dir, out.Shifted, len(out.Missing), quantity.Plural(len(out.Missing), "job", "jobs"))
 	}
 	send := &sender{ctx: ctx, c: c, source: store.Reconciled}
@@ -174,7 +174,7 @@ type numbered struct {
 const farthest = 27 * time.Hour
 
 // shifted counts records of jobs that are in the data directory with the same number and the same
-// time between submit time and end, but at another hour. Clocks of time zones differ by multiples
+// time between submit time and end, but with other dates. Clocks of time zones differ by multiples
 // of a quarter of an hour.
 func (r *recorded) shifted(ctx context.Context, c *client) (n int, err error) {
 	records := map[numbered][]document.Job{}

@@ -242,7 +242,7 @@ func read(ctx context.Context, from Records, out *Imported,
 // has the states PREEMPTED and NODE_FAIL both for a lost run and for a job that ended. After a lost
 // run there is another record of the job, whose submit time is the time of the requeue.
 type lostRuns struct {
-	held  map[numbered][]finished.Job // the lost runs, and then the run after which no record was read yet
+	held  map[numbered][]finished.Job // the lost runs of a job, and then the last run read, which may be lost
 	order []numbered
 	send  func(runs []finished.Job, lost bool) error // sends the last of a job's runs
 }

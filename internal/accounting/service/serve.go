@@ -218,7 +218,8 @@ func (s *site) forward(ctx context.Context, opts Serve, say func(format string, 
 	return func() { cancel(); <-done }, nil
 }
 
-// checkAddress refuses an address that can be reached from other machines, unless guarded.
+// checkAddress refuses an address that can be reached from other machines, unless the parameter
+// guarded is true.
 func checkAddress(address string, guarded bool) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

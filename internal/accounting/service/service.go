@@ -57,7 +57,8 @@ func open(ctx context.Context, dir string, opts intake.Options, who *access.Acce
 	return openAbout(ctx, dir, opts, who, nil)
 }
 
-// openAbout is like open; unless jobs is nil, the pages show the jobs of this source.
+// openAbout does the same as [open]. If the parameter jobs is not nil, the pages show the jobs of
+// this source.
 func openAbout(ctx context.Context, dir string, opts intake.Options, who *access.Access, jobs web.Source) (s *site,
 	err error) {
 	opts.Now = time.Now
@@ -132,7 +133,7 @@ func (s *site) ready() func(ctx context.Context) error {
 			return nil
 		}
 		return errors.Join(fmt.Errorf("%d %s that arrived before the server started %s not in the tables yet, so figures "+
-			"would lack jobs (want the request again in a minute; accounting info shows how many are left)", left,
+			"would lack jobs (repeat the request in a minute; accounting info shows how many are left)", left,
 			quantity.Plural(left, "document", "documents"), quantity.Plural(left, "is", "are")), now.Fault)
 	}
 }
@@ -236,7 +237,8 @@ func (c *client) Close() error {
 	return c.close()
 }
 
-// get requests a JSON object and decodes it into the variable to which the parameter to points.
+// get requests a JSON object and decodes it. The parameter to is a pointer to the variable for the
+// result.
 func (c *client) get(ctx context.Context, path string, to any) error {
 	body, err := c.stream(ctx, http.MethodGet, path, nil)
 	if err != nil {

@@ -24,17 +24,18 @@ const (
 // The last fresh part is rewritten with added rows if it then has at most tailRows rows. This takes up to 10 ms.
 const tailRows = 1000
 
-// [Store.Apply] waits for compaction when there are as many fresh rows as in maxFresh full parts.
+// maxFresh limits the fresh rows: [Store.Apply] waits for compaction when they would fill maxFresh
+// parts.
 const maxFresh = 4
 
-// Apply adds documents in the order of their numbers. Views that are taken later see all of them. A document is
-// durable once [Store.Durable] has reached its number; until then, a journal must keep the document. Entries that an
-// earlier call applied are skipped: after an error, a caller can pass the same entries again, and each is applied
-// exactly once.
+// Apply adds documents in the order of their numbers. A view that is made later has all of them. A document is
+// durable once [Store.Durable] has reached its number; until then, a journal must keep the document. Entries that
+// an earlier call applied are skipped: after an error, a caller can pass the same entries again, and each is
+// applied exactly once.
 //
 // A run of a job has one row. A later, different document replaces the row, with these exceptions: an imported
-// document does not replace a document that Slurm sent, and the start of a job does not replace its end. The record
-// of a job that waited is replaced by a later record of a run of the same submission.
+// document does not replace a document that Slurm sent, and the start of a job does not replace its end. A record
+// that was written while a job waited is replaced by a later record of the same submission that has a run.
 func (s *Store) Apply(ctx context.Context, entries []Entry) (out Outcome, err error) {
 	prepared := prepare(entries)
 	s.writing.Lock()
@@ -185,7 +186,7 @@ func (a *addition) replace(k key, old standing, e *prepared) {
 	a.lost, a.was = append(a.lost, *e), append(a.was, keyed{k, old})
 }
 
-// find returns what the store knows of the row of a key.
+// find returns the standing of the row with a key.
 func (a *addition) find(k key) (found standing, ok bool, err error) {
 	if at, ok := a.own[k]; ok {
 		return a.rows[at].standing, true, nil
@@ -274,7 +275,8 @@ func (a *addition) finish() error {
 }
 
 // append adds a batch to a state. A small last batch is merged with the new batch, without the rows that have
-// been replaced. The map taken has these rows, with the numbers of the documents that replaced them.
+// been replaced. The map in the parameter taken has the replaced rows, with the numbers of the documents that
+// replaced them.
 func (s *Store) append(next *state, entries []Entry, rows []keyed, through int64, counts map[string]int64) (taken map[int64]int64, err error) {
 	taken = make(map[int64]int64)
 	b := &batch{rows: rows, through: through, counts: counts}
@@ -321,7 +323,8 @@ func (s *Store) writeFresh(entries []Entry) (*part, error) {
 	return p, err
 }
 
-// extend widens the part's range of end times to include the instant end, unless this is zero.
+// extend widens the part's range of end times to include the instant in the parameter end, unless
+// it is zero.
 func (p *partInfo) extend(end time.Time) {
 	if end.IsZero() {
 		return

@@ -17,7 +17,8 @@ const (
 	maxFreshParts = 24
 	// maxGoneShare: a part is rewritten when a twentieth of its rows has been replaced.
 	maxGoneShare = 20
-	// fewParts neighbours are merged if their rows together fit into one part.
+	// fewParts is the number of neighbouring parts that are merged if their rows together fit into
+	// one part.
 	fewParts        = 4
 	pauseAfterFault = 5 * time.Second
 )
@@ -133,7 +134,8 @@ type source struct {
 	anew map[int][]parquet.Value // column to recomputed values, which replace the part's; see [Store.renew]
 }
 
-// hold returns a view, and marks its first n batches so that no rows are added to them.
+// hold returns a view, and marks the first n batches of the view, so that no rows are added to
+// these batches.
 func (s *Store) hold(n int) *View {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -301,8 +303,8 @@ func (p *part) remove() (err error) {
 	return err
 }
 
-// writePart writes the rows that the map drop does not name into a new durable part. If there are no such rows, the
-// result p is nil.
+// writePart writes the rows for which the function drop returns false into a new durable part. If there are no
+// such rows, the result p is nil.
 func (s *Store) writePart(from []source, drop func(seq int64) bool) (p *part, err error) {
 	var rows []keyed
 	for _, f := range from {
@@ -362,7 +364,8 @@ func (p *partInfo) describe(jobs []rollup.Job, texts []string, rows []keyed) {
 	}
 }
 
-// copyRows writes a file with the rows of several parts, without the rows that the map drop names.
+// copyRows writes a file with the rows of several parts, without the rows for which the function
+// drop returns true.
 func (s *Store) copyRows(path string, codec columnar.Codec, durable bool, from []source, drop func(seq int64) bool) (columnar.Sealed, error) {
 	return jobLayout.Write(path, codec, durable, func(column int, put func([]parquet.Value) error) error {
 		for _, f := range from {

@@ -26,7 +26,7 @@ func (s Source) Sent() bool { return s == Received || s == Kafka }
 
 // Entry is a document that is to be stored.
 type Entry struct {
-	Seq      int64 // number of the arrival: from 1, and higher than that of each earlier arrival
+	Seq      int64 // number of the arrival: 1 or more, and higher than the numbers of all earlier arrivals
 	Arrived  time.Time
 	Source   Source
 	Index    string // name of the index that Slurm sent the document to
@@ -58,7 +58,7 @@ func ParseID(id string) (cluster string, jobID, run int64, ok bool) {
 type Outcome struct {
 	Added     int // new jobs, and new runs of known jobs
 	Duplicate int // documents that the store already had
-	Replaced  int // jobs whose document was replaced by a later one
+	Replaced  int // jobs whose document was replaced by a later document
 	Kept      int // imported documents that were ignored because Slurm had sent the job
 	Skipped   int // entries that an earlier call had applied
 }

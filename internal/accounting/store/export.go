@@ -38,7 +38,7 @@ func (v *View) Export(ctx context.Context, f Filter, format Table) (path string,
 		case CSV:
 			jobs, err = v.exportCSV(ctx, f, to)
 		default:
-			err = fmt.Errorf("the format %q (want %s or %s)", format, Parquet, CSV)
+			err = fmt.Errorf("the format %q is not known (want %s or %s)", format, Parquet, CSV)
 		}
 		return err
 	})

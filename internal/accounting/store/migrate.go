@@ -26,8 +26,9 @@ const (
 // migrationStep is the number of arrivals that are read at a time.
 const migrationStep = 5000
 
-// maxAhead is how far after its arrival a document from Slurm may place a job's end; clocks differ by no more than a
-// day. The pages' periods count back from the newest end: an end far in the future would leave the pages empty.
+// maxAhead is the longest time by which the end of a job may be later than the arrival of its document from
+// Slurm. Clocks differ by at most a day. The periods of pages count back from the newest end, so an end far in
+// the future would leave the pages empty.
 const maxAhead = 24 * time.Hour
 
 // ParseArrival parses a document that arrived. The parameter cluster is used if the document does not name a cluster.
@@ -157,8 +158,8 @@ func (s *Store) migrateJobs(ctx context.Context, ask func(func(q *engine.Questio
 	return err
 }
 
-// entry recomputes an entry from a document. It keeps those values that only the old table has, if they are valid;
-// otherwise it replaces them and lists the arrival as damaged.
+// entry recomputes an entry from a document. The entry gets the values that only the old table has, if they are
+// valid. If one of them is not valid, the method replaces it, and lists the arrival as damaged.
 func (m *migration) entry(seq int64, arrived time.Time, source, index, cluster string, text []byte) Entry {
 	broken := !slices.Contains(sources, Source(source)) || !utf8.ValidString(cluster) || strings.ContainsRune(cluster, 0) || arrived.Year() < 2000 || arrived.Year() > 2200
 	if broken {

@@ -117,7 +117,7 @@ func (s *Store) successor() *state {
 	}
 }
 
-// publish makes the state next the current one.
+// publish makes the parameter next the current state.
 func (s *Store) publish(next *state) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +190,7 @@ func (s *Store) commit(next *state, change func(m *manifest)) error {
 		return err
 	}
 	if old := s.durable.Gone; old != nil {
-		// States do not use this file. Each has its own file in fresh/.
+		// States do not use this file. Each state has its own file in fresh/.
 		if err := columnar.Remove(s.path(goneDir, old.Name)); err != nil {
 			s.opts.Report(err)
 		}

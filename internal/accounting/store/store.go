@@ -1,4 +1,4 @@
-// Package store keeps finished jobs in one directory.
+// Package store stores finished jobs in one directory.
 //
 // The table of jobs consists of parts: Parquet files that never change, in the order of arrival. A part is written
 // completely, renamed to its final name, and then listed in store.json with its checksum. A part that replaces others
@@ -182,7 +182,7 @@ func Open(ctx context.Context, dir string, opts Options) (s *Store, err error) {
 		return nil, err
 	}
 	if strings.ContainsAny(dir, "*?[") {
-		return nil, fmt.Errorf("%s: the query engine takes *, ? and [ for a pattern (want a path without them)", dir)
+		return nil, fmt.Errorf("%s: the query engine treats *, ? and [ in a path as a pattern (want a path without these characters)", dir)
 	}
 	if err := errors.Join(output.Owned(dir), vacant(dir)); err != nil {
 		return nil, err
@@ -529,7 +529,7 @@ func (s *Store) SetCluster(c Cluster) error {
 	next.clusters = slices.DeleteFunc(slices.Clone(next.clusters), func(k Cluster) bool { return k.Name == c.Name })
 	next.clusters = append(next.clusters, c)
 	if err := s.commit(next, nil); err != nil {
-		return fmt.Errorf("writing what is known of the cluster %s: %w", c.Name, err)
+		return fmt.Errorf("writing the description of the cluster %s: %w", c.Name, err)
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ func (p *part) documents(seqs []int64, do func(seq int64, document []byte) error
 	return r.Values(documentColumn, rows, func(i int, v parquet.Value) error { return do(found[i], v.ByteArray()) })
 }
 
-// find returns those of the given numbers that the part has, and the positions of their rows.
+// find returns which of the given numbers the part has, and the positions of their rows.
 func (p *part) find(seqs []int64) (found, rows []int64, err error) {
 	if p.info.Last-p.info.First+1 == p.info.Rows {
 		for _, seq := range seqs {
@@ -172,8 +172,8 @@ func (v *Snapshot) Query(query string, args ...any) (*sql.Rows, error) {
 	return v.q.Query(query, args...)
 }
 
-// Scan runs a query that returns one row, and scans this row into the variables to which the
-// parameter to points.
+// Scan runs a query that returns one row, and scans this row. The parameter to has pointers to the
+// variables for the columns.
 func (v *Snapshot) Scan(text string, args []any, to ...any) error { return v.q.Scan(text, args, to...) }
 
 // All runs a query and returns its rows, with the values as DuckDB's driver returns them.

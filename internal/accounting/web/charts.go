@@ -176,7 +176,7 @@ func (r *request) total(t *table, column int) string {
 }
 
 // tableLabel returns the heading of a column. Durations and shares have their units beside the
-// numbers.
+// numbers, so their headings have no unit.
 func tableLabel(c column) string {
 	if c.format == hours && !strings.Contains(c.Label, "CPU h") && !strings.Contains(c.Label, "hours") {
 		return unitLabel(c)

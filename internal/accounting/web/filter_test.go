@@ -88,7 +88,7 @@ func TestWrongRequests(t *testing.T) {
 		"q=OR ann":                         "no condition before",
 		"q=(ann OR)":                       "want a value here",
 		"q=ann AND OR bob":                 "no condition before",
-		"q=elapsed_s>soon":                 "not a number and no duration",
+		"q=elapsed_s>soon":                 "not a number or a duration",
 		"q=elapsed_s:[1 2]":                "TO",
 		"q=" + strings.Repeat("(", 30):     "within each other",
 		"q=" + strings.Repeat("a ", 101):   "more than 100",

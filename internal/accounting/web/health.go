@@ -63,9 +63,10 @@ var healthPanels = []*panel{
 const aboutQueues = "Queues and tables are means of the last cycles that sdiag showed, also over clusters. A cycle " +
 	"counts each task of an array that it tries, and a queue counts an array once, so the depth can exceed the queue."
 
-// noteRuns notes what a reader must know of the runs whose figures a panel shows. It notes where their windows begin,
-// unless the range begins later. If the panel shows times, it notes the runs in which computing took no time, and whose
-// times the others have. If the panel shows messages, it notes the runs of a model, which has no messages.
+// noteRuns adds notes about the runs whose figures a panel shows. It notes where their windows begin, unless
+// the range begins later. If the panel shows times, it notes the runs in which computing took no time, and the
+// runs whose times are those of the machine that replayed. If the panel shows messages, it notes the runs of a
+// model, which has no messages.
 func (p *panel) noteRuns(t *table, r *request, s *sizes) {
 	names := r.clusters()
 	var frozen, simulated, measured []string
@@ -126,8 +127,8 @@ func (r *request) leaveOutFrozen(s *sizes) (notes []string) {
 		strings.Join(frozen, ", "), quantity.Plural(len(frozen), "this run", "these runs"))}
 }
 
-// explainBlank adds a note to a table if all its known figures in the chart are 0. A chart of two schedulers may have
-// those of the other one, so the note names the scheduler.
+// explainBlank adds a note to a table if all its known figures in the chart are 0. A chart of two schedulers may
+// show other values for the second scheduler, so the note names the scheduler.
 func (p *panel) explainBlank(t *table, r *request) {
 	blank, shown, whose := false, t.series, ""
 	if r.suffix != "" && p.lines != nil {
@@ -274,8 +275,8 @@ func (v *server) queryHealth(ctx context.Context, query embedded.Query) (raw [][
 }
 
 // bars returns the buckets of a panel about schedulers. Unlike the buckets of jobs, the first and
-// the last bucket are whole even if the range begins or ends within them. So all are equally long,
-// and not shorter than the time between two answers of sdiag.
+// the last bucket are whole even if the range begins or ends within them. So all buckets are
+// equally long, and none is shorter than the time between two answers of sdiag.
 func (r *request) bars() buckets {
 	b := r.buckets()
 	b.edges = b.round
@@ -290,7 +291,7 @@ const coveredColumn = 2
 var covered = column{"covered", "time with figures", "s", seconds}
 
 // levels makes a table from the rows of [embedded.Levels]. After the bucket, a row has the covered time
-// and a number for each of columns, which is nil if it is not known.
+// and a number for each column in the parameter columns. A number that is not known is nil.
 func levels(r *request, raw [][]any, columns []column) *table {
 	t := timeTable(r, r.bars())
 	t.levels = true
@@ -305,8 +306,8 @@ func levels(r *request, raw [][]any, columns []column) *table {
 	return t
 }
 
-// noteGaps notes how many bars have no figures, and why: a run has none before its
-// beginning and after its end, and no levels before slurmctld's first answer.
+// noteGaps notes how many bars have no figures, and why: a run has no figures before its beginning
+// and after its end, and no levels before slurmctld's first answer.
 func (t *table) noteGaps(r *request, s *sizes) {
 	if r.shift != 0 {
 		t.notes = append(t.notes, fmt.Sprintf("The times of this side are moved: %s is drawn at %s.", r.write(moment, r.from),
@@ -354,8 +355,8 @@ func (t *table) noteGaps(r *request, s *sizes) {
 	}
 }
 
-// touched reports whether a named scheduler ran in a bar, and whether the slurmctld of one of the named schedulers that
-// ran in it had answered before the bar's end. An empty list means all schedulers.
+// touched says whether a named scheduler ran in a bar. The result answered says whether the slurmctld of at least
+// one of these schedulers had answered before the bar's end. An empty list means all schedulers.
 func (s *sizes) touched(names []string, from, until time.Time) (touched, answered bool) {
 	for _, c := range s.list {
 		if (len(names) == 0 || slices.Contains(names, c.Name)) && until.After(c.Oldest) && !from.After(c.Newest) {
@@ -459,7 +460,7 @@ func shapeAgents(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-// Which schedulers count the events of a panel of counts.
+// These sentences say which schedulers count the events of a panel of counts.
 const (
 	whoCountsExits = "Slurm counts why cycles end since 23.11, and so do simulations of such releases."
 

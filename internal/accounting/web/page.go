@@ -47,8 +47,8 @@ func (r *request) sides() []string {
 	return []string{a, b}
 }
 
-// parts returns the requests for the two clusters that the page shows beside each other; r alone
-// for any other page.
+// parts returns the requests for the two clusters that the page shows beside each other; for any
+// other page it returns only r.
 func (r *request) parts() ([]*request, error) {
 	sides := r.sides()
 	if sides == nil {
@@ -186,7 +186,8 @@ func unite(answers []*answer, s *sizes) {
 	}
 }
 
-// picker returns the columns that a reader can choose, and the parameters that the choice keeps.
+// picker returns the columns that a reader can choose, and the other parameters of the request,
+// which the choice does not change.
 func (r *request) picker() (picker, hidden []option) {
 	for _, name := range append(slices.Clone(question.Columns), "limit_used", "id") {
 		picker = append(picker, option{name, r.doc(name), slices.Contains(r.columns, name)})
@@ -227,8 +228,8 @@ func (r *request) otherGroupings() (list []cell) {
 	return list
 }
 
-// part prepares an answer for the template. All charts beside each other use the scale together. If
-// draw is nil, there is no chart.
+// part prepares an answer for the template. All charts beside each other use the scale in the
+// parameter together. If draw is nil, there is no chart.
 func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), together scale) (*part, error) {
 	r, t := a.request, a.table
 	out := &part{Notes: t.notes, CSV: "api/v1/panels/" + a.panel.name + r.url(r.alone)}
@@ -420,9 +421,10 @@ func (v *server) compare(w http.ResponseWriter, q *http.Request) error {
 	return v.page(w, q, values, &frame{Compare: true}, panels)
 }
 
-// choosePair sets the parameters a and b that are missing to the first other names. The parameter what names the
-// members of s in the error if there are too few. For a comparison of schedulers, stored has the names of all clusters
-// with jobs, because a cluster with jobs may lack figures of a scheduler.
+// choosePair sets each of the request's parameters a and b that is missing to the first name that the request
+// does not have. In errors, the argument what names the members of s, for example "clusters or runs". For a
+// comparison of schedulers, stored has the names of all clusters with jobs, because a cluster with jobs may
+// lack figures of a scheduler.
 func (s *sizes) choosePair(values url.Values, what string, stored []string) error {
 	named := s.named()
 	if len(named) == 0 {
@@ -472,7 +474,7 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 		f.Query = r.values.Get("q")
 	}
 	f.fill(r, s)
-	known, err := v.known(q.Context()) // s lacks this on the page about schedulers
+	known, err := v.known(q.Context()) // on the page about schedulers, s does not say which runs are not valid
 	if err != nil {
 		return err
 	}

@@ -204,9 +204,9 @@ const longestLabel = 80
 // series.
 const maxSeries = 7
 
-// pivot makes a table with a row for each bucket and a column for each name. A raw row has a
-// bucket, a name and a value. The names with the highest sums come first: with the highest sums of both
-// sides, if the request has them.
+// pivot makes a table with a row for each bucket and a column for each name. A raw row has a bucket, a
+// name and a value. The names with the highest sums come first. If the request has the sums of both
+// sides of a comparison, their order is by these sums.
 func pivot(r *request, b buckets, raw [][]any, unit string, f format) *table {
 	sums := make(map[string]float64)
 	for _, row := range raw {
@@ -305,7 +305,8 @@ func shapeExits(r *request, _ *sizes, raw [][]any) *table {
 	return plainColours(pivot(r, r.buckets(), named, "jobs", count))
 }
 
-// plainColours gives the series the colours in order. The series "others" is grey.
+// plainColours gives the first series the first colour, the second series the second colour, and so
+// on. The series "others" is grey.
 func plainColours(t *table) *table {
 	for i, c := range t.series {
 		if t.Columns[c].Name == "others" {

@@ -35,7 +35,7 @@ var defaultColumns = []string{"jobid", "user_name", "account", "partition", "qos
 // groupings are the columns by which the panel "groups" can group.
 var groupings = []string{"partition", "user_name", "account", "qos"}
 
-// request has everything that a reader asks for. All of it is in the URL:
+// request has everything that a reader has chosen. All of it is in the URL:
 //
 //	from, until  the range of the jobs' ends, as instants; each may be missing
 //	last         if from is missing: a duration before until, or before the newest end, or "all"
@@ -69,7 +69,7 @@ type request struct {
 	alignment string          // how the times of two clusters are aligned
 	shift     time.Duration   // by which the second cluster's times are later than shown
 
-	panel  *panel // the panel that is asked for
+	panel  *panel // the requested panel
 	suffix string // distinguishes the figures of a panel that a page shows twice
 
 	sums map[string]float64 // of each name of the panel, over two clusters that a page shows beside each other; may be nil
@@ -82,7 +82,8 @@ var parameters = []string{
 	"static", "refresh", "part", "format",
 }
 
-// checkParameters returns an error for an unknown parameter. A column of jobs is a filter.
+// checkParameters returns an error for an unknown parameter. If the parameter is the name of a
+// field of jobs, the error says how to write the filter.
 func checkParameters(values url.Values) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if f, err := question.LookUp(name); err == nil && !slices.Contains(parameters, name) {
@@ -92,8 +93,8 @@ func checkParameters(values url.Values) error {
 	return httpjson.CheckParameters(values, parameters...)
 }
 
-// parseRequest reads the parameters of a URL. If the range of time depends on the newest job, it is
-// open until [request.bound].
+// parseRequest reads the parameters of a URL. If the range of time depends on the newest job,
+// [request.bound] sets it later.
 func parseRequest(values url.Values, now time.Time) (*request, error) {
 	if err := checkParameters(values); err != nil {
 		return nil, err
@@ -295,7 +296,8 @@ func (r *request) inZone() string {
 	return ""
 }
 
-// doc describes a field. Pages show its instants in the request's zone, so this zone replaces UTC.
+// doc describes a field. If the text says that instants are in UTC, doc writes the request's zone
+// instead, because pages show instants in this zone.
 func (r *request) doc(name string) string {
 	return strings.Replace(question.Fields[name].Doc, "(UTC)", "("+r.zone.String()+")", 1)
 }

@@ -183,8 +183,8 @@ func (s *sizes) doubts(r *request) (list []string) {
 // kindRun is the [store.Cluster] kind of a run.
 const kindRun = "run"
 
-// sizesCache keeps the sizes for a short time, because every panel needs them and they count all
-// jobs.
+// sizesCache stores the sizes for a short time, because every panel needs them, and finding them
+// counts all jobs.
 type sizesCache struct {
 	mu     sync.Mutex
 	kept   *sizes
@@ -209,7 +209,8 @@ func (c *sizesCache) get(find func() (*sizes, error)) (*sizes, error) {
 	return found, nil
 }
 
-// maxClusters bounds the number of clusters, those with the most jobs, that the pages distinguish.
+// maxClusters is the highest number of clusters that the pages distinguish: those with the most
+// jobs.
 const maxClusters = 10_000
 
 // known returns the sizes of the clusters that the pages can show.
@@ -217,7 +218,8 @@ func (v *server) known(ctx context.Context) (*sizes, error) {
 	return v.sizes.get(func() (*sizes, error) { return v.findSizes(ctx) })
 }
 
-// findSizes asks the source which clusters have jobs, and adds what the store knows of them.
+// findSizes gets the clusters that have jobs from the source, and adds the store's descriptions of
+// these clusters.
 func (v *server) findSizes(ctx context.Context) (*sizes, error) {
 	by := []question.Key{question.Values{Column: "cluster", Most: maxClusters}}
 	count := question.Measure{Kind: question.Count}

@@ -22,9 +22,9 @@ var alignments = []option{
 // schedulers.
 //
 // By the time of day, the second cluster's first day is aligned with the first day of the range. This is also the
-// default if the second cluster has nothing in the range. A run's first day is that of its workload. If the first
-// cluster is a run and the range has no given beginning, the first day is the first run's, and so it is of any cluster
-// for a range of everything.
+// default if the second cluster has nothing in the range. A run's first day is that of its workload. If the
+// request gives no beginning and the first cluster is a run, the first day of the range is that of this run's
+// workload. If the request is for the whole time, it is the first cluster's first day, also for a site.
 //
 // At first, the range is the first cluster's range. [request.widen] adds the second cluster's jobs.
 func (r *request) align(s *sizes, live bool) error {

@@ -78,7 +78,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; style-s
 type Source interface {
 	// Ask answers questions. For a column that no job has, the error is a [question.AbsentError].
 	Ask(ctx context.Context, questions ...question.Question) ([]question.Answer, error)
-	// Jobs returns jobs for a list, at most as many as p asks for.
+	// Jobs returns jobs for a list, at most as many as p requests.
 	Jobs(ctx context.Context, p question.Page) ([]question.Job, error)
 	// Job returns the job with an ID, with all columns of the store; nil if there is no such job.
 	Job(ctx context.Context, id string) (*question.Job, error)
@@ -94,8 +94,8 @@ type server struct {
 	now       func() time.Time
 }
 
-// newServer returns the server of a store. The parameter jobs replaces the store as the source
-// unless jobs is nil.
+// newServer returns the server of a store. If the parameter jobs is not nil, it replaces the store
+// as the source.
 func newServer(s *store.Store, jobs Source) *server {
 	v := &server{store: s, jobs: jobs, elsewhere: jobs != nil, views: views.New(filepath.Join(s.Dir(), "views.json")),
 		now: time.Now}
@@ -172,7 +172,7 @@ func missing(format string, args ...any) error {
 	return &statusError{http.StatusNotFound, fmt.Errorf(format, args...)}
 }
 
-// fail responds with an error in the format that the request asked for.
+// fail responds with an error in the requested format.
 func fail(w http.ResponseWriter, r *http.Request, err error) {
 	status := http.StatusInternalServerError
 	var known *statusError
@@ -237,7 +237,8 @@ func (v *server) read(ctx context.Context, values url.Values) (*request, *sizes,
 	return v.readAbout(ctx, values, false)
 }
 
-// readAbout is like read, for a page about schedulers (live) or about jobs.
+// readAbout does the same as [server.read]. The page is about schedulers if live is true, and
+// otherwise about jobs.
 func (v *server) readAbout(ctx context.Context, values url.Values, live bool) (*request, *sizes, error) {
 	r, err := parseRequest(values, v.now())
 	if err != nil {
@@ -275,7 +276,7 @@ type answer struct {
 	took    time.Duration // time that the query took
 }
 
-// ask asks the questions of a panel and shapes the answers into a table.
+// ask gets the answers to the questions of a panel, and makes a table from the answers.
 func (v *server) ask(ctx context.Context, p *panel, r *request, s *sizes) (*answer, error) {
 	own := *r
 	own.panel = p

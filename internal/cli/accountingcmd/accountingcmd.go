@@ -15,7 +15,7 @@ import (
 // commands makes the commands of the group.
 type commands struct{ console.Output }
 
-// work does what the commands ask for.
+// work has the functions that do the work of the commands.
 var work = service.New()
 
 // New returns the command with its subcommands.
@@ -29,7 +29,7 @@ jobs from the jobcomp/elasticsearch plugin of an unmodified slurmctld when they 
 keeps them in Parquet files. docs/ACCOUNTING.md has the lines of slurm.conf.
 
 Only one process at a time can open a data directory. If accounting serve has it open,
-the other commands ask the server through a socket in the directory.
+the other commands send their requests to the server, through a socket in the directory.
 
 The program rmreplay-engine, which is installed beside rmreplay, answers the queries of
 pages and searches. Everything else works without rmreplay-engine.`,
@@ -38,7 +38,8 @@ pages and searches. Everything else works without rmreplay-engine.`,
 	return c
 }
 
-// swapped adds the order of the arguments to an error, if the last one is a data directory and the first is not.
+// swapped adds the order of the two arguments to an error, if the second is a data directory and the first is
+// not.
 func swapped(err error, args []string, order string) error {
 	isStore := func(dir string) bool {
 		_, err := os.Stat(filepath.Join(dir, "store.json"))

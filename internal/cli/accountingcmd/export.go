@@ -66,30 +66,32 @@ preset jobs, which already run when the workload begins.
 	f.StringVar(&opts.Format, "format", "", "`FORMAT`: parquet, csv, trace or swf (default: by the file's name)")
 	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster, to write only its jobs (default: all)")
 	f.StringVar(&opts.Where, "where", "", "`CONDITION` in SQL")
-	window.Add(f, "leave out jobs that ended before", "leave out jobs that ended then or later")
+	window.Add(f, "leave out jobs that ended before TIME", "leave out jobs that ended at TIME or later")
 	_ = c.MarkFlagRequired("output") // the flag exists
 	console.AddJSON(c, &asJSON)
 	return c
 }
 
-// formatFor checks a format, which may be empty, for a file.
+// formatFor returns the format in which a file is written: the given format, or the format of the
+// file's name if the given format is "". It returns an error if the format is not known or does not
+// fit the file's name.
 func formatFor(path, format string) (string, error) {
 	switch {
 	case format == "":
 		if format = formatOf(path); format == "" {
 			return "", console.Usagef(
-				"--output %s: its name does not say the format (want the end .parquet, .csv, .jsonl or .swf, or --format)", path)
+				"--output %s: its name does not say the format (want a name that ends in .parquet, .csv, .jsonl or .swf, or --format)", path)
 		}
 	case !slices.Contains(service.ExportFormats, format):
 		return "", console.Usagef("--format %q: not known (want %s)", format, strings.Join(service.ExportFormats, ", "))
 	}
 	if format == "parquet" && filepath.Ext(path) == ".gz" {
-		return "", console.Usagef("--output %s: Parquet is compressed itself (want a name without .gz)", path)
+		return "", console.Usagef("--output %s: a Parquet file is compressed inside (want a name without .gz)", path)
 	}
 	return format, nil
 }
 
-// formatOf guesses a format from a file's name.
+// formatOf returns the format that a file's name suggests, or "".
 func formatOf(path string) string {
 	switch filepath.Ext(strings.TrimSuffix(path, ".gz")) {
 	case ".parquet":
@@ -108,8 +110,8 @@ func (o commands) backup() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup DIR TARGET",
 		Short: "Copy a data directory, also while the server runs",
-		Long: `Writes a copy of all jobs that were acknowledged until now into a new data directory.
-Meanwhile the server receives jobs and answers searches as usual.
+		Long: `Writes a copy of all jobs that the server has acknowledged so far into a new data
+directory. Meanwhile the server receives jobs and answers searches as usual.
 
 To restore a backup, stop accounting serve, and replace the data directory by a copy of
 the backup.`,

@@ -13,13 +13,13 @@ import (
 	"rmreplay/internal/quantity"
 )
 
-// addRecordFlags adds the flags that say how records are read.
+// addRecordFlags adds the flags that say how the command reads records.
 func addRecordFlags(r *service.Records, c *cobra.Command, window *flags.Window) {
 	f := c.Flags()
 	f.StringVar(&r.From, "from", "auto", "`KIND` of the source: auto, sacct, pbs, lsf, gridengine, gwf or slurmdbd")
 	f.StringVar(&r.ClusterName, "cluster-name", "", "`NAME` of the cluster, for records that name no cluster, for a run, "+
 		"or to read from slurmdbd")
-	window.Add(f, "leave out jobs that ended before", "leave out later submissions")
+	window.Add(f, "leave out jobs that ended before TIME", "leave out later submissions")
 }
 
 // passwordVariable is the environment variable with the database's password. A flag would show the
@@ -42,16 +42,16 @@ func (o commands) importJobs() *cobra.Command {
 		Use:   "import DIR SOURCE...",
 		Short: "Add jobs of accounting records, of runs and of workloads",
 		Long: `Adds jobs to a data directory, which it makes if necessary. SOURCE is the output of
-sacct -P or sacct --json, records of other systems, a run of rmreplay, a workload with
-the outcome of its jobs, or with --from slurmdbd the database of slurmdbd, as for
-workload build.
+sacct -P or sacct --json, records of other systems, a run of rmreplay, or a workload
+with the outcome of its jobs. With --from slurmdbd it is the database of slurmdbd, as
+for workload build.
 
 A run becomes a cluster with the name of the run's directory, or of --cluster-name.
 Searches and pages show this cluster beside the production clusters, with its
 utilization and a link to the run's report.
 
-Imported records do not replace jobs that Slurm has sent. If accounting serve runs, it
-does the import.`,
+Imported records do not replace jobs that Slurm has sent. If accounting serve runs, the
+server does the import.`,
 		Example: `  sacct -a -P -D -S 2024-01-01 -o ALL > 2024.sacct
   rmreplay accounting import /var/lib/rmreplay 2024.sacct --timezone Europe/Zurich
   rmreplay accounting import /var/lib/rmreplay run --cluster-name what-if`,
@@ -92,12 +92,12 @@ func importedText(r *service.Imported) string {
 		text += fmt.Sprintf("  the first mistake: %s\n", r.Mistake)
 	}
 	if r.Unnamed > 0 && r.Added > 0 {
-		text += fmt.Sprintf("note: %d %s in the directory name no cluster, and count as jobs of a cluster with their index's name. If that is "+
-			"not the cluster's name, an imported record of such a job is added as a second job: use rmreplay accounting "+
+		text += fmt.Sprintf("note: %d %s in the directory name no cluster, and count as jobs of a cluster with their index's name. If "+
+			"the cluster has another name, an imported record of such a job is added as a second job: use rmreplay accounting "+
 			"reconcile --fill, which finds these jobs by number and start\n", r.Unnamed, quantity.Plural(r.Unnamed, "document", "documents"))
 	}
 	for _, why := range r.Unreported {
-		text += fmt.Sprintf("no report of %s\n", why)
+		text += fmt.Sprintf("no report was made of %s\n", why)
 	}
 	return text
 }
@@ -162,8 +162,8 @@ func reconciledText(r *service.Reconciled) string {
 			"--cluster-name of accounting serve)\n", r.Unnamed, quantity.Plural(r.Unnamed, "job was", "jobs were"))
 	}
 	if r.Shifted > 0 {
-		fmt.Fprintf(&b, "%d of the missing jobs are in the data directory at another hour: the records are of another time "+
-			"zone (see --timezone)\n", r.Shifted)
+		fmt.Fprintf(&b, "%d of the missing jobs are in the data directory with other dates: the dates of the records are "+
+			"in another time zone (see --timezone)\n", r.Shifted)
 	}
 	for i, id := range r.Missing {
 		if i == most {

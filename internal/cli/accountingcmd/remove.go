@@ -22,8 +22,9 @@ func (o commands) remove() *cobra.Command {
 	c.Use = "remove DIR"
 	c.Short = "Remove the jobs of a user, a cluster or a period for good"
 	c.Long = `Removes jobs with their documents from a data directory, also while the server runs.
---user-name, --cluster-name, --start and --end (bounds of the jobs' ends) choose the
-jobs; a job must match all given flags. Earlier documents of these jobs are removed, too.
+--user-name, --cluster-name, --start and --end choose the jobs. A job must match all
+given flags. --start and --end bound the ends of the jobs. Earlier documents of these
+jobs are removed, too.
 
 Slurm's own accounting, backups and exported files keep their copies. rmreplay accounting
 reconcile --fill adds removed jobs again if the records that it reads still have them. To
@@ -39,7 +40,7 @@ func (o commands) anonymize() *cobra.Command {
 	var opts service.Remove
 	c := o.removing(&opts, "anonymized", "would anonymize", func() error {
 		if len(opts.Users) == 0 {
-			return console.Usagef("no user (want --user-name)")
+			return console.Usagef("--user-name is missing (want the users whose jobs are to be anonymized)")
 		}
 		if opts.As == "" {
 			return console.Usagef("--as is empty (want a name for the users)")
@@ -93,7 +94,7 @@ func (o commands) removing(opts *service.Remove, done, would string, check func(
 	f := c.Flags()
 	f.StringArrayVar(&opts.Users, "user-name", nil, "`NAME` of a user (repeatable)")
 	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster, to choose only its jobs (default: all)")
-	window.Add(f, "leave out jobs that ended before", "leave out jobs that ended then or later")
+	window.Add(f, "leave out jobs that ended before TIME", "leave out jobs that ended at TIME or later")
 	f.BoolVar(&opts.DryRun, "dry-run", false, "say what would be done")
 	console.AddJSON(c, &asJSON)
 	return c

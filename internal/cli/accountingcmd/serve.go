@@ -24,12 +24,12 @@ func (o commands) serve() *cobra.Command {
   JobCompType=jobcomp/elasticsearch
   JobCompLoc=http://HOST:9200/NAME/_doc
 
-NAME is a name in lower case, preferably that of the cluster. Jobs whose documents do
-not name a cluster get this name. Without slurmdbd, no document names a cluster.
+NAME is a name in lower case, preferably that of the cluster. A job whose document names
+no cluster gets NAME as its cluster. Without slurmdbd, no document names a cluster.
 
 The server acknowledges a job when the job is on disk, so acknowledged jobs survive a
 crash. It keeps every document unchanged; defective documents are marked and counted. A
-job that is sent twice is kept once.
+job that is sent twice is stored once.
 
 --auth names a file with one line for each credential, ROLE USER PASSWORD or ROLE token
 TOKEN, where ROLE is ingest, read or all. Other users must not be able to read the file.
@@ -103,7 +103,8 @@ func asUsage(err error) error {
 	return err
 }
 
-// wantDirectory accepts at most one argument: the data directory, unless --data names it.
+// wantDirectory accepts one argument, the data directory, or no argument. With --data it accepts no
+// argument.
 func wantDirectory(c *cobra.Command, args []string) error {
 	if len(args) > 0 && c.Flags().Changed("data") {
 		return fmt.Errorf("%q: --data names the data directory already", args[0])
@@ -121,7 +122,7 @@ func addServeFlags(c *cobra.Command, opts *service.Serve, listen *string) {
 		"it (PEM)")
 	f.StringVar(&opts.TLSKey, "tls-key", "", "`FILE` with the certificate's key (PEM)")
 	f.BoolVar(&opts.Open, "open", false, "let everybody who reaches the server read and send jobs")
-	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster, for jobs whose documents name none "+
+	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster, for jobs whose documents name no cluster "+
 		"(default: the name of the index)")
 	flags.Duration(f, &opts.Retention, "retention", 0, "`DURATION` for which ended jobs are kept; 0 for ever")
 	f.StringVar(&opts.Forward, "forward", "", "`URL` of an Elasticsearch or OpenSearch cluster that gets every "+
@@ -133,7 +134,8 @@ func addServeFlags(c *cobra.Command, opts *service.Serve, listen *string) {
 	f.StringVar(&opts.URLAuth, "url-auth", "", "`FILE` with the credentials for --url")
 	f.StringVar(&opts.Kafka, "kafka", "", "`BROKERS/TOPIC` to read jobs from: HOST[:PORT],.../TOPIC")
 	f.StringVar(&opts.KafkaConfig, "kafka-config", "", "`FILE` with security.protocol, sasl.* and ssl.* for --kafka")
-	f.StringArrayVar(&opts.Sdiag, "sdiag", nil, "`CLUSTER=COMMAND` that prints the statistics of the cluster's slurmctld")
+	f.StringArrayVar(&opts.Sdiag, "sdiag", nil, "`CLUSTER=COMMAND`, where COMMAND prints the statistics of the "+
+		"cluster's slurmctld")
 	flags.Duration(f, &opts.SdiagEvery, "sdiag-every", time.Minute, "`DURATION` between two runs of sdiag")
 	flags.Duration(f, &opts.SdiagKeep, "sdiag-keep", 400*24*time.Hour,
 		"`DURATION` for which sdiag's figures are kept; 0 for ever")
@@ -184,16 +186,16 @@ func (o commands) checkStore(opts *service.Serve) error {
 			return console.Usagef("--url and --url-auth need --store elasticsearch")
 		}
 		if (opts.Data == "") == (len(opts.Runs) == 0) {
-			return console.Usagef("want either --data DIR or --run RUN")
+			return console.Usagef("where the jobs are is not clear (want either --data DIR or --run RUN)")
 		}
 	case service.Elasticsearch:
 		switch {
 		case opts.URL == "":
 			return console.Usagef("--store elasticsearch needs --url")
 		case len(opts.Runs) > 0:
-			return console.Usagef("--run shows runs, and --store elasticsearch a cluster: want one of them")
+			return console.Usagef("--run shows runs, and --store elasticsearch shows the jobs of a cluster: want one of these flags")
 		case opts.Forward != "":
-			return console.Usagef("--store elasticsearch sends jobs to --url: want no --forward")
+			return console.Usagef("--store elasticsearch sends jobs to --url already: want no --forward")
 		}
 	default:
 		return console.Usagef("--store %q: want embedded or elasticsearch", opts.Store)

@@ -58,7 +58,7 @@ func verifiedText(v *service.Verified) string {
 	fmt.Fprintf(&b, "read %s of %d %s in %d bytes\n", quantity.Counted(v.Parts, "part", "parts"), v.Jobs,
 		quantity.Plural(v.Jobs, "job", "jobs"), v.Bytes)
 	if len(v.Problems) == 0 {
-		b.WriteString("all as written\n")
+		b.WriteString("no damage found\n")
 	}
 	return b.String()
 }

@@ -49,11 +49,12 @@ func New(out console.Output) *cobra.Command {
   waits        statistics of the waits, over all realizations of Slurm and of the model
 
 The result begins with a verdict: how many of Slurm's decisions the model makes on this
-workload, how the other decisions differ, and for what to use the model.
+workload, how the other decisions differ, and what the model can be used for.
 
-The replays take ten minutes at most, or --within. A replay that has not ended by then is
-compared up to the instant that it reached, and the verdict names this part of the
-workload. To compare another part, cut it out with ` + "`rmreplay workload transform --start`" + `.
+The replays take at most ten minutes together, or --within. A replay that has not ended
+by then is compared up to the instant that it reached, and the verdict names this part
+of the workload. To compare another part, cut it out with
+` + "`rmreplay workload transform --start`" + `.
 
 In place of WORKLOAD and --cluster you may give REPLAY, the record of a replay or a
 directory of its realizations, and after it MODEL, runs of the model with the same seeds.
@@ -87,7 +88,7 @@ release of Slurm to replay on.`,
 	return c
 }
 
-// check checks the flags together.
+// check returns an error for flags or arguments that contradict each other.
 func (o *options) check(args []string) error {
 	switch {
 	case len(args) == 0:
@@ -171,7 +172,7 @@ func (o commands) measure(ctx context.Context, args []string, opts options, how 
 	return agreement.Compare(ctx, replays.Runs, models, how)
 }
 
-// directory returns the directory of the records, and whether it is kept.
+// directory returns the directory of the records, and whether the command keeps the directory.
 func (o *options) directory() (dir string, kept bool, err error) {
 	if o.output == "" {
 		dir, err = os.MkdirTemp("", "rmreplay-agreement-")
@@ -179,7 +180,7 @@ func (o *options) directory() (dir string, kept bool, err error) {
 	}
 	entries, err := os.ReadDir(o.output)
 	if err == nil && len(entries) > 0 && !agreement.Holds(o.output) {
-		return "", false, fmt.Errorf("%s: %w, and holds no agreement (want a new or an empty directory)", o.output, output.ErrNotEmpty)
+		return "", false, fmt.Errorf("%s: %w, and is not from rmreplay agreement (want a new or an empty directory)", o.output, output.ErrNotEmpty)
 	}
 	dir, err = filepath.Abs(o.output)
 	return dir, true, err

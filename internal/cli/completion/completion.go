@@ -21,10 +21,10 @@ func Command(out console.Output) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish",
 		Short: "Print a script for completion in bash, zsh or fish",
-		Long: `Prints a script. With it, the shell completes commands, flags, and the values of flags:
-policies, formats, models, clock models, groups, time zones and the like. "make install"
-installs the scripts where the shells look for them. The script for bash needs the
-package bash-completion.`,
+		Long: `Prints a script. With this script, the shell completes commands, flags, and the values
+of flags: policies, formats, models, clock models, groups, time zones and the like.
+"make install" installs the scripts where the shells look for them. The script for bash
+needs the package bash-completion.`,
 		Example: `  source <(rmreplay completion bash)
   rmreplay completion zsh > ~/.zfunc/_rmreplay
   rmreplay completion fish > ~/.config/fish/completions/rmreplay.fish`,
@@ -45,8 +45,8 @@ package bash-completion.`,
 }
 
 // Values lists the values of flags with known values. A key is a flag of all commands, such as
-// "--to", or a flag of one command and the commands below it, such as "predict train --model". A
-// flag of the second kind comes first.
+// "--to", or a flag of one command and the commands below it, such as "predict train --model". If
+// both kinds of keys match a flag, the key of one command is used.
 type Values map[string]func() []string
 
 // of returns the values of a command's flag, or nil if they are not known.
@@ -84,7 +84,8 @@ func Register(root *cobra.Command, values Values, namesFile func(*pflag.Flag) bo
 	}
 }
 
-// complete returns the completion of a flag's values, which are nil if they are not known.
+// complete returns the completion of a flag's values. The parameter values is nil if they are not
+// known.
 func complete(f *pflag.Flag, values func() []string, path bool) cobra.CompletionFunc {
 	if values == nil || path {
 		kind, _ := pflag.UnquoteUsage(f)

@@ -1,6 +1,6 @@
 // Package console has what all commands share, whichever package they are in: how it prints, shows
-// its progress, checks its arguments, names the flags that many commands have, and which exit
-// status an error stands for.
+// its progress, checks its arguments, adds the flags that many commands have, and which exit
+// statuses errors have.
 package console
 
 import (
@@ -35,7 +35,7 @@ func (o Output) Printf(format string, args ...any) error {
 	return o.Print(fmt.Sprintf(format, args...))
 }
 
-// Render prints, as [Output.Print] does, what a function writes.
+// Render prints what the function write writes, as [Output.Print] does.
 func (o Output) Render(write func(io.Writer) error) error {
 	var b strings.Builder
 	if err := write(&b); err != nil {
@@ -63,8 +63,8 @@ func (o Output) PrintJSON(v any) error {
 	return nil
 }
 
-// Say prints a message for people as [Output.Print] does. It ignores errors: a closed standard error stops no
-// command.
+// Say prints a message for people as [Output.Print] does. It ignores errors, so a command goes on when its
+// standard error is closed.
 func (o Output) Say(format string, args ...any) {
 	_, _ = io.WriteString(o.Stderr, inert.Lines(fmt.Sprintf(format+"\n", args...)))
 }
@@ -72,7 +72,7 @@ func (o Output) Say(format string, args ...any) {
 // helpColumns is the width of help texts.
 const helpColumns = 88
 
-// Words lists words in indented lines of a help text.
+// Words returns words as indented lines of a help text, separated by commas.
 func Words(words []string) string {
 	var b strings.Builder
 	column := helpColumns

@@ -14,7 +14,7 @@ const (
 	ExitInvalid     = 3   // the command finished, but the result is not valid
 	ExitBadInput    = 4   // a file, directory or run that the user named is wrong
 	ExitMissing     = 5   // something is missing on this machine
-	ExitInterrupted = 130 // SIGINT, SIGTERM or SIGHUP; the record of a run so far is kept
+	ExitInterrupted = 130 // SIGINT, SIGTERM or SIGHUP; the record has the run up to the signal
 )
 
 // ExitError is an error with the exit status that the program ends with.
@@ -47,7 +47,7 @@ func Invalidf(format string, args ...any) error {
 	return &ExitError{Code: ExitInvalid, Err: fmt.Errorf(format, args...)}
 }
 
-// Usagef makes an error of usage that the flags' own checks do not find.
+// Usagef makes an error of usage, for a mistake that the flags' own checks do not find.
 func Usagef(format string, args ...any) error {
 	return &ExitError{Code: ExitUsage, Err: fmt.Errorf(format, args...)}
 }
@@ -57,8 +57,9 @@ func Interrupted(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err())
 }
 
-// UnlessInterrupted returns err. After an interruption it says where the results so far are
-// and returns ctx's error alone, without the step that was interrupted.
+// UnlessInterrupted returns err, unless err comes from an interruption. After an interruption it
+// prints the parameter left, which says where the results so far are. Then it returns ctx's error,
+// which does not name the interrupted step.
 func (o Output) UnlessInterrupted(ctx context.Context, err error, left string) error {
 	if !Interrupted(ctx, err) {
 		return err

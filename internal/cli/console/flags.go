@@ -32,7 +32,8 @@ func WantArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// InOrder adds the order of a command's arguments to an error, if a later argument is what the first should be.
+// InOrder adds the right order of a command's arguments to an error if swapped is true. The caller sets swapped
+// if a later argument is what the first should be.
 func InOrder(err error, swapped bool, order string) error {
 	if err == nil || !swapped {
 		return err
@@ -73,7 +74,8 @@ func AtMost(n int) cobra.PositionalArgs {
 	}
 }
 
-// Require makes flags of a command required. The program checks them before the command runs.
+// Require makes flags of a command required. The program checks before the command runs that they
+// are given.
 func Require(c *cobra.Command, names ...string) {
 	for _, name := range names {
 		if err := c.MarkFlagRequired(name); err != nil {
@@ -96,7 +98,7 @@ func (c *count) String() string { return strconv.Itoa(int(*c)) }
 
 func (*count) Type() string { return "int" }
 
-// Set refuses numbers below 1: a flag that is not given stands for the default, and 0 things make no sense.
+// Set refuses numbers below 1. A user who wants the default leaves the flag out.
 func (c *count) Set(text string) error {
 	n, err := strconv.Atoi(text)
 	switch {
@@ -121,7 +123,7 @@ func AddOutput(f *pflag.FlagSet, to *string, usage string) {
 	f.StringVarP(to, "output", "o", "", usage)
 }
 
-// AddSeed adds --seed. The usage says for what the random numbers are.
+// AddSeed adds --seed. The parameter what says in the usage what the random numbers are for.
 func AddSeed(f *pflag.FlagSet, to *uint64, what string) {
 	f.Uint64Var(to, "seed", 1, "`SEED` of the random numbers for "+what)
 }
@@ -142,7 +144,7 @@ func AddParallel(f *pflag.FlagSet, to *int, what string) {
 	f.IntVarP(to, "parallel", "j", 0, "make at most `N` "+what+" at the same time (default: one for each CPU)")
 }
 
-// AtOnce is the value of --parallel, or its default.
+// AtOnce returns the value of --parallel, or the number of CPUs if the value is 0.
 func AtOnce(parallel int) int { return cmp.Or(parallel, runtime.NumCPU()) }
 
 // CheckParallel checks the value of --parallel.

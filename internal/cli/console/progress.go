@@ -12,15 +12,15 @@ import (
 	pace "rmreplay/internal/progress"
 )
 
-// Progress shows the progress of a command: on a terminal as one line that it rewrites and that
-// is as wide as the terminal, elsewhere as a line every ten seconds. Its methods are not safe for
+// Progress shows the progress of a command. On a terminal it rewrites one line, which is as wide as
+// the terminal. Elsewhere it writes a line every ten seconds. Its methods are not safe for
 // concurrent use.
 type Progress struct {
 	w        io.Writer
 	quiet    bool
-	terminal *os.File // nil for anything else
+	terminal *os.File // nil if the output is not a terminal
 	last     time.Time
-	open     bool // the terminal's line has not been ended
+	open     bool // the terminal shows a line that has not been ended
 	// Every is the real time between two lines.
 	Every time.Duration
 }
@@ -56,7 +56,7 @@ func (p *Progress) Step(step string) {
 	p.Show(pace.Part{Text: step})
 }
 
-// Update shows how far a step is.
+// Update shows how far a step is, if a new line is due.
 func (p *Progress) Update(text string) {
 	if !p.quiet && p.Due() {
 		p.Show(pace.Part{Text: text})
@@ -76,7 +76,7 @@ func (p *Progress) Line(text string) {
 	p.print(inert.Lines(text) + "\n")
 }
 
-// Begin begins a step. The step's first line is not due at once.
+// Begin begins a step. The step's first line is due after the usual interval, not at once.
 func (p *Progress) Begin() { p.last = time.Now() }
 
 // Due reports whether the last line is old enough that a new line may follow.
@@ -89,8 +89,8 @@ func (p *Progress) Due() bool {
 	return true
 }
 
-// Reading returns a function that shows the share of a file's bytes that has been read. If all
-// is 0, it shows the number of jobs read from a database.
+// Reading returns a function that shows the share of a file's bytes that has been read. If the
+// function's parameter all is 0, it shows the number of jobs read from a database.
 func (p *Progress) Reading(name string) func(done, all int64) {
 	return func(done, all int64) {
 		if p.quiet || !p.Due() {
@@ -128,5 +128,5 @@ func (p *Progress) End() {
 	}
 }
 
-// print writes to the display. It ignores errors: a closed display stops no run.
+// print writes to the display. It ignores errors, so a run goes on when its display is closed.
 func (p *Progress) print(text string) { _, _ = io.WriteString(p.w, text) }

@@ -36,7 +36,7 @@ func (o commands) newAsk() *cobra.Command {
 		Long: `Asks the server "forecast serve" for the start of JOB, and prints P10, P50 and P90 of
 the start, the probability that the job starts soon, what it waits for, and when to ask
 again. JOB is a number such as 17, or 17_3 for a task of an array. The number of an
-array stands for all its tasks.
+array means all its tasks.
 
 --sooner asks what would make the job start sooner: a shorter time limit, fewer nodes,
 another partition or QOS that its user may use. The service tries each change on the
@@ -95,7 +95,8 @@ func (o commands) ask(ctx context.Context, id string, opts askOptions) error {
 	return err
 }
 
-// staleness says how old a forecast is, and why the service has no newer forecast.
+// staleness returns a text that says how old a forecast is, and why the service has no newer
+// forecast.
 func staleness(h *service.Head) string {
 	text := "it is " + quantity.Duration(h.Age) + " old"
 	if h.Fault != nil {
@@ -124,8 +125,8 @@ func renderHead(b *strings.Builder, h *service.Head, zone *time.Location) {
 	}
 }
 
-// quantileOf writes a quantile of a job's start time. The parameter beyond has the quantiles that
-// are later than the end of the forecast.
+// quantileOf returns a quantile of a job's start time as text. The parameter beyond has the
+// quantiles that are later than the end of the forecast.
 func quantileOf(name string, t *time.Time, beyond []string, zone *time.Location) string {
 	switch {
 	case t != nil:

@@ -36,12 +36,13 @@ compares the forecasts with the starts in the run: the share of starts between P
 P90, and the error of the median, by partition and lead time. The bias is the mean of
 forecast minus start; it is negative if forecasts are too early. A forecast uses only
 what had happened before its instant. For several runs the command prints a line for
-each run, and the classes (of partition and lead time) over all runs. Recalibration
-learns from run to run, so give the runs of one cluster in their order. If the command
-is interrupted, it prints the results so far.
+each run, and a table over all runs by partition and lead time. Recalibration learns
+from run to run, so give the runs of one cluster in their order. If the command is
+interrupted, it prints the results so far.
 
 With --arrivals recent, a start after the run's last submission counts as after the
-horizon. A real queue would get further jobs then, but the workload of the run has none.
+horizon. A real queue would get further jobs after that submission, but the workload of
+the run has no more jobs.
 
 For comparison the command prints the errors of a forecast in which every job runs until
 its limit, and of Slurm's own estimates if the run recorded them. In a replay, actions of

@@ -48,7 +48,7 @@ func (o *drawOptions) add(f *pflag.FlagSet, horizon time.Duration) {
 	f.StringVar(&o.arrivals, "arrivals", "", "`WHICH` later submissions to assume: none, recent (drawn from the submissions of the last week) or recorded (only for a run) (default recent; none with --run-times limits)")
 }
 
-// check refuses numbers that make no sense.
+// check returns an error for flags with senseless values.
 func (o *drawOptions) check() error {
 	if o.horizon < 0 {
 		return console.Usagef("--horizon %v: negative (want, for example, 12:00:00, or 0 for none)", o.horizon)
@@ -66,9 +66,9 @@ type engineOptions struct {
 func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.on, "engine", "", "`ENGINE` that simulates the scheduler: simulator or slurm (default: that of the run; simulator for a capture)")
 	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster (default: that of the run or of the capture)")
-	f.StringVar(&o.policy, "policy", "", "scheduling `POLICY`, the simulator's: slurm is the model of Slurm's scheduler (default: that of the run, or easy)")
+	f.StringVar(&o.policy, "policy", "", "scheduling `POLICY`: slurm is the model of Slurm's scheduler, the others are policies of the simulator (default: that of the run, or easy)")
 	f.StringVar(&o.slurm, "slurm", "", "which Slurm: with --engine slurm, a `DIR` or the version of an installed release; with --policy slurm, the release to model")
-	f.BoolVar(&o.fromStart, "from-start", false, "play a run from its beginning up to the instant (slower, and exact on the simulator)")
+	f.BoolVar(&o.fromStart, "from-start", false, "play the run of --freeze from its beginning up to the instant (takes longer, but is exact on the simulator)")
 	o.add(f, 0)
 }
 
@@ -90,7 +90,7 @@ func (o *engineOptions) options(out commands, course *forecast.Course, captured 
 	return opts, learner, o.later(course, &opts)
 }
 
-// engine returns the engine that the flags, the run or the capture give.
+// engine returns the engine that the flags, the run or the capture determine.
 func (o *engineOptions) engine(out commands, course *forecast.Course, captured string) (spec experiment.Spec, err error) {
 	on := o.on
 	if course != nil {
@@ -241,7 +241,7 @@ func (o *drawOptions) later(course *forecast.Course, opts *forecast.Options) err
 		opts.Arrivals = forecast.Arrivals(o.arrivals)
 	case string(forecast.Recorded):
 		if course == nil {
-			return console.Usagef("--arrivals recorded: nobody knows what comes later (want none or recent)")
+			return console.Usagef("--arrivals recorded: a live cluster has no recorded later submissions (want none or recent, or --freeze RUN)")
 		}
 		opts.Arrivals = forecast.Recorded
 	default:
@@ -274,8 +274,8 @@ func New(out console.Output) *cobra.Command {
 from this state on: on the simulator, on the model of Slurm's scheduler (--policy
 slurm), or on real Slurm under virtual time (--engine slurm). Many such realizations
 give the distribution of each pending job's start: P10, P50 and P90, and with
---starts-by the probability that the job starts by an instant. Slurm's own estimate
-(squeue --start) is shown beside them.
+--starts-by the probability that the job starts by an instant. The command prints
+Slurm's own estimate (squeue --start) beside these figures.
 
 The queue is that of the live cluster, read by Slurm's commands, of a CAPTURE (rmreplay
 forecast capture), or of a run at an instant (--freeze, --at). Later submissions are
@@ -317,7 +317,7 @@ func addLive(f *pflag.FlagSet, history, timeout *time.Duration) {
 	flags.Duration(f, timeout, "timeout", time.Minute, "give up a command of Slurm that takes longer than `DURATION`")
 }
 
-// source is the queue of a forecast and where it comes from.
+// source is the queue of a forecast, and where this queue comes from.
 type source struct {
 	name     string
 	queue    *forecast.Queue
@@ -326,7 +326,7 @@ type source struct {
 	captured string           // the temporary directory of a live capture, or ""
 }
 
-// remove removes the live capture.
+// remove removes the temporary directory of a live capture.
 func (s *source) remove() {
 	if s.captured != "" {
 		_ = os.RemoveAll(s.captured) // only temporary files

@@ -42,20 +42,19 @@ It serves pages at /, JSON (docs/schemas/forecast.openapi.json), and figures for
 Prometheus at /metrics. rmreplay forecast ask prints the answer about a job. Each answer
 says how old its forecast is, and whether it is stale: older than three times --every.
 
-The directory of --data keeps the last forecast and what is known about the quality of
-earlier forecasts. A service that is started again continues with both, even if it was
-killed.
+The directory of --data has the last forecast and the quality of earlier forecasts. A
+service that is started again continues with both, even if it was killed.
 
 The service runs Slurm's commands for at most a tenth of the time, and less often while
 Slurm does not answer. If a forecast up to --horizon would take more than half of
 --every, the service forecasts less far ahead.
 
 --listen takes addresses and paths of Unix sockets, separated by commas. On a socket the
-service knows which user asks. If the site hides jobs (PrivateData=jobs), users see only
-their own jobs on a socket, and over TCP only what a credential permits. --auth names a
-file with one line for each credential: user USER PASSWORD permits to see the jobs of
-USER, and all USER PASSWORD or all token TOKEN to see all jobs. Without --auth the service
-listens on sockets and on the loopback interface only.`,
+service knows which user sends a request. If the site hides jobs (PrivateData=jobs),
+users see only their own jobs on a socket, and over TCP only what a credential permits.
+--auth names a file with one line for each credential: user USER PASSWORD permits to see
+the jobs of USER, and all USER PASSWORD or all token TOKEN to see all jobs. Without
+--auth the service listens on sockets and on the loopback interface only.`,
 		Example: `  rmreplay forecast serve --data /var/lib/rmreplay/forecast \
     --listen 127.0.0.1:8766,/run/rmreplay/forecast.sock
   rmreplay forecast ask 4711`,
@@ -65,7 +64,7 @@ listens on sockets and on the loopback interface only.`,
 	f := c.Flags()
 	f.StringVar(&opts.data, "data", "", "the data directory `DIR`, which keeps the forecasts; it is made with mode 0700")
 	f.StringVar(&opts.cluster, "cluster", "", "`DIR` of the cluster (default: that of the capture)")
-	flags.Duration(f, &opts.every, "every", 5*time.Minute, "capture and forecast each `DURATION`")
+	flags.Duration(f, &opts.every, "every", 5*time.Minute, "capture the queue and make a forecast every `DURATION`")
 	flags.Duration(f, &opts.keep, "judge-over", 30*24*time.Hour, "judge forecasts by the starts of the last `DURATION`")
 	f.StringVar(&opts.listen, "listen", "127.0.0.1:8766", "`ADDRESS` to listen on: HOST:PORT or the path of a socket; "+
 		"several are separated by commas")
@@ -140,7 +139,7 @@ func (o commands) serve(ctx context.Context, opts serveOptions) (err error) {
 		l, err := service.Listen(ctx, address)
 		if err != nil {
 			for _, other := range listeners {
-				_ = other.Close() // the port has no connections yet
+				_ = other.Close() // no client has connected yet
 			}
 			return err
 		}

@@ -90,7 +90,7 @@ func changes(text string) ([]string, error) {
 			return nil, errors.New(word + ": not a change (want, for example, limit=1:00:00)")
 		}
 		if !ok {
-			continue // the value of the option before
+			continue // the value of the previous option
 		}
 		if key == "limit" {
 			key = "time"

@@ -21,7 +21,7 @@ type Lent struct {
 	// AddOutput adds --output and --seed.
 	AddOutput func(c *cobra.Command, path *string, seed *uint64)
 	// Replaces returns an error for an output file that a trace must not replace. Read reads a
-	// workload. Save writes one and prints where.
+	// workload. Save writes a workload and prints its path.
 	Replaces func(path string) error
 	Read     func(path string) (*workload.Workload, error)
 	Save     func(w *workload.Workload, path string, seed uint64, json bool) error
@@ -65,11 +65,11 @@ of another workload instead. docs/GENERATORS.md has the sources and the assumpti
 	console.AddCount(f, &o.cycles, "cycles", 8, "generate `N` cycles")
 	f.StringArrayVar(&o.fileSystems, "filesystem", []string{"lustre=200MiB/s"},
 		"file system and its `BANDWIDTH`, such as lustre=200MiB/s")
-	f.StringVar(&o.rate, "rate", "50MiB/s", "`RATE` at which a job writes when it is alone")
+	f.StringVar(&o.rate, "rate", "50MiB/s", "`RATE` at which a job writes when no other job uses the file system")
 	f.BoolVar(&o.declare, "declare-licenses", false, "each job requests licenses for its mean rate")
 	f.StringVar(&o.start, "start", "2024-03-04", "`TIME` at which the window begins")
 	f.StringVar(&o.addTo, "add-to", "", "`WORKLOAD` whose jobs get I/O by class, instead of a set")
-	f.Float64Var(&o.load, "load", 0.5, "with --add-to: the jobs ask on average for `L` times the bandwidth")
+	f.Float64Var(&o.load, "load", 0.5, "with --add-to: the jobs together request on average `L` times the bandwidth")
 	o.zone.Add(f)
 	l.AddOutput(c, &o.output, &o.seed)
 	console.AddJSON(c, &o.json)

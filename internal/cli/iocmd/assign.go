@@ -43,7 +43,7 @@ knows the class, and writes the workload. Simulations and replays of this worklo
 what scheduling with knowledge of the file system would bring. The job's comment names
 its class: jobtype=NAME; or variety_id=ID;. Jobs that have I/O keep their I/O. Rates
 that were learned while jobs slowed each other down are too low. The service must not
-run meanwhile.`,
+run at the same time.`,
 		Example: `  rmreplay io learn march.txt --state io
   rmreplay io assign march.jsonl --state io --filesystem lustre=80GB/s -o with-io.jsonl
   rmreplay simulate with-io.jsonl --policy io-aware -o run`,
@@ -63,7 +63,7 @@ run meanwhile.`,
 
 func (o commands) runAssign(path string, opts *assignOptions) (err error) {
 	if len(opts.fileSystems) != 1 {
-		return console.Usagef("--filesystem: %d file systems given (want the one that --state is about)", len(opts.fileSystems))
+		return console.Usagef("--filesystem: %d file systems given (want the one whose I/O the service of --state learned)", len(opts.fileSystems))
 	}
 	if err := formats.Replaces(opts.output); err != nil {
 		return err
@@ -128,7 +128,7 @@ func assign(w *workload.Workload, system hpc.FileSystem, rates map[string]float6
 	return r
 }
 
-// classOf returns the ID of the class that a comment names; "" if it names no class.
+// classOf returns the ID of the class that a comment names, or "" if the comment names no class.
 func classOf(comment string) string {
 	if name, err := ioservice.NameInComment(comment); err == nil && name != "" {
 		return ioservice.NamedClass(name)

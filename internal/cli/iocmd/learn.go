@@ -59,8 +59,8 @@ the output of
 with the jobs' steps, or a run, or a directory of realizations. The I/O of a job in
 sacct's output is fs/lustre of its steps, or else fs/disk. The I/O of a job in a run is
 the bandwidth that the replay or the simulator granted. The job's comment names its
-class: jobtype=NAME; or variety_id=ID;. The service must not run meanwhile. A job from
-which the service has learned recently is not counted twice.`,
+class: jobtype=NAME; or variety_id=ID;. The service must not run at the same time. A job
+from which the service has learned recently is not counted twice.`,
 		Example: `  rmreplay io learn march.txt --state /var/lib/rmreplay/io --timezone Europe/Zurich
   rmreplay io learn run --state io --json`,
 		Args: console.WantArgs("SOURCE"),

@@ -29,7 +29,7 @@ func (o *clusterOptions) add(c *cobra.Command) error {
 	f.StringSliceVar(&o.partitions, "partition", nil, "the `PARTITION` whose jobs the driver starts (several times, or "+
 		"with commas)")
 	f.StringVar(&o.lease, "lease", "/var/lib/rmreplay/io-driver",
-		"the `FILE` that a living driver holds locked, and touches in every round")
+		"the `FILE` that a running driver keeps locked, and touches in every round")
 	return c.MarkFlagRequired("partition")
 }
 
@@ -48,9 +48,9 @@ type scheduleOptions struct {
 func (s *scheduleOptions) add(f *pflag.FlagSet) {
 	f.StringVar(&s.strategy, "strategy", "aware", "`STRATEGY` of the plan: baseline, aware or two-group")
 	f.BoolVar(&s.trackNodes, "track-nodes", false, "for later starts, plan only how many nodes a job gets, not which")
-	f.StringVar(&s.license, "license", "lustre", "the `NAME` of the licence that stands for the file system")
-	f.Int64Var(&s.total, "total", hpc.DefaultIOLicenses, "`N` licences stand for the file system, unless slurm.conf "+
-		"says how many there are")
+	f.StringVar(&s.license, "license", "lustre", "the `NAME` of the licence that represents the file system")
+	f.Int64Var(&s.total, "total", hpc.DefaultIOLicenses, "the whole file system is `N` licences, unless slurm.conf "+
+		"defines their number")
 	f.StringVar(&s.service, "service", "", "`ADDRESS` of the service of estimates, as HOST:PORT (rmreplay io serve); "+
 		"without a service only requested licences count")
 	flags.Duration(f, &s.interval, "interval", 0, "`DURATION` between two rounds (default: rounds follow changes, 3 to "+
@@ -83,7 +83,7 @@ driver that is started again continues with the held jobs. docs/IO.md is the gui
 	return c
 }
 
-// must panics on an error that only a mistake in this package can cause.
+// must panics if err is not nil. Only a mistake in this package can cause such an error.
 func must(err error) {
 	if err != nil {
 		panic(err)
@@ -119,8 +119,8 @@ func (o commands) runSchedule(ctx context.Context, opts *scheduleOptions) error 
 	if err != nil {
 		return console.BadInput(err)
 	}
-	defer lease.Close() // nothing is written
-	// A round that fails is reported; the next round tries again.
+	defer lease.Close() // an error loses nothing: the file has no content
+	// A failed round is reported, and the next round tries again.
 	cluster.Loop(ctx, d, opts.interval, func(round driver.Round, err error) {
 		if err := errors.Join(err, round.Failed, lease.Touch()); err != nil {
 			o.Say("%v", err)
@@ -135,7 +135,7 @@ func (o commands) runSchedule(ctx context.Context, opts *scheduleOptions) error 
 	return nil
 }
 
-// few names the first jobs of a list.
+// few returns the first jobs of a list as text.
 func few(list []string) string {
 	const most = 10
 	text := ""
@@ -184,8 +184,8 @@ machine of the driver.`,
 		},
 	}
 	f := c.Flags()
-	f.BoolVar(&ifDead, "if-driver-dead", false, "do nothing if the driver has worked within --after")
-	flags.Duration(f, &after, "after", 2*time.Minute, "a driver that has not worked for `DURATION` is dead")
+	f.BoolVar(&ifDead, "if-driver-dead", false, "do nothing if the driver's last round is less than --after ago")
+	flags.Duration(f, &after, "after", 2*time.Minute, "a driver whose last round is `DURATION` or more ago counts as dead")
 	must(opts.add(c))
 	return c
 }

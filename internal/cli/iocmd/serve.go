@@ -31,11 +31,11 @@ type stateOptions struct {
 func (s *stateOptions) add(f *pflag.FlagSet) {
 	s.config = ioservice.DefaultConfig()
 	f.StringVar(&s.state, "state", "", "the `DIR` of the service's state; it is made with mode 0700")
-	f.Float64Var(&s.config.Decay, "decay", s.config.Decay, "each job of a class multiplies the weight of the earlier "+
-		"ones by 1-`A`")
+	f.Float64Var(&s.config.Decay, "decay", s.config.Decay, "each job of a class multiplies the weight of earlier "+
+		"jobs by 1-`A`")
 }
 
-// open opens the state. The caller closes the journal.
+// open opens the state directory. The caller closes the journal.
 func (o commands) open(s *stateOptions, from []ioservice.Source) (*ioservice.Service, *wal.State, error) {
 	log, saved, records, err := wal.OpenState(s.state, "io")
 	if err != nil {
@@ -71,13 +71,14 @@ names, and updates the estimates of the job's class. The protocol is that of the
 Slurm-LDMS project. With --http, the same requests are served over HTTP
 (docs/schemas/io.openapi.json).
 
-Use is counted in licences. --licenses is the number that stands for the whole
---bandwidth. --source may be given several times: KIND:FILES, where FILES is a path or a
-pattern and KIND one of
+The service counts use in licences. --licenses is the number of licences that are equal
+to the whole --bandwidth. --source may be given several times: KIND:FILES, where FILES
+is a path or a pattern and KIND one of
 
 ` + sources.Kinds() + `
-A job that the service has acknowledged is in the state directory and survives a crash.
---class-table writes the classes to a file that job_submit.lua reads (rmreplay io script).
+An acknowledged job is on disk in the state directory, and survives a crash.
+--class-table writes the classes to a file that job_submit.lua reads (rmreplay io
+script).
 
 The service does not authenticate clients. By default only this machine can reach it.`,
 		Example: `  rmreplay io serve --state /var/lib/rmreplay/io --bandwidth 200MiB \
@@ -91,19 +92,19 @@ The service does not authenticate clients. By default only this machine can reac
 	opts.add(f)
 	opts.limits = server.DefaultLimits()
 	f.Var(&opts.bandwidth, "bandwidth", "`BYTES` per second that the file system carries, such as 150MiB or 80GB")
-	f.Float64Var(&opts.config.Licenses, "licenses", opts.config.Licenses, "`N` licences stand for the whole file system")
+	f.Float64Var(&opts.config.Licenses, "licenses", opts.config.Licenses, "the whole file system is `N` licences")
 	f.StringArrayVar(&opts.sources.Files, "source", nil, "learn from `SOURCE`, as KIND:FILES")
 	f.StringVar(&opts.sources.FileSystem, "file-system", "", "count only the use of the file system `NAME` in LDMS's files "+
 		"(default: all)")
 	flags.Duration(f, &opts.sources.Retention, "retain", 48*time.Hour,
-		"keep samples for a `DURATION`, which must be longer than any job runs")
+		"keep samples for a `DURATION`, which must be longer than the longest job runs")
 	flags.Duration(f, &opts.config.Delay, "delay", opts.config.Delay,
 		"look for a job's counters `DURATION` after its end, and twice more, each time DURATION later")
 	flags.Duration(f, &opts.config.MeasureOver, "measure-over", opts.config.MeasureOver,
 		"measure the use of the file system over a `DURATION`")
 	f.Float64Var(&opts.config.RateSigmas, "rate-sigmas", 0, "add `K` standard deviations to expected rates")
 	f.Float64Var(&opts.config.TimeSigmas, "time-sigmas", 0, "add `K` standard deviations to expected run times")
-	f.BoolVar(&opts.config.Baseline, "baseline", false, "answer that the use is 0 and no class is known")
+	f.BoolVar(&opts.config.Baseline, "baseline", false, "answer each request as if the use were 0 and no class were known")
 	f.StringVar(&opts.listen, "listen", "127.0.0.1:9999", "`ADDRESS` to listen on, as HOST:PORT")
 	f.StringVar(&opts.http, "http", "", "also serve HTTP at `ADDRESS`, as HOST:PORT")
 	f.StringVar(&opts.table, "class-table", "", "write the classes to `FILE` when they change")
@@ -185,7 +186,7 @@ func (o commands) runServe(ctx context.Context, opts *serveOptions) (err error) 
 	return errors.Join(err, service.Save())
 }
 
-// listen opens a socket, and says where.
+// listen opens a socket, and prints its address.
 func (o commands) listen(ctx context.Context, address string) (net.Listener, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", address)
@@ -193,7 +194,7 @@ func (o commands) listen(ctx context.Context, address string) (net.Listener, err
 		return nil, console.BadInput(err)
 	}
 	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
-		o.Say("rmreplay: %v: whoever reaches this address can ask and teach the service", tcp)
+		o.Say("rmreplay: %v: every client that reaches this address can send requests and report jobs", tcp)
 	}
 	o.Say("serving at %v", listener.Addr())
 	return listener, nil
@@ -207,7 +208,7 @@ func (o commands) work(ctx context.Context, service *ioservice.Service, files *s
 	defer tick.Stop()
 	problem, tableProblem := sayOnce{say: o.Say}, sayOnce{say: o.Say}
 	var written uint64
-	tableProblem.error(o.writeTable(service, opts)) // of what the state has
+	tableProblem.error(o.writeTable(service, opts)) // the classes of the saved state
 	for {
 		if at := now(); at >= service.Next() {
 			files.Refresh(at)

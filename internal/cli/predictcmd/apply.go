@@ -29,9 +29,9 @@ func (o commands) newApply() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "apply MODEL WORKLOAD -o FILE.csv",
 		Short: "Predict the jobs of a workload with a trained model",
-		Long: `Predicts each job of a workload that begins after the model's data end. The model is
-not trained again, but ended jobs of the workload enter its users' histories, and its
-intervals are calibrated further.
+		Long: `Predicts each job of a workload that begins after the model's data end. The model is not
+trained again. But jobs of the workload that have ended enter the users' histories, and
+the intervals of the model are calibrated further.
 
 The result is a CSV table: the job's ID, the submission, P10, P50 and P90 in seconds,
 the time limit, and the run time if it is known. For a model of memory or I/O, P10, P50
@@ -63,7 +63,7 @@ func (o commands) apply(ctx context.Context, modelPath, path string, opts applyO
 		return err
 	}
 	if len(cases.List) > 0 && cases.List[0].At < m.Until() {
-		return console.BadInput(fmt.Errorf("%s begins at %v, but the model %s knows what happened until %v (want a later "+
+		return console.BadInput(fmt.Errorf("%s begins at %v, but the model %s was trained on data until %v (want a later "+
 			"workload, or a model that was trained with --until)",
 			path, cases.List[0].At, modelPath, m.Until()))
 	}
@@ -104,7 +104,7 @@ func (o commands) apply(ctx context.Context, modelPath, path string, opts applyO
 		filepath.Base(path), filepath.Base(modelPath), m.Describe(), applied.Render()))
 }
 
-// columns returns the heads of the table of predictions.
+// columns returns the names of the columns of the table of predictions.
 func columns(t predict.Target) []string {
 	if t.Measured() {
 		return []string{"id", "submit", "p10_mib", "p50_mib", "p90_mib", "asked_mib", "used_mib"}

@@ -49,10 +49,10 @@ jobs that reached their limits, and the core-hours that these jobs had computed.
   bound         the true run times
   short-limits  time limits lowered to the predicted --quantile: some jobs are killed
 
-The verdict compares the best predictor with limits-sjbf. Two tests decide: one over the
-realizations, about this log, and one over the log's weeks, about the site.
-docs/use-cases/prediction.md explains an example. With -o the records stay, for compare
-and report.`,
+The verdict compares the best predictor with limits-sjbf. Two tests decide. The test
+over the realizations is about this log. The test over the log's weeks is about the
+site. docs/use-cases/prediction.md explains an example. With -o the records stay, for
+compare and report.`,
 		Example: `  rmreplay predict compare KTH-SP2-1996-2.1-cln.swf.gz
   rmreplay predict compare april.jsonl --cluster site --trained march.model --json`,
 		Args: console.WantArgs("WORKLOAD"),
@@ -102,7 +102,7 @@ func (o commands) compare(ctx context.Context, path string, opts compareOptions)
 		if output, err = os.MkdirTemp("", "rmreplay-compare-"); err != nil {
 			return fmt.Errorf("comparing: %w", err)
 		}
-		defer func() { _ = os.RemoveAll(output) }() // an interrupted comparison leaves files
+		defer func() { _ = os.RemoveAll(output) }() // after an interruption, the directory has files
 	}
 	show := o.Progress(opts.quiet)
 	defer show.End()

@@ -38,16 +38,16 @@ func (o commands) newEvaluate() *cobra.Command {
 		Use:   "evaluate WORKLOAD",
 		Short: "Measure how well models predict run times, memory or I/O of a workload",
 		Long: `Goes through the jobs of a workload, a log or a run in the order of time, once for each
-model. The model predicts each job at its submission. It knows only jobs that had ended
-by then, and is trained again as their number grows. The scores are over all jobs that
-ran.
+model. The model predicts each job at its submission. It has data only of jobs that had
+ended by then, and is trained again as their number grows. The scores are over all jobs
+that ran.
 
-The scores are those of KNIME's Numeric Scorer (R², mean absolute error, mean squared
-error, root mean squared error, mean signed difference) for the median, R² and mean
-absolute error of the logarithm, the pinball loss of P10, P50 and P90, coverage and
-width of the interval from P10 to P90, and the share of jobs that ran longer than
-predicted. With --target the scores are in MiB: of memory for each processor, or of I/O.
-Jobs without recorded memory or I/O are counted and left out.
+For the median, the scores are those of KNIME's Numeric Scorer: R², mean absolute error,
+mean squared error, root mean squared error and mean signed difference. Other scores are
+R² and mean absolute error of the logarithm, the pinball loss of P10, P50 and P90,
+coverage and width of the interval from P10 to P90, and the share of jobs that ran
+longer than predicted. With --target the scores are in MiB: of memory for each
+processor, or of I/O. Jobs without recorded memory or I/O are counted and left out.
 
 --json also has the scores by the number of the user's earlier jobs, and for each tenth
 of the jobs. --report writes a page.
@@ -61,11 +61,11 @@ predictor can know.
 Below the scores are the errors of oracles that know a job's class (its user, name, size
 and limit) and something from the future: the median of the other jobs of the class, or
 the run time of the class's previous job, which may still run. Each oracle predicts only
-the jobs that have such other jobs, and the models' errors beside it are over the same
-jobs. A model may err less than an oracle, because it knows more than the class. Twins
-are jobs of one class between whose submissions no job of their user ended. A predictor
-has the same data for all twins, so its mean error is at least about their mean distance
-from their median.`,
+the jobs that have such other jobs. The models' errors in the same table are over the
+same jobs. A model may err less than an oracle, because a model uses more than the
+class. Twins are jobs of one class between whose submissions no job of their user ended.
+A predictor has the same data for all twins, so its mean error is at least about their
+mean distance from their median.`,
 		Example: `  rmreplay predict evaluate KTH-SP2-1996-2.1-cln.swf.gz
   rmreplay predict evaluate march.jsonl --models last2,boost --retrain-every 7d
   rmreplay predict evaluate march.jsonl --random-split --report prediction.html
@@ -103,7 +103,7 @@ func (o commands) evaluate(ctx context.Context, path string, opts evaluateOption
 	}
 	switch {
 	case !(opts.growth > 0 && opts.growth <= 100):
-		return console.Usagef("--retrain-growth %g: want a share above 0, as 0.25", opts.growth)
+		return console.Usagef("--retrain-growth %g: want a share above 0, such as 0.25", opts.growth)
 	case opts.every < 0:
 		return console.Usagef("--retrain-every: negative (want 0 or more)")
 	}

@@ -89,7 +89,7 @@ func (o commands) hint(ctx context.Context, words []string, opts hintOptions) er
 	return nil
 }
 
-// submitted returns the job that words describe.
+// submitted returns the job that words of the form KEY=VALUE describe.
 func submitted(words []string) (job hint.Job) {
 	for _, word := range words {
 		key, value, _ := strings.Cut(word, "=")
@@ -118,11 +118,11 @@ func submitted(words []string) (job hint.Job) {
 	return job
 }
 
-// maxCounted bounds numbers: Slurm marks a number that is not set by a larger number, such as
-// NO_VAL.
+// maxCounted is the largest number that [count] returns. Larger numbers, such as NO_VAL, are
+// Slurm's marks of a number that is not set.
 const maxCounted = 1 << 24
 
-// count reads a number. Other text is 0.
+// count reads a number. It returns 0 for any other text.
 func count(text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n > maxCounted {

@@ -27,13 +27,13 @@ func New(out console.Output, open func(path string) (*workload.Workload, error))
 	c := &cobra.Command{
 		Use:   "predict",
 		Short: "Predict how long jobs will run, and their memory and I/O",
-		Long: `Predicts run times of jobs from what is known at their submission: what the user asked
-for, and the history of the jobs that had ended by then. docs/PREDICTION.md describes the
+		Long: `Predicts run times of jobs from what is known at their submission: the user's request,
+and the history of the jobs that had ended by then. docs/PREDICTION.md describes the
 models, the features and the measurements.
 
-  limit    the time limit that the user asked for
+  limit    the time limit that the user requested
   last2    the mean of the user's two jobs that ended last (Tsafrir, Etsion and Feitelson)
-  class    the recursive average, with decay, of jobs of one user, name, size and limit
+  class    the recursive average, with decay, over jobs of one user, name, size and limit
   linear   ridge regression
   forest   a random forest
   boost    gradient boosting of the quantiles P10, P50 and P90
@@ -48,7 +48,7 @@ is calibrated online.`,
 	return c
 }
 
-// addTarget adds the flag of what is predicted.
+// addTarget adds the flag --target, which chooses what is predicted.
 func addTarget(c *cobra.Command, name *string) {
 	c.Flags().StringVar(name, "target", string(predict.RunTime), "`TARGET` of the predictions: run-time, memory or io")
 }

@@ -34,7 +34,7 @@ func (o commands) newServe() *cobra.Command {
 		Long: `Answers over HTTP with JSON, for job-submit plugins, portals and accounting pages, until
 it is interrupted. docs/schemas/predict.openapi.json describes the interface:
 
-  POST /v1/predict  predicts the run times of jobs from what their users asked for
+  POST /v1/predict  predicts the run times of jobs from their users' requests
   POST /v1/events   takes submissions, starts and ends, from which the service learns
   GET  /v1/model    says where the model comes from and what was learned since
 
@@ -99,21 +99,21 @@ func (o commands) serve(ctx context.Context, path string, opts serveOptions) err
 	return run(ctx, listener, s)
 }
 
-// checkListen refuses addresses that others can reach, unless there is a token.
+// checkListen refuses addresses that other machines can reach, unless --token is given.
 func (o commands) checkListen(opts serveOptions) error {
 	host, _, err := net.SplitHostPort(opts.listen)
 	if err != nil {
 		return console.Usagef("--listen %s: not an address (want HOST:PORT, as 127.0.0.1:8765)", opts.listen)
 	}
 	if ip := net.ParseIP(host); opts.token == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return console.Usagef("--listen %s: others could reach it (want an address of the loopback interface, or a --token)",
+		return console.Usagef("--listen %s: other machines could reach it (want an address of the loopback interface, or a --token)",
 			opts.listen)
 	}
 	return nil
 }
 
-// run serves until the context is done. Requests that are being answered then have 0.4 s, since the
-// program ends half a second after a signal.
+// run serves until the context is done. Requests that the server is answering at that moment have
+// 0.4 s, since the program ends half a second after a signal.
 func run(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 60 * time.Second,

@@ -106,11 +106,11 @@ func (o commands) train(ctx context.Context, path string, opts trainOptions) err
 		opts.output, m.Describe(), float64(size)/1e6, scored(m.Scores, of), notes(cases)))
 }
 
-// scored says how well the last fifth was predicted. All of its jobs may have been submitted before the
-// first four fifths had ended.
+// scored says how well the last fifth was predicted. There is no score if all jobs of the last fifth
+// were submitted before the first four fifths had ended.
 func scored(c model.Check, of predict.Target) string {
 	if c.Jobs == 0 {
-		return "not scored, since none of its jobs was submitted after the first four fifths had ended"
+		return "not scored, since all of its jobs were submitted before the first four fifths had ended"
 	}
 	return fmt.Sprintf("mean absolute error %.0f %s, %.1f %% of %d %s between P10 and P90 (jobs that were submitted after the first four fifths had ended)", c.MAE, of.Unit(),
 		100*c.Coverage, c.Jobs, quantity.Plural(c.Jobs, "job", "jobs"))

@@ -50,7 +50,7 @@ shows why a replay seems to hang. RUN is the directory that the replay writes to
 	return c
 }
 
-// ClockReport is the answer of `debug clock --json`.
+// ClockReport is the JSON output of `debug clock --json`.
 type ClockReport struct {
 	Now       time.Time       `json:"now"`                  // virtual
 	NextEvent *time.Time      `json:"next_event,omitempty"` // virtual; absent if the replay waits for the daemons

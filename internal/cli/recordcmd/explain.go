@@ -88,7 +88,8 @@ recorded workload, the causes follow from the jobs that used the machine.`,
 	return c
 }
 
-// explanation is a story, a stall or groups.
+// explanation is what the command prints: of one job, of the queue at an instant, or of groups of
+// jobs.
 type explanation interface {
 	Render(w io.Writer, zone *time.Location) error
 }

@@ -32,9 +32,10 @@ func Jobs(out console.Output) *cobra.Command {
 over what happened to the job:
 
 ` + console.Words(jobtable.FilterFields()) + `
-A duration is in seconds; it is -1 if the job did not get that far. start_s and end_s
-count from the beginning of the workload, as submit_s does. state is the state in the run.
-run_time_s is how long the job would run undisturbed, and ran_s is end - start.
+A duration is in seconds. It is -1 if the job did not get that far, for example if the
+job never started. start_s and end_s count from the beginning of the workload, as
+submit_s does. state is the state in the run. run_time_s is how long the job would run
+undisturbed, and ran_s is end - start.
 
 The columns are
 

@@ -17,7 +17,7 @@ import (
 const width = 96
 
 // WriteManPages writes the man pages of section 1 of a program and its commands into dir, and returns
-// their number. The parameter source is the program with its version. If the variable
+// their number. The parameter source is the program's name with its version. If the variable
 // SOURCE_DATE_EPOCH is set, it gives their date, for reproducible builds.
 func WriteManPages(root *cobra.Command, source, dir string) (int, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -73,7 +73,8 @@ func withSubcommands(c *cobra.Command) []*cobra.Command {
 	return list
 }
 
-// forDocuments adds the flags --help and --version, which cobra makes late.
+// forDocuments adds the flags --help and --version, which cobra otherwise adds only when a command
+// runs.
 func forDocuments(root *cobra.Command) {
 	for _, c := range withSubcommands(root) {
 		c.InitDefaultHelpFlag()

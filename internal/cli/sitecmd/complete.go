@@ -44,9 +44,8 @@ func Complete(l Lent) *cobra.Command {
 partitions, memory, whole nodes, and the usage before the workload begins. Each field
 has a rule and random numbers of its own. The trace marks each made field with its rule.
 Recorded fields stay. The true values remain unknown: the result is one of many
-workloads that agree with the record. Many rules draw once for each batch: an array, or
-jobs of one user and size of which each was submitted within 20 minutes after the one
-before.
+workloads that agree with the record. Many rules draw once for each batch. A batch is an
+array, or jobs of one user and one size with at most 20 minutes between two submissions.
 
 With --realizations, replay and simulate draw the made fields anew for each realization.
 Then compare prints intervals over the draws, and the field on which the result depends
@@ -55,11 +54,11 @@ most.
 --cluster bounds time limits and QOS by the site's limits. --like learns limits and users
 from another log that has them. --rule chooses the rule of a field:
 
-` + describeRules() + `time_limit also takes a duration (4h) or a factor of the run time (x2), memory a number
-of MiB for a CPU, and the fields with names take NAME or NAME:WEIGHT,NAME:WEIGHT. The
-rule "none" leaves a field out. If a backfill scheduler could not have started a job at
-its recorded start with the drawn limit, the limit is lowered. The limit of a TIMEOUT job
-is its run time.`,
+` + describeRules() + `time_limit also takes a duration (4h) or a factor of the run time (x2). memory also takes
+a number of MiB for each CPU. The fields with names also take NAME or
+NAME:WEIGHT,NAME:WEIGHT. The rule "none" leaves a field out. If a backfill scheduler could
+not have started a job at its recorded start with the drawn limit, the limit is lowered.
+The limit of a TIMEOUT job is its run time.`,
 		Example: `  rmreplay workload complete cirrus.jsonl --cluster site -o completed.jsonl
   rmreplay workload complete cirrus.jsonl --rule time_limit=4d -o fixed.jsonl
   rmreplay simulate completed.jsonl --cluster DIR --policy slurm --realizations 9 -o runs
@@ -70,7 +69,7 @@ is its run time.`,
 	f := c.Flags()
 	console.AddOutput(f, &o.output, "write a trace to `FILE`, compressed with gzip if its name ends in .gz")
 	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster whose limits bound what is made")
-	f.StringVar(&o.like, "like", "", "`LOG` that the new one resembles: learn its time limits and users")
+	f.StringVar(&o.like, "like", "", "imitate `LOG`: learn its time limits and users")
 	f.StringArrayVar(&o.rules, "rule", nil, "make a field by a rule: `FIELD=RULE`, such as time_limit=uniform; may be repeated")
 	console.AddSeed(f, &o.seed, "what the rules draw")
 	console.AddJSON(c, &o.json)
@@ -79,7 +78,7 @@ is its run time.`,
 	return c
 }
 
-// describeRules lists the rules for the help.
+// describeRules returns the list of rules for the help.
 func describeRules() string {
 	var b strings.Builder
 	for i, r := range complete.Rules {
@@ -92,7 +91,7 @@ func describeRules() string {
 	return b.String()
 }
 
-// wrap writes a text behind a label, in lines of at most 88 columns.
+// wrap returns a label followed by a text, in lines of at most 88 columns.
 func wrap(label, text string) string {
 	var b strings.Builder
 	line := label
@@ -106,17 +105,17 @@ func wrap(label, text string) string {
 	return b.String() + strings.TrimRight(line, " ") + "\n"
 }
 
-// completeReport is the answer of `workload complete --json`.
+// completeReport is the JSON output of `workload complete --json`.
 type completeReport struct {
 	Source string               `json:"source"`
 	Output string               `json:"output"`
 	Jobs   int                  `json:"jobs"`
 	Seed   uint64               `json:"seed"`
 	Made   []workload.MadeField `json:"made"`
-	// Lacking are the fields that the result still lacks.
+	// Lacking lists the fields that the result still lacks.
 	Lacking []string `json:"lacking"`
-	// LeftOut counts the jobs left out: those that ran when the window began, on nodes that are not
-	// known.
+	// LeftOut counts the jobs that were left out because they ran when the window began and their
+	// nodes are not known.
 	LeftOut int      `json:"running_left_out,omitempty"`
 	Next    []string `json:"next"` // commands
 }

@@ -62,10 +62,10 @@ too. At the end the command searches all words of the bundle for the replaced na
 writes nothing if it finds one. --allow NAME permits a word that is there for another
 reason, for example if a user's name is also an option of Slurm.
 
-New names follow from a random key, which is not kept. With --key FILE, of at least 16
-secret bytes, all bundles have the same new names. Times, sizes and limits stay, so
-somebody who knows when a job ran can find that job. Read the report before you give the
-file to others.`,
+New names follow from a random key, which is not stored. With --key FILE, which has at
+least 16 secret bytes, a name gets the same new name in every bundle. Times, sizes and
+limits stay, so somebody who knows when a job ran can find that job. Read the report
+before you give the file to others.`,
 		Example: `  rmreplay site export day.jsonl --cluster site -o site.tar.gz
   rmreplay site export week.jsonl --cluster site --start 2024-03-05 --end 2024-03-06 \
     --keep cluster -o site.tar.gz
@@ -76,10 +76,10 @@ file to others.`,
 	f := c.Flags()
 	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster that the workload is for")
 	console.AddOutput(f, &o.output, "write a tar archive to `FILE`, compressed with gzip if its name ends in .gz or .tgz")
-	f.StringVar(&o.key, "key", "", "`FILE` with the secret key (default: a random key that is not kept)")
+	f.StringVar(&o.key, "key", "", "`FILE` with the secret key (default: a random key that is not stored)")
 	f.StringSliceVar(&o.keep, "keep", nil, "keep the names of `WHAT`: hosts, cluster")
-	f.StringSliceVar(&o.allow, "allow", nil, "permit the word `NAME`, which is in the bundle for another reason; may be repeated")
-	o.window.Add(f, "keep later submissions, and the jobs that run or wait then", "keep earlier submissions")
+	f.StringSliceVar(&o.allow, "allow", nil, "permit the word `NAME`, which the bundle contains for another reason; may be repeated")
+	o.window.Add(f, "keep later submissions, and the jobs that run or wait at TIME", "keep earlier submissions")
 	console.AddJSON(c, &o.json)
 	console.Require(c, "cluster", "output")
 	return c

@@ -30,7 +30,7 @@ type validateOptions struct {
 
 func (o *validateOptions) addFlags(c *cobra.Command) {
 	c.Flags().StringVar(&o.cluster, "cluster", "", "check the workload against the cluster in `DIR`, and ask "+
-		"Slurm what it rejects")
+		"Slurm which jobs it rejects")
 	console.AddSlurm(c.Flags(), &o.slurm)
 	c.Flags().BoolVar(&o.rules, "rules", false, "foresee rejections by rules, without starting Slurm")
 	c.Flags().BoolVar(&o.all, "all", false, fmt.Sprintf("list all problems, not only the first %d of each rule",
@@ -57,11 +57,11 @@ rejects, and which jobs slurmctld accepts and never starts. These jobs are group
 cause, with slurmctld's answer, the number of jobs, some of the jobs, and a remedy.
 
 To find these jobs, the command starts the daemons of Slurm under the virtual clock, and
-submits each different request once to the idle machine, also those of jobs that ran when
-the window began. That takes some seconds for a day's workload. For jobs that name a
-reservation, and for requests beyond the 5,000 most frequent, rules decide instead. With
---rules, rules decide for all jobs, and Slurm is not needed. Rules also decide for a
-workload with errors.
+submits each different request once to the idle machine, also the requests of jobs that
+ran when the window began. This takes some seconds for a day's workload. For jobs that
+name a reservation, and for requests beyond the 5,000 most frequent, rules decide
+instead. With --rules, rules decide for all jobs, and Slurm is not needed. Rules also
+decide for a workload with errors.
 
 The exit status is 4 if there are errors, and 0 if there are only warnings.`,
 		Example: `  rmreplay workload validate demo/day.jsonl
@@ -75,14 +75,14 @@ The exit status is 4 if there are errors, and 0 if there are only warnings.`,
 	return c
 }
 
-// validateReport is the answer of `workload validate --json`.
+// validateReport is the JSON output of `workload validate --json`.
 type validateReport struct {
 	Source   string             `json:"source"`
 	Jobs     int                `json:"jobs"`
 	Errors   int                `json:"errors"`
 	Warnings int                `json:"warnings"`
 	Problems []workload.Problem `json:"problems"`
-	// Forecast lists the jobs that Slurm would not run; nil without a cluster.
+	// Forecast lists the jobs that Slurm would not run. It is nil without a cluster.
 	Forecast *admission.Forecast `json:"forecast,omitempty"`
 }
 

@@ -86,9 +86,9 @@ Debian's packages are mariadb-server-core and libnss-wrapper.`,
 	return c
 }
 
-// installed is the answer of `slurm install`.
+// installed is the JSON output of `slurm install`.
 type installed struct {
-	*slurmstore.Slurm                      // nil if only the database was to be installed
+	*slurmstore.Slurm                      // nil if the command installed only the database
 	Database          *slurmstore.Database `json:"database,omitempty"`
 }
 
@@ -201,7 +201,7 @@ func table(rows []listed) string {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Version, size, r.Source, r.Path)
 	}
-	_ = w.Flush() // a builder takes everything
+	_ = w.Flush() // writing to a strings.Builder returns no error
 	return b.String()
 }
 

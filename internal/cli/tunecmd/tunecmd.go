@@ -1,5 +1,5 @@
 // Package tunecmd is the command `rmreplay tune`, which looks for a better setting of a resource
-// manager's parameters and proves it. Package tune does the work.
+// manager's parameters and tests it on held-out data. Package tune does the work.
 package tunecmd
 
 import (
@@ -54,8 +54,7 @@ func New(out console.Output, lent Lent) *cobra.Command {
 		Short: "Find a better setting of parameters, and prove it on held-out data",
 		Long: `Looks for values of slurm.conf's parameters, priorities and limits that serve a workload
 better. docs/TUNING.md describes the file, which is YAML: the workloads, the parameters
-with their ranges, the metric that shall become better, and the metrics that must not
-become worse.
+with their ranges, the metric to improve, and the metrics that must not become worse.
 
 The search runs settings on the workloads, with several seeds, and drops settings that
 are significantly worse than others. Then the best setting and the site's own run on
@@ -68,9 +67,10 @@ second a run, and the test on held-out data runs on real Slurm. The result says 
 settings the search and the test tried, and how long each took. Run rmreplay agreement
 first: it says whether the model is good enough for the workload.
 
-Each trial is a run of a sweep in DIR. If the command was interrupted or killed, give it
-again: it keeps complete runs, and continues. DIR/tune.json and DIR/tune.txt have the
-result. --dry-run makes no run: it checks the file and says how many runs are needed.
+Each trial is a run of a sweep in DIR. If the command was interrupted or killed, give
+the same command again. It keeps complete runs, and continues. DIR/tune.json and
+DIR/tune.txt have the result. --dry-run makes no run: it checks the file and says how
+many runs are needed.
 
 The exit status is 0 whether or not a better setting was found.`,
 		Example: `  rmreplay tune tune.yaml -o tuning --dry-run

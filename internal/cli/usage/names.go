@@ -1,7 +1,7 @@
 package usage
 
-// otherCommands maps names from other programs, or common words, to the commands of rmreplay that
-// do the same.
+// otherCommands maps names of commands of other programs, and common words, to the commands of
+// rmreplay that do the same work.
 var otherCommands = map[string]string{
 	"run": "replay", "start": "replay", "play": "replay",
 	"analyze": "metrics", "analyse": "metrics", "stats": "metrics", "statistics": "metrics",

@@ -45,7 +45,7 @@ func HelpCommand() *cobra.Command {
 	}
 }
 
-// Help prints the help of the command with these names, which begins at c.
+// Help prints the help of the command that the names lead to from c.
 func Help(c *cobra.Command, names []string) error {
 	found, rest, err := c.Find(names)
 	if err != nil || len(rest) > 0 {
@@ -54,7 +54,8 @@ func Help(c *cobra.Command, names []string) error {
 	return found.Help()
 }
 
-// UnknownCommand returns an error that names the command that was meant, or all commands.
+// UnknownCommand returns an error that names the command that was probably meant, or else all
+// commands.
 func UnknownCommand(c *cobra.Command, name string) error {
 	var names []string
 	for _, sub := range c.Commands() {
@@ -111,8 +112,8 @@ func FlagError(c *cobra.Command, err error) error {
 	return err
 }
 
-// unknownFlag returns an error that names the flag that was meant. Letters after one dash may
-// be a name that misses its second dash.
+// unknownFlag returns an error that names the flag that was probably meant. The user may have
+// written a flag's name with one dash instead of two.
 func unknownFlag(c *cobra.Command, unknown *pflag.NotExistError) error {
 	dashes, name := "--", unknown.GetSpecifiedName()
 	if letters := unknown.GetSpecifiedShortnames(); letters != "" {
@@ -156,7 +157,7 @@ func plainCause(invalid *pflag.InvalidValueError) error {
 	return errors.New("not a whole number")
 }
 
-// usageOf returns how a flag is given: -o FILE, or --policy POLICY.
+// usageOf returns how a flag is written on a command line: -o FILE, or --policy POLICY.
 func usageOf(f *pflag.Flag) string {
 	value, _ := pflag.UnquoteUsage(f)
 	if f.Shorthand != "" {

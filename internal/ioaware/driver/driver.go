@@ -1,6 +1,6 @@
-// Package driver decides, from outside a cluster's scheduler, when jobs start. The jobs are held at
-// first. The driver plans in rounds by the rules of package ioaware, and releases the jobs that
-// start now. The cluster's scheduler then chooses their nodes and starts them.
+// Package driver decides, from outside a cluster's scheduler, when jobs start. All jobs are held
+// when they are submitted. The driver plans in rounds by the rules of package ioaware, and releases
+// the jobs that start now. The cluster's scheduler then chooses their nodes and starts them.
 //
 // The package does no I/O and reads no clock: a [Cluster] returns the state and carries out the
 // decisions. A replay under virtual time and a live cluster implement it.
@@ -54,7 +54,7 @@ type Pending struct {
 type Driver struct {
 	Options ioaware.Options
 	// Patience is how long a released job may take to start. After that the driver holds it again,
-	// because something that the plan does not know keeps it from starting: the location of the
+	// because something that the plan does not consider keeps it from starting: the location of the
 	// free nodes, a reservation or a limit.
 	Patience time.Duration
 
@@ -70,7 +70,7 @@ func PatienceOf(interval time.Duration) time.Duration {
 	return max(interval, 10*time.Second)
 }
 
-// wait is what the driver remembers about a pending job.
+// wait is what the driver stores about a pending job from round to round.
 type wait struct {
 	released hpc.Time // 0 for a held job
 	tries    int      // number of releases after which the job did not start
@@ -213,7 +213,7 @@ func take(c *ioaware.Cluster, licenses map[string]int64) {
 	}
 }
 
-// remember drops what the driver knows about jobs that are no longer pending.
+// remember removes the stored data of jobs that are no longer pending.
 func (d *Driver) remember(pending []Pending) {
 	waits := make(map[string]*wait, len(pending))
 	for i := range pending {

@@ -3,8 +3,8 @@
 // job that its user or an administrator holds.
 //
 // A job that the driver holds has a mark in its admin comment (rmreplay-io=held;). When the driver
-// releases the job, it changes the mark. So a restarted driver knows which jobs the driver holds,
-// and the watchdog knows which jobs of a dead driver to release.
+// releases the job, it changes the mark. So a restarted driver finds the jobs that the driver
+// holds, and the watchdog finds the jobs of a dead driver, which it releases.
 package live
 
 import (
@@ -37,8 +37,8 @@ type Forecaster interface {
 
 // Config configures a [Cluster].
 type Config struct {
-	// Partitions are the partitions in which the driver starts jobs. Other partitions must not have
-	// the same nodes.
+	// Partitions are the partitions in which the driver starts jobs. No other partition may have
+	// nodes of these partitions.
 	Partitions []string
 	// FileSystem is the name of the license for the file system. Total is the number of these
 	// licenses if slurm.conf does not have them.
@@ -290,8 +290,9 @@ func (c *Cluster) forecast(state *driver.State) func(*job) ioaware.Estimate {
 	}
 }
 
-// Release implements [driver.Cluster]. It changes the mark after the release. If the driver dies in
-// between, the old mark tells the next driver that the job was the driver's.
+// Release implements [driver.Cluster]. It changes the mark after the release. If the driver dies
+// between the release and the change, the old mark shows the next driver that the driver held the
+// job.
 func (c *Cluster) Release(name string) error {
 	j := c.jobs[name]
 	if c.DryRun {

@@ -15,14 +15,14 @@ import (
 type Lease struct{ file *os.File }
 
 // errTaken says that another process has locked the file.
-var errTaken = errors.New("a driver has it")
+var errTaken = errors.New("another driver has locked it")
 
 // Take locks the file at a path, and creates the file if necessary. The kernel releases the lock
 // when the process ends.
 func Take(path string) (*Lease, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("opening the lock file that keeps a second driver away: %w", err)
+		return nil, fmt.Errorf("opening the lock file, which prevents a second driver: %w", err)
 	}
 	if err := lock(f); err != nil {
 		return nil, errors.Join(fmt.Errorf("taking the lease %s: %w (want one driver on a machine)", path, err), f.Close())
@@ -59,7 +59,7 @@ func Dead(path string, after time.Duration) (bool, error) {
 		return true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("looking at the lease: %w", err)
+		return false, fmt.Errorf("reading the time of the lease: %w", err)
 	}
 	return time.Since(info.ModTime()) >= after, nil
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // Loop makes rounds until ctx ends. The parameter interval is the time between two rounds; with 0,
-// rounds follow changes ([ioaware.Rounds]). Loop calls the function told with the result of each
-// round.
+// rounds follow changes ([ioaware.Rounds]). Loop calls the function in the parameter told with the
+// result of each round.
 func (c *Cluster) Loop(ctx context.Context, d *driver.Driver, interval time.Duration, told func(driver.Round, error)) {
 	began := time.Now() // rounds follow the monotonic clock
 	elapsed := func() hpc.Time { return hpc.Time(time.Since(began)) }
@@ -38,7 +38,7 @@ func (c *Cluster) Loop(ctx context.Context, d *driver.Driver, interval time.Dura
 	}
 }
 
-// sleep sleeps for d. It reports false if ctx ended meanwhile.
+// sleep sleeps for d. It returns false if ctx ended during this time.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -48,8 +48,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// share is the highest part of the time that the driver spends asking Slurm, if rounds follow
-// changes. With a large queue, rounds are therefore less frequent.
+// share is the highest part of the time that the driver spends in Slurm's commands, if rounds
+// follow changes. With a large queue, rounds are therefore less frequent.
 const share = 0.25
 
 // pause returns the time between two checks for changes.

@@ -35,7 +35,7 @@ func (c *Cluster) reservations(now hpc.Time) driver.Bookings {
 func readReservations(text []byte, now hpc.Time) (list []driver.Reservation, err error) {
 	const source = "scontrol show reservation"
 	if !bytes.HasSuffix(text, []byte("\n")) {
-		return nil, errors.New(source + ": the output is cut off (want lines that end)")
+		return nil, errors.New(source + ": the output is cut off (want complete lines)")
 	}
 	events, err := workload.ReadReservations(bytes.NewReader(text), source, workload.ReadOptions{Start: now})
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"rmreplay/internal/ioservice"
 )
 
-// Service asks an analytical service (rmreplay io serve, or the Slurm-LDMS project's) over TCP. It
-// implements [Forecaster].
+// Service sends requests over TCP to an analytical service: rmreplay io serve, or that of the
+// Slurm-LDMS project. It implements [Forecaster].
 type Service struct {
 	Address string // HOST:PORT
 }
@@ -63,7 +63,7 @@ func (s Service) Used(ctx context.Context) (int64, error) {
 	return answered(answer, "lustre")
 }
 
-// answered returns a number in an answer; 0 if the number is missing, as for an unknown class.
+// answered returns a number in an answer, or 0 if the number is missing, as for an unknown class.
 func answered(a ioservice.Answer, name string) (int64, error) {
 	text, given := a.Response[name]
 	if !given {

@@ -38,7 +38,7 @@ type Sample struct {
 	Bytes  float64 // read and written
 }
 
-// Use is what a job did to the file system.
+// Use describes how a job used the file system.
 type Use struct {
 	Start, End hpc.Time
 	RunTime    time.Duration // run time of the job, which can differ from End-Start: see [Store.Job]
@@ -119,8 +119,9 @@ func (s *Store) Add(x Sample) bool {
 // Newest returns the time of the latest sample, or 0.
 func (s *Store) Newest() hpc.Time { return s.newest }
 
-// Drop removes samples and totals before an instant. Each series keeps one older sample. To avoid
-// copying at every call, older samples are removed only when they are a quarter of the series.
+// Drop removes samples and totals before an instant. In each series, one older sample remains. To
+// avoid copying at every call, older samples are removed only when they are a quarter of the
+// series.
 func (s *Store) Drop(before hpc.Time) {
 	for k, one := range s.series {
 		from, _ := slices.BinarySearchFunc(one.readings, before, func(r reading,
@@ -354,7 +355,7 @@ type Total struct {
 }
 
 // AddTotal adds a total. A job may have several totals with different names, for example one per
-// program. A later total replaces an earlier one of the same name.
+// program. A later total replaces an earlier total of the same name.
 func (s *Store) AddTotal(name string, t Total) {
 	if s.totals[t.Job] == nil {
 		s.totals[t.Job] = map[string]Total{}

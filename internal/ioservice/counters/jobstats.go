@@ -88,7 +88,7 @@ func (p *jobstats) line(_ int, line []byte) error {
 	return nil
 }
 
-// end passes on the entry that was read.
+// end ends the entry that was read, and passes it to the function add.
 func (p *jobstats) end() error {
 	if !p.open {
 		return nil

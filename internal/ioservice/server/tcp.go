@@ -3,7 +3,7 @@
 //
 // The number of connections is limited. A client that reads slowly, stops in the middle of a
 // request or is idle occupies a connection. When the limit is reached, a new connection replaces
-// the one that has been idle longest. Anything except white space between requests ends the
+// the connection that has been idle longest. Anything except white space between requests ends the
 // connection. Therefore the body of an HTTP request cannot contain a request of this protocol,
 // which is important because a web page can make a browser send HTTP requests to any port.
 package server
@@ -29,9 +29,9 @@ type Limits struct {
 	Write       time.Duration // for sending an answer
 }
 
-// DefaultLimits returns limits for a site. The fork's backfill scheduler asks every 30 s. Its
-// job_submit plugin keeps a connection between submissions, and makes a new one if the old one was
-// closed.
+// DefaultLimits returns limits for a site. The fork's backfill scheduler sends a request every 30
+// s. Its job_submit plugin keeps a connection between submissions, and makes a new one if the old
+// one was closed.
 func DefaultLimits() Limits {
 	return Limits{Connections: 256, Message: 1 << 20, Request: 30 * time.Second, Idle: 10 * time.Minute,
 		Write: 10 * time.Second}
@@ -89,7 +89,8 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	}
 }
 
-// admit registers a connection. If there are too many, it closes the one that was idle longest.
+// admit registers a connection. If there are too many connections, it closes the connection that
+// was idle longest.
 func (s *Server) admit(conn net.Conn) *connection {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -146,7 +146,8 @@ func (f *Files) Refresh(now hpc.Time) {
 func (f *Files) mistake(one *file, err error) {
 	f.count.Bad++
 	if one.bad++; one.bad == 1 {
-		f.say("reading %s for the use of the file system: %v; further mistakes in this file are counted", one.path, err)
+		f.say("reading %s for the use of the file system: %v; further mistakes in this file are only counted", one.path,
+			err)
 	}
 }
 
@@ -217,8 +218,8 @@ func (f *Files) whole(one *file, r io.Reader) error {
 	return err
 }
 
-// add adds a sample. It refuses a sample from the future, because correct samples would then be too
-// old.
+// add adds a sample. It refuses a sample from the future, because later correct samples would then
+// count as too old.
 func (f *Files) add(x counters.Sample) error {
 	switch {
 	case x.Time > f.now.Add(maxAhead):

@@ -1,11 +1,11 @@
 // Package duckdb is the code inside an engine process, which answers queries over read-only Parquet
 // files with DuckDB. Package engine starts, watches and ends such processes; package wire defines
-// the protocol between both.
+// the protocol between an engine and package engine.
 //
 // Queries are assumed to be hostile. An engine runs only single SELECT statements. DuckDB's
 // settings forbid files outside the given directories, extensions, and changes of settings. The
-// kernel limits the memory of the process. After any other problem, the process ends; it holds no
-// data.
+// kernel limits the memory of the process. If anything else goes wrong, the process ends. This
+// loses nothing, because the process stores no data.
 package duckdb
 
 import (
@@ -270,7 +270,8 @@ func (s *server) ask(r request) (err error) {
 	}
 	defer func() { err = errors.Join(err, statement.Close()) }()
 	if n := statement.NumInput(); n != len(args) {
-		return fmt.Errorf("the query has %d parameters and %d arguments (want as many)", n, len(args))
+		return fmt.Errorf("the query has %d parameters and %d arguments (want one argument for each parameter)",
+			n, len(args))
 	}
 	rows, err := statement.QueryContext(r.ctx, args)
 	if err != nil {
@@ -358,8 +359,8 @@ func (s *server) answerRows(ctx context.Context, rows driver.Rows) error {
 	return s.send(wire.Rows, b)
 }
 
-// plain replaces the types of DuckDB's driver, which the parent does not know. A decimal number
-// becomes the nearest float64.
+// plain converts values of the types of DuckDB's driver to types that package wire can send. A
+// decimal number becomes the nearest float64.
 func plain(value any) any {
 	switch v := value.(type) {
 	case duckdb.Decimal:

@@ -16,7 +16,8 @@ import (
 )
 
 // glibc keeps freed memory between smaller allocations, in up to eight arenas per processor
-// (mallopt(3): M_ARENA_MAX). Fewer arenas keep the process near the size that DuckDB counts.
+// (mallopt(3): M_ARENA_MAX). With fewer arenas, the size of the process stays near the size that
+// DuckDB counts.
 func init() { C.mallopt(C.M_ARENA_MAX, C.int(runtime.NumCPU())) }
 
 // release returns freed memory to the operating system (malloc_trim(3)).

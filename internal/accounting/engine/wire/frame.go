@@ -122,8 +122,8 @@ type Reader struct{ in *bufio.Reader }
 // NewReader returns a reader of frames from the reader in.
 func NewReader(in io.Reader) *Reader { return &Reader{bufio.NewReaderSize(in, BatchSize)} }
 
-// Next reads a frame. The caller may keep the payload. If the input ends between two frames, the
-// error is io.EOF. After any other error, the reader must not be used again.
+// Next reads a frame. The payload stays valid after further calls. If the input ends between two
+// frames, the error is io.EOF. After any other error, the reader must not be used again.
 func (r *Reader) Next() (Kind, []byte, error) {
 	var head [headLength]byte
 	if _, err := io.ReadFull(r.in, head[:]); err != nil {

@@ -110,7 +110,7 @@ func appendInteger(b []byte, value any) ([]byte, error) {
 	case uint64:
 		return binary.AppendUvarint(append(b, tagUint64), v), nil
 	}
-	return nil, fmt.Errorf("values of type %T do not pass between the engine and its parent", value)
+	return nil, fmt.Errorf("values of the type %T cannot be sent between the engine and its parent", value)
 }
 
 // Decoder reads the fields of a payload in sequence.

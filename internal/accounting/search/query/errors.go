@@ -162,7 +162,7 @@ func (r *Reader) Float(where string, v any) float64 {
 	s := r.Scalar(where, v)
 	x, err := strconv.ParseFloat(s, 64)
 	if err != nil || math.IsInf(x, 0) || math.IsNaN(x) {
-		r.Fail(Illegal("[%s]: [%s] is no number", where, s))
+		r.Fail(Illegal("[%s]: [%s] is not a number", where, s))
 		return 0
 	}
 	return x
@@ -207,7 +207,7 @@ func (b *Body) Whole(name string, byDefault, minValue, maxValue int64) int64 {
 	n, err := strconv.ParseInt(s, 10, 64)
 	switch {
 	case err != nil:
-		b.Fail(Illegal("[%s] %s: %q is no integer", b.Where, name, s))
+		b.Fail(Illegal("[%s] %s: %q is not an integer", b.Where, name, s))
 	case n < minValue || n > maxValue:
 		b.Fail(Illegal("[%s] %s: %d (want %d to %d)", b.Where, name, n, minValue, maxValue))
 	}

@@ -68,7 +68,8 @@ type Field struct {
 }
 
 // renamed maps the names of columns to the names of their fields, if these differ. In Slurm's
-// documents, such a column's name belongs to another field: exit_code is "3:0" there.
+// documents, the name of the column is the name of another field. For example, their exit_code is a
+// text such as "3:0".
 var renamed = map[string]string{
 	"exit_code": "exit_status", "exit_signal": "exit_signal", "derived_code": "derived_status",
 	"derived_signal": "derived_signal",

@@ -96,7 +96,7 @@ func (c *Compiler) all(v any) (parts []SQL) {
 	return parts
 }
 
-// And returns a condition that is true if all parts are.
+// And returns a condition that is true if all parts are true.
 func And(parts []SQL) SQL {
 	if len(parts) == 0 {
 		return Always
@@ -104,7 +104,7 @@ func And(parts []SQL) SQL {
 	return Expression("(%s)", Join(parts, " AND "))
 }
 
-// Or returns a condition that is true if a part is.
+// Or returns a condition that is true if at least one part is true.
 func Or(parts []SQL) SQL {
 	if len(parts) == 0 {
 		return Never
@@ -129,8 +129,8 @@ func (c *Compiler) bool(v any) SQL {
 		given += int64(len(should))
 	}
 	// If minimum_should_match is 0, Elasticsearch does not pass it on, and Lucene requires one of
-	// the should clauses unless there are other clauses. Without must, filter and should, it has no
-	// effect.
+	// the should clauses unless there are other clauses. Without must, filter and should,
+	// minimum_should_match has no effect.
 	if given > 0 && len(parts)+len(should) > 0 {
 		least = int(given)
 	}
@@ -303,7 +303,7 @@ func (c *Compiler) rangeQuery(v any) SQL {
 		lower := side[0] == 'g' || side == "from"
 		switch {
 		case lower && b.HasFrom, !lower && b.HasTo:
-			r.Fail(Illegal("[range] of [%s] has two bounds of one side", name))
+			r.Fail(Illegal("[range] of [%s] has two lower or two upper bounds", name))
 		case lower:
 			b.From, b.HasFrom, b.FromIncluded, b.FromNumber = s, true, side != "gt", isNumber
 		default:
@@ -383,7 +383,7 @@ func (c *Compiler) Wildcard(f *Field, pattern string, anyCase bool) SQL {
 	}
 	if operand == g.regex && f.Kind == Keyword {
 		if g.behind > maxOnes {
-			c.Fail(Illegal("a wildcard with %d question marks behind an asterisk (want at most %d)", g.behind, maxOnes))
+			c.Fail(Illegal("a wildcard with %d question marks after an asterisk (want at most %d)", g.behind, maxOnes))
 		}
 		if c.automata++; c.automata > maxAutomata {
 			c.Fail(Illegal("more than %d wildcards with an asterisk or a question mark inside, each field counted "+

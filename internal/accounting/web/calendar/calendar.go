@@ -12,8 +12,9 @@ var steps = []int64{
 	14 * 86400, 28 * 86400, 56 * 86400, 364 * 86400,
 }
 
-// even reports whether all steps of this length, in seconds, have about equally many figures, if figures come at each
-// of the intervals: a step is a whole number of intervals, or at least ten.
+// even reports whether all steps of the given length, in seconds, have about the same number of figures. The
+// intervals are the times between figures. A step must be a whole number of each interval, or at least ten times
+// as long.
 func even(step int64, intervals []time.Duration) bool {
 	for _, every := range intervals {
 		n := float64(step) / every.Seconds()
@@ -27,10 +28,10 @@ func even(step int64, intervals []time.Duration) bool {
 // most is the highest number of steps in a range.
 const most = 100
 
-// Divide returns ascending instants and the seconds between them. The first one is at or before the instant from, and
-// the last one at or after the instant until, also if these are equal. The step is the smallest one that divides the
-// range into at most 100 steps and is even for figures at the intervals. Steps of a day or more follow the zone's days,
-// so they can be an hour shorter or longer. Weeks begin on Monday.
+// Divide returns ascending instants and the seconds between them. The first instant is at or before the parameter
+// from, and the last instant is at or after the parameter until, also if from and until are equal. The step is
+// the smallest step that divides the range into at most 100 steps and for which the function even returns true.
+// Steps of a day or more follow the zone's days, so they can be an hour shorter or longer. Weeks begin on Monday.
 func Divide(from, until time.Time, zone *time.Location, intervals []time.Duration) (step int64, edges []time.Time) {
 	span := int64(until.Sub(from) / time.Second)
 	step = steps[len(steps)-1]

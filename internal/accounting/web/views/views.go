@@ -1,4 +1,4 @@
-// Package views keeps the saved views of the dashboards in a file of the store's directory.
+// Package views stores the saved views of the dashboards in a file of the store's directory.
 package views
 
 import (
@@ -29,7 +29,8 @@ type List struct {
 	kept map[string]View // the views in memory
 }
 
-// New returns the views in the file path. With an empty path they are only in memory.
+// New returns the views in the file with the given path. If path is "", the views are only in
+// memory.
 func New(path string) *List { return &List{path: path} }
 
 // aside, followed by the time, is appended to the name of a damaged file of views.
@@ -84,8 +85,9 @@ func (l *List) All() (list []View, damaged string, err error) {
 	return list, l.damaged(), err
 }
 
-// Change changes the views with the function do, and replaces the file atomically. The function
-// gets all views by their names. If it fails, nothing is saved, and Change returns its error.
+// Change changes the views with the function do, and replaces the file atomically. The argument of
+// the function is a map of all views, by their names. If the function fails, nothing is saved, and
+// Change returns the function's error.
 func (l *List) Change(do func(all map[string]View) error) (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
