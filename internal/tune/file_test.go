@@ -97,7 +97,7 @@ func TestLoadRefuses(t *testing.T) {
 		{minimal + "constraints: [{metric: utilization}]\n", `worse-by: "": want a share`},
 		{minimal + "constraints: [{metric: utilization, worse-by: -1%}]\n", "want a share"},
 		{minimal + "constraints: [{metric: utilization, worse-by: +1%}]\n", "want a share"},
-		{minimal + "constraints: [{metric: mean_wait_s, worse-by: 1%, by: colour}]\n", "not something to group jobs by"},
+		{minimal + "constraints: [{metric: mean_wait_s, worse-by: 1%, by: colour}]\n", "jobs cannot be grouped by this"},
 		{minimal + "constraints: [{metric: mean_wait_s, worse-by: 1%, ignore: x}]\n", `ignore: "x"`},
 		{minimal + strings.Repeat("x", 9000), "line of 9000 bytes"},
 		{"a: &a [1,1]\nb: &b [*a,*a]\n" + minimal, "unknown field"},
