@@ -106,14 +106,14 @@ func TestNewerRelease(t *testing.T) {
 func TestHostileCaptures(t *testing.T) {
 	job := func(change string, to string) string { return strings.Replace(newer, change, to, 1) }
 	for want, dir := range map[string]string{
-		"jobs.txt":                            write(t, "", nil),
-		`capture.json: "rmreplay_capture" is`: write(t, newer, map[string]string{indexFile: `{"at":"2024-03-05T12:00:00Z"}`}),
-		`capture.json: "at" is`:               write(t, newer, map[string]string{indexFile: `{"rmreplay_capture":1}`}),
-		`capture.json: "time_zone"`:           write(t, newer, map[string]string{indexFile: `{"rmreplay_capture":1,"at":"2024-03-05T12:00:00Z","time_zone":"Mars"}`}),
-		"jobs.txt:1: \"slurm_load_jobs":       write(t, "slurm_load_jobs error: Unable to contact slurm controller\n", nil),
-		"jobs.txt:1: job 5: the job has no JobState":      write(t, "JobId=5 JobName=x UserId=u(1)\n", nil),
-		"want the capture's time zone":        write(t, job("SubmitTime=2024-03-05T11:00:00", "SubmitTime=2024-03-05T12:30:00"), nil),
-		"a node without State=":               write(t, newer, map[string]string{nodesFile: "NodeName=n1\n"}),
+		"jobs.txt":                                   write(t, "", nil),
+		`capture.json: "rmreplay_capture" is`:        write(t, newer, map[string]string{indexFile: `{"at":"2024-03-05T12:00:00Z"}`}),
+		`capture.json: "at" is`:                      write(t, newer, map[string]string{indexFile: `{"rmreplay_capture":1}`}),
+		`capture.json: "time_zone"`:                  write(t, newer, map[string]string{indexFile: `{"rmreplay_capture":1,"at":"2024-03-05T12:00:00Z","time_zone":"Mars"}`}),
+		"jobs.txt:1: \"slurm_load_jobs":              write(t, "slurm_load_jobs error: Unable to contact slurm controller\n", nil),
+		"jobs.txt:1: job 5: the job has no JobState": write(t, "JobId=5 JobName=x UserId=u(1)\n", nil),
+		"want the capture's time zone":               write(t, job("SubmitTime=2024-03-05T11:00:00", "SubmitTime=2024-03-05T12:30:00"), nil),
+		"a node without State=":                      write(t, newer, map[string]string{nodesFile: "NodeName=n1\n"}),
 	} {
 		if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
