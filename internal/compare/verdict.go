@@ -273,8 +273,8 @@ func causes(v *run.Verdict, lacks map[string]string, recorded, replayed *run.Man
 		}
 	}
 	if v.FreeNodes > 0.8 {
-		list = slices.Insert(list, 0, fmt.Sprintf("if production had the same nodes as the replay, then according to the record "+
-			"the nodes that jobs got were free during %s of the jobs' waits: the record does not say why the jobs waited",
+		list = slices.Insert(list, 0, fmt.Sprintf("if production had the same nodes as the replay, then "+
+			"according to the record the nodes that jobs got were free during %s of the jobs' waits: the record does not say why the jobs waited",
 			metrics.Float(v.FreeNodes).Percent()))
 	}
 	if v.OnlyRecorded > v.Jobs/100 {
