@@ -106,7 +106,7 @@ func (s *Summary) renderNeeds(b *strings.Builder) {
 			figure(n.Key, n.Deviation), found, seedCount(n.For10), seedCount(n.For5))
 		freedom = min(freedom, n.Freedom)
 	}
-	b.WriteString("This assumes that runs are independent and normally distributed, with the deviation of the "+
+	b.WriteString("This assumes that runs are independent and normally distributed, with the deviation of the " +
 		"complete runs.\n")
 	low, high := stats.DeviationInterval(freedom, 1-needAlpha)
 	fmt.Fprintf(b, "The true deviation is %.2g to %.2g times that of these runs (95 %%, %d degrees of freedom).\n", low,
