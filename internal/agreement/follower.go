@@ -29,13 +29,13 @@ const (
 	End      Kind = "end"      // the time at which a job ends
 )
 
-// Difference is a decision that differs, with the inputs of both sides.
+// Difference is a decision in which slurmctld and the model differ, with the inputs of both.
 type Difference struct {
 	At    hpc.Time `json:"-"`
 	Kind  Kind     `json:"kind"`
 	Job   string   `json:"job"`
-	Slurm string   `json:"slurm"` // what slurmctld does, and with which inputs
-	Model string   `json:"model"` // what the model does, and with which inputs
+	Slurm string   `json:"slurm"` // the decision of slurmctld, with its inputs
+	Model string   `json:"model"` // the decision of the model, with its inputs
 }
 
 // String returns the difference on one line.
@@ -76,7 +76,7 @@ func (c Count) String() string {
 // instant is a second in which slurmctld or the model decided.
 type instant struct {
 	second                    int64
-	decisions, starts, placed Count // jobs in the queues; starts in Slurm or the model; starts in both
+	decisions, starts, placed Count // jobs in the queues; jobs that start in Slurm or the model; jobs that start in both
 }
 
 // Follower is a [guide.Guide] that makes the model follow a record.
@@ -88,10 +88,10 @@ type Follower struct {
 	now      instant          // the second in progress
 	queue    map[key]bool     // jobs in the queues of this second
 	wanted   map[key]bool     // jobs that the model starts in this second
-	moved    map[key]bool     // jobs that both start in this second, on different nodes
+	moved    map[key]bool     // jobs that Slurm and the model start in this second, on different nodes
 	list     []Difference     // all differences so far
-	counts   map[Kind]*Count  // of the kinds that are compared over the whole run
-	failed   map[string]int   // what the model could not carry out
+	counts   map[Kind]*Count  // for the kinds that are compared over the whole run
+	failed   map[string]int   // recorded starts and ends that the model could not carry out, by the reason
 	kept     map[*period]bool // runs that the model would have ended earlier
 }
 
@@ -101,7 +101,8 @@ var _ guide.Guide = (*Follower)(nil)
 // record cannot be read, or if a replay did not make the record.
 func NewFollower(r *run.Run) (*Follower, error) {
 	if r.Manifest.Engine != "slurm" {
-		return nil, fmt.Errorf("following %s: made by %q (want a record of rmreplay replay)", r.Dir, r.Manifest.Engine)
+		return nil, fmt.Errorf("following %s: the record was made by %q (want a record of rmreplay replay)", r.Dir,
+			r.Manifest.Engine)
 	}
 	t, err := readTruth(r)
 	if err != nil {
@@ -115,8 +116,8 @@ func NewFollower(r *run.Run) (*Follower, error) {
 	return f, nil
 }
 
-// Attach gives the follower the engine of the model. It sets the instants at which the record overrules the
-// model: for each recorded start and end the end of its second, after all passes of the model in this
+// Attach sets the engine of the model, and the instants at which the follower carries out the recorded starts and
+// ends. Each of these instants is the end of the second of the start or end, after all passes of the model in this
 // second.
 func (f *Follower) Attach(e *slurmmodel.Engine) {
 	f.engine = e
@@ -132,7 +133,7 @@ func (f *Follower) Attach(e *slurmmodel.Engine) {
 	}
 }
 
-// begin begins a second, and closes the previous second.
+// begin begins a second, and counts the decisions of the previous second.
 func (f *Follower) begin(second int64) {
 	if second == f.now.second && f.queue != nil {
 		return
@@ -188,8 +189,9 @@ func (f *Follower) Start(v guide.View, nodes string) (on string, blocks bool) {
 	return p.nodes, false
 }
 
-// startsBehind reports whether a job other than k starts in this second in the record, but not yet in
-// the model. Then the waiting job k does not block its partition, or does so only for a short time.
+// startsBehind reports whether a job other than k starts in this second in the record, but not yet
+// in the model. If there is such a job, the waiting job k does not block its partition, or blocks it
+// only for a short time.
 func (f *Follower) startsBehind(k key) bool {
 	return slices.ContainsFunc(f.truth.bySecond[f.now.second], func(p *period) bool {
 		return p.key != k && !f.wanted[p.key]
@@ -223,7 +225,7 @@ func (f *Follower) started(p *period) {
 	}
 	f.differs(TooLate, p.key, fmt.Sprintf("starts it on %s", p.nodes), model)
 	if err := f.engine.ForceStart(p.job, p.task, p.nodes, p.begin); err != nil {
-		f.failed["starts that do not fit in the model's state"]++
+		f.failed["starts that are not possible in the model's state"]++
 	}
 }
 
@@ -245,8 +247,8 @@ func (f *Follower) ended(p *period) {
 	f.compare(End, p.key, true, "", "")
 }
 
-// waits compares what slurmctld said about a pending job with the model's values, and gives
-// Slurm's reason to the job in the model.
+// waits compares slurmctld's reason, plan and priority of a pending job with the model's values, and
+// sets the reason of the job in the model to Slurm's reason.
 func (f *Follower) waits(e *run.Event) {
 	k := key{e.Job, e.Task}
 	v, known := f.engine.Look(e.Job, e.Task)
@@ -265,7 +267,7 @@ func (f *Follower) waits(e *run.Event) {
 	}
 }
 
-// planned describes the start that is planned for a job.
+// planned returns a text about the start that is planned for a job.
 func planned(at hpc.Time) string {
 	if at == 0 {
 		return "not at all"
@@ -273,8 +275,8 @@ func planned(at hpc.Time) string {
 	return "for " + at.String()
 }
 
-// slurm describes what the record says of a job that does not start now. The parameter p is its
-// next run; nil if the job never starts.
+// slurm returns a text about a job that does not start now in the record. The parameter p is the
+// job's next run; nil if the job never starts.
 func (f *Follower) slurm(k key, p *period) string {
 	text := "never starts it"
 	if p != nil {
@@ -288,7 +290,7 @@ func (f *Follower) slurm(k key, p *period) string {
 	return text
 }
 
-// inputs describes a job's state in the model.
+// inputs returns a text about a job's state in the model.
 func inputs(v *guide.View) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "reason %s, priority %d", v.Reason, v.Priority)
@@ -306,7 +308,7 @@ func inputs(v *guide.View) string {
 	return b.String()
 }
 
-// compare counts a comparison of the whole run, and keeps a difference.
+// compare counts a comparison of the whole run, and stores a difference.
 func (f *Follower) compare(kind Kind, k key, agree bool, slurm, model string) {
 	f.counts[kind].add(agree)
 	if !agree {
@@ -318,8 +320,8 @@ func (f *Follower) differs(kind Kind, k key, slurm, model string) {
 	f.list = append(f.list, Difference{f.engine.Now(), kind, k.String(), slurm, model})
 }
 
-// Report sums up the comparison. It counts the decisions of n instants that are drawn with a seed; of all
-// instants if n is 0 or not smaller than their number.
+// Report sums up the comparison. It counts only the decisions of n instants that are drawn with a seed. If n is 0, or
+// at least the number of instants, it counts the decisions of all instants.
 func (f *Follower) Report(n int, seed uint64) *Lockstep {
 	f.begin(-1)
 	all := f.instants

@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Lockstep says how well the model's single decisions agree with those of a record, each made in Slurm's
-// state.
+// Lockstep says how well the model's single decisions agree with those of a record. The model makes each decision in
+// Slurm's state.
 type Lockstep struct {
 	// AllInstants is the number of seconds in which there were decisions, and Instants the number of
 	// seconds whose decisions are counted.
@@ -25,8 +25,8 @@ type Lockstep struct {
 	Decisions Count `json:"decisions"`
 	Starts    Count `json:"starts"`
 	Nodes     Count `json:"nodes"`
-	// Reasons, Plans, Priorities and Ends are compared over the whole run, as far as the record has
-	// them.
+	// Reasons, Plans, Priorities and Ends are comparisons over the whole run of the values that the
+	// record has.
 	Reasons    Count `json:"reasons"`
 	Plans      Count `json:"plans"`
 	Priorities Count `json:"priorities"`
@@ -36,8 +36,8 @@ type Lockstep struct {
 	Asked int `json:"jobs_with_reasons"`
 	// Failed counts the recorded starts and ends that the model could not carry out, by the reason.
 	Failed map[string]int `json:"not_carried_out,omitempty"`
-	// Kinds counts the differences. The differences of starts and nodes are only those at the counted
-	// instants.
+	// Kinds counts the differences. Of the differences of starts and nodes, it counts only those at
+	// the counted instants.
 	Kinds map[Kind]int `json:"kinds,omitempty"`
 	// Differences are the first differences of each kind, in the order of time.
 	Differences []Difference `json:"differences,omitempty"`
@@ -48,8 +48,8 @@ type Lockstep struct {
 	recorded, model *rm.Scheduler
 }
 
-// unseen names the state that cannot be read from outside slurmctld. The model has its own values
-// of this state.
+// unseen is a text about the state that cannot be read from outside slurmctld. The model computes
+// this state itself.
 const unseen = "not in the record: weights of nodes and sizes of jobs that earlier tests left, usage between two " +
 	"decays, the plan of backfill, instants of passes without a start (the model computes its own values)"
 
@@ -71,7 +71,7 @@ func follow(ctx context.Context, spec experiment.Spec, record *run.Run, instants
 	return l, nil
 }
 
-// finish counts the differences by kind, and chooses the differences that a report shows.
+// finish counts the differences by kind, and selects the differences that a report shows.
 func (l *Lockstep) finish() {
 	l.Kinds, l.Differences = map[Kind]int{}, nil
 	for i := range l.all {

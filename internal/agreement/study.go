@@ -20,17 +20,18 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Options say what [Measure] makes.
+// Options are the options of [Measure] and [Compare].
 type Options struct {
-	// Realizations is how many replays are made, with seeds that count up from the specification's. Parallel is
-	// the number of runs at once; 0 means one for each CPU.
+	// Realizations is the number of replays. Their seeds count up from the seed of the specification. Parallel is the
+	// number of runs at once; 0 means one for each CPU.
 	Realizations, Parallel int
-	// Within is the real time that the replays may take. Then they are ended, and what they have replayed is
-	// compared. 0 means no limit.
+	// Within is the real time that the measurement may take. Replays that take too long are ended, and only the
+	// replayed parts are compared. 0 means no limit.
 	Within time.Duration
 	// Instants is the number of seconds whose decisions are compared; 0 for all.
 	Instants int
-	// Dir keeps the records of the replays in "slurm", and those of the model in "model".
+	// Dir is the directory for the records: "slurm" below it has the records of the replays, and
+	// "model" those of the model.
 	Dir string
 	// Show, if not nil, is called with the progress of the work, many times a second. Several
 	// goroutines call Show.
@@ -43,7 +44,7 @@ const (
 	modelDir = "model"
 )
 
-// share is the part of [Options.Within] that replays may take. The rest is for the model and for Slurm's end.
+// share is the part of [Options.Within] for the replays. The rest is for ending Slurm and for the model.
 const share = 0.85
 
 // study makes the runs of a measurement.
@@ -56,9 +57,9 @@ type study struct {
 // ErrNothing says that replays ended before there was anything to compare.
 var ErrNothing = errors.New("no job was replayed (want a longer --within, or a smaller part of the workload)")
 
-// Measure replays a workload on Slurm, simulates the workload with the model under the same seeds, and says how
-// well the results agree. Complete replays of the same specification are taken from Dir. Measure returns the
-// errors of [experiment.Run], and [ErrNothing].
+// Measure replays a workload on Slurm, simulates the workload with the model under the same seeds, and reports how
+// well the results agree. If Dir has complete replays of the same specification, Measure uses them. Measure returns
+// the errors of [experiment.Run], and [ErrNothing].
 func Measure(ctx context.Context, spec experiment.Spec, o Options) (*Report, error) {
 	s := &study{Options: o, spec: spec, release: install.Series(spec.Slurm.Installation)}
 	dirs := make([]string, o.Realizations)
@@ -83,13 +84,14 @@ func Measure(ctx context.Context, spec experiment.Spec, o Options) (*Report, err
 	return s.compare(ctx, replays, nil)
 }
 
-// Compare says how well runs of the model agree with existing replays. Runs of the model are made if models is
-// nil; otherwise there must be a run of the model for the seed of each replay. An error names the record that
-// does not fit.
+// Compare reports how well runs of the model agree with existing replays. If models is nil, Compare makes the runs of
+// the model. Otherwise models must have a run for the seed of each replay. An error names the record that cannot be
+// compared.
 func Compare(ctx context.Context, replays, models []*run.Run, o Options) (*Report, error) {
 	for _, r := range replays {
 		if r.Manifest.Engine != "slurm" {
-			return nil, unfit("comparing %s: made by %q (want a record of rmreplay replay)", r.Dir, r.Manifest.Engine)
+			return nil, unfit("comparing %s: the record was made by %q (want a record of rmreplay replay)", r.Dir,
+				r.Manifest.Engine)
 		}
 	}
 	first := replays[0]
@@ -127,18 +129,19 @@ func modelFor(r *run.Run, models []*run.Run) (*run.Run, error) {
 	for _, m := range models {
 		switch {
 		case m.Manifest.Engine != "sim" || m.Manifest.Policy != experiment.SlurmPolicy:
-			return nil, unfit("comparing %s: not a run of the model (want one of rmreplay simulate --policy %s)", m.Dir,
-				experiment.SlurmPolicy)
+			return nil, unfit("comparing %s: this is not a run of the model (want a run of rmreplay simulate --policy %s)",
+				m.Dir, experiment.SlurmPolicy)
 		case m.Manifest.State != run.StateComplete:
 			return nil, unfit("comparing %s: %s (want a complete run)", m.Dir, m.Manifest.Doubt())
 		case m.Manifest.Seed != r.Manifest.Seed:
 		case m.Manifest.Workload.SHA256 != r.Manifest.Workload.SHA256:
-			return nil, unfit("comparing %s with %s: of different workloads (want runs of the same file)", m.Dir, r.Dir)
+			return nil, unfit("comparing %s with %s: they are runs of different workloads (want runs of the same file)", m.Dir,
+				r.Dir)
 		default:
 			return m, nil
 		}
 	}
-	return nil, unfit("comparing %s: no run of the model has its seed %d, which decides the phase of slurmctld "+
+	return nil, unfit("comparing %s: no run of the model has its seed %d, which determines the phase of slurmctld "+
 		"(want simulate --seed %d)", r.Dir, r.Manifest.Seed, r.Manifest.Seed)
 }
 
@@ -278,7 +281,7 @@ func newReport(replays, models []*run.Run, lockstep []*Lockstep, lacks []string)
 	return r, nil
 }
 
-// doubt notes why a replay is not valid, unless the replay was only ended early.
+// doubt sets [Report.Doubt] if a replay is not valid for a reason other than its early end.
 func (r *Report) doubt(m *run.Manifest) {
 	if m.Valid || m.State == run.StateInterrupted || r.Doubt != "" {
 		return
@@ -286,7 +289,7 @@ func (r *Report) doubt(m *run.Manifest) {
 	r.Doubt = fmt.Sprintf("the replay with seed %d is not valid: %s", m.Seed, m.Doubt())
 }
 
-// lacking notes what the model lacks, as the record of its run says.
+// lacking adds to [Report.Lacks] what the model lacks according to the record of its run.
 func (r *Report) lacking(m *run.Manifest) {
 	for _, w := range m.Warnings {
 		if text, is := strings.CutPrefix(w.Text, experiment.PartialPrefix); is {

@@ -1,6 +1,6 @@
 // Package agreement measures how well the model of Slurm's scheduler agrees with Slurm on a recorded replay.
-// [Follower] makes the model decide in Slurm's state: whatever the model would do, the jobs start and end as
-// in the record, and each decision is compared by itself. So a difference does not hide the next difference.
+// [Follower] makes the model decide in Slurm's state: even if the model decides differently, the jobs start and end
+// as in the record. So each decision is compared separately, and a difference does not cause further differences.
 package agreement
 
 import (
@@ -33,8 +33,8 @@ type period struct {
 	begin    hpc.Time // with nanoseconds
 	nodes    string
 	number   int   // the number of the task's earlier runs
-	end      int64 // the second at which the task gave its nodes back; 0 if the record ends before
-	requeued bool  // whether the job returned to the queue then
+	end      int64 // the second in which the task released its nodes; 0 if the record ends earlier
+	requeued bool  // whether the job returned to the queue after this run
 	state    hpc.State
 	priority uint32 // priority at the start; 0 if not known, or if the job started at once
 }
@@ -53,8 +53,8 @@ type truth struct {
 // an interruption may be missing in the record.
 const tail = 10 * time.Second
 
-// until returns the instant up to which a record can be compared: [hpc.Never] for a complete
-// record.
+// until returns the instant up to which a record can be compared. It returns [hpc.Never] for a
+// complete record.
 func until(m *run.Manifest) hpc.Time {
 	if m.State == run.StateComplete {
 		return hpc.Never
@@ -62,7 +62,8 @@ func until(m *run.Manifest) hpc.Time {
 	return hpc.Unix(m.VirtualEnd.Add(-tail).UnixSeconds())
 }
 
-// A job counts as started at once if it starts within this time after it became eligible.
+// atOnce is the longest time from the instant at which a job became eligible to a start that counts
+// as immediate.
 const atOnce = 10 * time.Second
 
 // readTruth reads a record.
@@ -98,7 +99,7 @@ func readTruth(r *run.Run) (*truth, error) {
 	return t, nil
 }
 
-// add reads an event.
+// add adds an event.
 func (t *truth) add(e *run.Event) {
 	k := key{e.Job, e.Task}
 	list := t.byKey[k]

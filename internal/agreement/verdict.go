@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Use says for what the model can be used on a workload, given its agreement with Slurm.
+// Use says for which questions about a workload the model can be used.
 type Use string
 
 // The uses. Each needs less agreement than the use before it.
@@ -22,20 +22,20 @@ const (
 	ForMeans   Use = "means and comparisons"
 	ForScreens Use = "screening"
 	ForNothing Use = "nothing"
-	// Unknown says that too few jobs waited to say anything.
+	// Unknown says that too few jobs waited for a judgement.
 	Unknown Use = "unknown"
 )
 
-// The bounds of the uses. They are judgements, and the report has the numbers behind them.
+// The bounds of the uses. They were chosen by judgement. The report has the measured numbers.
 const (
 	// Starts of single jobs can be trusted if at least jobsStarts of all jobs, and jobsWaited of the jobs that
 	// waited a minute, start at the same time.
 	jobsStarts, jobsWaited = 0.99, 0.98
 	// meansOff is the largest relative difference of the mean waits, unless Slurm's own runs differ by more.
 	meansOff = 0.05
-	// screenStarts is the least share of equal starts in Slurm's state.
+	// screenStarts is the smallest share of equal starts in Slurm's state for [ForScreens].
 	screenStarts = 0.9
-	// If fewer than fewWaits jobs waited a minute, the starts say little.
+	// fewWaits is the smallest number of jobs that waited a minute for a judgement.
 	fewWaits = 30
 )
 
@@ -51,9 +51,9 @@ type Report struct {
 	Verdict  Verdict `json:"verdict"`
 	Workload string  `json:"workload"`
 	Slurm    string  `json:"slurm"` // the version of Slurm
-	// Begin is when the compared part begins. Jobs is the number of jobs and tasks of arrays compared in a run, and
-	// Submissions the number of the workload's jobs that had been submitted when the first replay ended. Of is the
-	// number of all the workload's jobs.
+	// Begin is the beginning of the compared part. Jobs is the number of compared jobs and tasks of arrays in a run.
+	// Submissions is the number of the workload's jobs that had been submitted when the first replay ended, and Of is
+	// the number of all jobs of the workload.
 	Begin       string `json:"begin"`
 	Jobs        int    `json:"jobs"`
 	Submissions int    `json:"submissions"`
@@ -63,7 +63,7 @@ type Report struct {
 	Runs     []Whole  `json:"runs"`
 	Lockstep Lockstep `json:"lockstep"`
 	Figures  []Figure `json:"waits"`
-	// Lacks names what the workload, the configuration or the replay has, but the model does not.
+	// Lacks names features of the workload, the configuration or the replay that the model lacks.
 	Lacks []string `json:"lacks,omitempty"`
 	// Doubt says why the measurement is not valid; empty if the measurement is valid.
 	Doubt string `json:"not_valid_reason,omitempty"`
@@ -94,22 +94,22 @@ func (r *Report) judge() {
 // percent writes a share, rounded down so that 100 % always means all.
 func percent(c Count) string { return fmt.Sprintf("%.4g %%", math.Floor(1e4*c.Share())/100) }
 
-// use says what the model can be used for, and what not.
+// use returns for which questions the model can be used, and sentences about this.
 func (r *Report) use() (Use, string) {
 	off, spread := r.meanWaits()
 	switch {
 	case r.Whole.Waited.All < fewWaits:
-		return Unknown, fmt.Sprintf("Only %d %s waited a minute, which is too few to trust the model for: compare a "+
+		return Unknown, fmt.Sprintf("Only %d %s waited a minute. This is too few to judge the model: compare a "+
 			"busier part of the workload.", r.Whole.Waited.All, quantity.Plural(r.Whole.Waited.All, "job", "jobs"))
 	case r.Whole.Starts.Share() >= jobsStarts && r.Whole.Waited.Share() >= jobsWaited:
-		return ForJobs, "Use it in place of replays of such a workload, also for single jobs (simulate, explain, forecast, " +
+		return ForJobs, "Use it instead of replays of such a workload, also for single jobs (simulate, explain, forecast, " +
 			"sweep, tune). Do not use it for options of jobs and of slurm.conf that this workload does not have."
 	case off <= max(meansOff, spread):
 		return ForMeans, fmt.Sprintf("Use it for means and to compare settings over many runs (sweep, the search of tune): "+
 			"its mean wait is within %.1f %% of Slurm's. Do not use it for the starts of single jobs.", 100*off)
 	case r.Lockstep.Starts.Share() >= screenStarts:
-		return ForScreens, fmt.Sprintf("Use it to choose settings that a replay then proves (the search of tune), but not "+
-			"for figures: its mean wait is %.1f %% off, and Slurm's own runs differ by %.1f %%.", 100*off, 100*spread)
+		return ForScreens, fmt.Sprintf("Use it to choose settings that are then tested by replays (the search of tune), but "+
+			"not for figures: its mean wait is %.1f %% off, and Slurm's own runs differ by %.1f %%.", 100*off, 100*spread)
 	}
 	return ForNothing, fmt.Sprintf("Do not use it for this workload: its mean wait is %.1f %% off. Replay it on Slurm "+
 		"(rmreplay replay).", 100*off)
@@ -132,7 +132,7 @@ func (r *Report) meanWaits() (off, spread float64) {
 	return 0, 0
 }
 
-// part names what was compared.
+// part returns a text about the compared part of the workload.
 func (r *Report) part() string {
 	if r.Whole.Until == "" {
 		return fmt.Sprintf("this workload (%d %s)", r.Jobs, quantity.Plural(r.Jobs, "job", "jobs"))
@@ -142,7 +142,7 @@ func (r *Report) part() string {
 		quantity.Counted(r.Of, "submission", "submissions"))
 }
 
-// seeds names the seeds.
+// seeds returns a text with the seeds.
 func (r *Report) seeds() string {
 	if len(r.Runs) == 1 {
 		return fmt.Sprintf("seed %d", r.Runs[0].Seed)

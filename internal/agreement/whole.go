@@ -25,8 +25,8 @@ const (
 	otherNodes = "start on other nodes"
 )
 
-// Whole compares a run of the model with a replay of the same seed, job by job. A job agrees if it starts in the
-// same second, or in neither run.
+// Whole compares a run of the model with a replay of the same seed, job by job. A job agrees if it starts in the same
+// second in both runs, or in neither run.
 type Whole struct {
 	Seed uint64 `json:"seed"`
 	// Until is the instant up to which both runs are compared; empty if they are compared up to their
@@ -46,7 +46,7 @@ type Divergence struct {
 	At    hpc.Time `json:"-"` // the earlier of the two starts
 	Slurm string   `json:"slurm"`
 	Model string   `json:"model"`
-	// Cause is the cause of this divergence, as far as the decisions in Slurm's state show it.
+	// Cause is a text about the cause of this divergence, from the decisions in Slurm's state.
 	Cause string `json:"cause"`
 }
 
@@ -131,7 +131,7 @@ func (h *history) waited(k key, start int64, end hpc.Time) bool {
 	return row.End == 0 && end != hpc.Never && end.Sub(row.Submit) > long
 }
 
-// differs counts a job that starts differently, and keeps the first such job.
+// differs counts a job that starts differently, and stores the first such job.
 func (w *Whole) differs(k key, slurm, model *history, a, b int64) {
 	switch {
 	case a == b:
@@ -163,13 +163,13 @@ func describe(row *run.Row, start int64) string {
 	return "does not start it"
 }
 
-// explain says what causes the first divergence, as far as the decisions in Slurm's state tell.
+// explain sets the cause of the first divergence, from the decisions in Slurm's state.
 func (w *Whole) explain(l *Lockstep) {
 	if w.First == nil {
 		return
 	}
 	decides := func(k Kind) bool { return k == TooEarly || k == TooLate || k == Nodes || k == End }
-	var before *Difference // the first difference that precedes decisions: in a priority, a plan or a reason
+	var before *Difference // the first difference in an input of decisions: a priority, a plan or a reason
 	for i := range l.all {
 		d := &l.all[i]
 		switch {
@@ -182,10 +182,10 @@ func (w *Whole) explain(l *Lockstep) {
 		}
 	}
 	if before != nil {
-		w.First.Cause = "no decision differs in Slurm's state up to then; what differs before it: " + before.String()
+		w.First.Cause = "no decision differs in Slurm's state up to this start, but an input differs: " + before.String()
 		return
 	}
-	w.First.Cause = "not known: no decision differs in Slurm's state up to then, so the cause is a state of slurmctld " +
+	w.First.Cause = "not known: no decision differs in Slurm's state up to this start, so the cause is a state of slurmctld " +
 		"that is " + unseen
 }
 
@@ -213,7 +213,7 @@ type Figure struct {
 	Model []metrics.Float `json:"model"`
 }
 
-// meanWait is the name of the figure by which the verdict judges.
+// meanWait is the name of the figure that the verdict uses.
 const meanWait = "mean wait"
 
 // figuresOf returns the figures of runs up to an instant.
@@ -233,7 +233,7 @@ func figuresOf(slurm, model []*history, end hpc.Time) []Figure {
 	return list
 }
 
-// figures returns what [figuresOf] shows of a run. As in [metrics.Metrics], the waits leave out preset jobs.
+// figures returns the values of a run for [figuresOf]. As in [metrics.Metrics], waits of preset jobs do not count.
 func (h *history) figures(end hpc.Time) []metrics.Float {
 	var all []float64
 	for _, k := range h.keys {
@@ -247,7 +247,7 @@ func (h *history) figures(end hpc.Time) []metrics.Float {
 	return []metrics.Float{metrics.Float(len(all)), d.Mean, d.Median, d.P90}
 }
 
-// mean returns the mean of values over the seeds, with the lowest and the highest.
+// mean returns the mean, the lowest and the highest of the values over the seeds.
 func mean(values []metrics.Float) (mean, low, high float64) {
 	low, high = float64(values[0]), float64(values[0])
 	for _, v := range values {

@@ -98,7 +98,7 @@ func TestCompareReleases(t *testing.T) {
 				t.Errorf("priorities %+v", p)
 			}
 			first := c.Pairs[0].Divergences[0]
-			why := compare.Cause{Text: "of the jobs that overtook it, sbatch of " + r.Set + " submits 1 in another way: wide"}
+			why := compare.Cause{Text: "sbatch of " + r.Set + " submits 1 of the jobs that overtook it in a different way: wide"}
 			if first.Kind != compare.DivergedStart || first.Job != "fat" || !slices.Equal(first.Overtook, []string{"wide"}) || !slices.Contains(first.Causes, why) {
 				t.Errorf("first divergence %+v", first)
 			}

@@ -13,9 +13,9 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// Answer says how a set's waits and use of the machine differ from the baseline's, how sure that
-// is, and which share of its jobs the set rejects. It returns "" if the waits of both are
-// unknown.
+// Answer returns a text that says how a set's waits and use of the machine differ from those of the
+// baseline, whether the difference may be chance, and which share of its jobs the set rejects. It
+// returns "" if the waits of both sides are unknown.
 func (c *Comparison) Answer(p *Pair) string {
 	wait, d := c.figure("mean_wait_s", p)
 	if wait == nil {
@@ -35,7 +35,7 @@ func (c *Comparison) Answer(p *Pair) string {
 	if early == "" {
 		only = c.onlyInOne(p)
 	}
-	if early != "" || only != "" { // the means of all jobs would be about different jobs
+	if early != "" || only != "" { // the two means over all jobs would count different jobs
 		var n int
 		switch was, is, n = p.Jobs.bothStarted(); {
 		case n == 0 && early != "":
@@ -80,8 +80,8 @@ func (c *Comparison) Answer(p *Pair) string {
 	}
 	switch {
 	case !c.Inference:
-		text += ". These runs cannot say how much of this difference is chance"
-	case !d.P.Known() || d.Difference == 0: // equal waits need no test
+		text += ". These runs do not show how much of this difference is chance"
+	case !d.P.Known() || d.Difference == 0: // if the waits are equal, there is nothing to test
 	case float64(d.P) <= 1-c.Level:
 		text += fmt.Sprintf(". The mean waits differ by more than chance (p = %s, not corrected for other figures)",
 			quantity.Probability(d.P))
@@ -94,8 +94,8 @@ func (c *Comparison) Answer(p *Pair) string {
 	return text + "."
 }
 
-// waitTexts writes the mean waits of a figure. If durations in their two largest units would make different waits look
-// equal, it writes seconds, as the table of figures does.
+// waitTexts formats mean waits as durations in their two largest units. If different waits would then have the same
+// text, it formats them in seconds, as the table of figures does.
 func waitTexts(wait *Metric, means ...metrics.Float) []string {
 	durations, seconds := make([]string, len(means)), make([]string, len(means))
 	for i, mean := range means {
@@ -108,7 +108,8 @@ func waitTexts(wait *Metric, means ...metrics.Float) []string {
 	return durations
 }
 
-// endedEarly returns the letters of a pair's sides that have a run that ended early, or "".
+// endedEarly returns the letters of those sides of a pair that have a run that ended early; ""
+// without such a side.
 func (c *Comparison) endedEarly(p *Pair) string {
 	var list []string
 	for _, set := range []int{p.Baseline, p.Set} {
@@ -119,8 +120,8 @@ func (c *Comparison) endedEarly(p *Pair) string {
 	return strings.Join(list, " and ")
 }
 
-// enough returns how many runs on each side a test needs before it can be significant; 0 if this difference has
-// enough runs, or if even a thousand runs are too few.
+// enough returns the number of runs on each side from which on the test of a difference can be significant. It
+// returns 0 if the difference has enough runs, or if even a thousand runs are too few.
 func (c *Comparison) enough(m *Metric, d *MetricDifference) int {
 	significant := func(runs, others int) bool {
 		p := stats.SmallestP(runs, others, stats.TestOptions{})
@@ -140,11 +141,12 @@ func (c *Comparison) enough(m *Metric, d *MetricDifference) int {
 	return 0
 }
 
-// fewJobs is the share of jobs up to which jobs that one side lacks, or rejects, hardly change the mean wait.
+// fewJobs is the largest share of jobs that count as few. If one side lacks or rejects so few jobs, the mean wait
+// hardly changes.
 const fewJobs = 0.01
 
-// rejections says how many jobs a set rejects, because rejected jobs have no waits. It returns ""
-// if they are few.
+// rejections returns a text about the share of jobs that a set rejects, because rejected jobs have
+// no waits. It returns "" if these jobs are few ([fewJobs]).
 func (c *Comparison) rejections(set int, p *Pair) string {
 	rejected, _ := c.figure("rejected", p)
 	if rejected == nil || len(c.Sets[set].Runs) == 0 {
@@ -157,8 +159,8 @@ func (c *Comparison) rejections(set int, p *Pair) string {
 	return fmt.Sprintf("; %s of its jobs were rejected and have no waits", quantity.Percent(metrics.Float(n/jobs)))
 }
 
-// onlyInOne says how many jobs are in the workload of one side only. It returns "" if they are few, and if two samples
-// of jobs are compared.
+// onlyInOne returns a text about the jobs that are in the workload of one side only. It returns "" if these jobs are
+// few ([fewJobs]), or if two samples of jobs are compared.
 func (c *Comparison) onlyInOne(p *Pair) string {
 	var list []string
 	all, only := p.Jobs.Matched, 0
@@ -174,8 +176,8 @@ func (c *Comparison) onlyInOne(p *Pair) string {
 	return strings.Join(list, ", and ") + ". "
 }
 
-// startedInOne says how many jobs start in only one of two sets. It adds the difference over the jobs that start in
-// both sets if this difference has the opposite sign of the difference of all waits.
+// startedInOne returns a text about the jobs that start in only one of two sets. If the difference over the jobs that
+// start in both sets has the opposite sign of the difference of all waits, the text also has the former.
 func startedInOne(v *JobView, difference metrics.Float) string {
 	n := 0
 	for _, jobs := range v.NoStart {
@@ -194,7 +196,8 @@ func startedInOne(v *JobView, difference metrics.Float) string {
 	return text
 }
 
-// figure returns a metric and its difference in a pair; nil if the comparison lacks this metric.
+// figure returns a metric and its difference in a pair. Both are nil if the comparison does not have
+// this metric.
 func (c *Comparison) figure(key string, p *Pair) (*Metric, *MetricDifference) {
 	for i := range c.Metrics {
 		m := &c.Metrics[i]
@@ -210,8 +213,8 @@ func (c *Comparison) figure(key string, p *Pair) (*Metric, *MetricDifference) {
 // If at least this share of the waits has no known reason, the other parts are only lower bounds.
 const unexplained = 0.05
 
-// Unexplained says for which share of a set's waits the reason is not known, if the share is large. The other
-// parts may then be larger than the figures say.
+// Unexplained returns a text about the share of a set's waits without a known reason; "" if the share is below
+// [unexplained]. The other parts of the waits may be larger than the figures say.
 func (c *Comparison) Unexplained(set int) string {
 	total, unknown := 0.0, 0.0
 	for i := range c.Waits {
@@ -231,8 +234,8 @@ func (c *Comparison) Unexplained(set int) string {
 		Letter(set), quantity.Percent(metrics.Float(unknown/total)))
 }
 
-// order ranks more than two sets by their mean waits, sets with runs that are not valid last. It returns "" for two
-// sets.
+// order returns a text that ranks three or more sets by their mean waits. Sets with runs that are not valid are last.
+// It returns "" for two sets.
 func (c *Comparison) order() string {
 	if len(c.Sets) < 3 {
 		return ""

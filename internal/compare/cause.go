@@ -22,7 +22,8 @@ type Cause struct {
 	Text   string `json:"text"`
 }
 
-// causes returns what the records say about why the runs differ, proven causes first.
+// causes returns the causes that the records show for a divergence, beginning with the proven
+// causes.
 func (d *Divergence) causes(a, b *table, between *releases.Difference) []Cause {
 	list := []Cause{}
 	proven := func(format string, args ...any) { list = append(list, Cause{true, fmt.Sprintf(format, args...)}) }
@@ -37,7 +38,7 @@ func (d *Divergence) causes(a, b *table, between *releases.Difference) []Cause {
 		proven("the answer to its submission was: %s", orNone(rejected.Reason))
 	case DivergedSubmit:
 		if Reacted(a.Manifest) || Reacted(b.Manifest) {
-			likely("users react to the system, and submit later what depends on earlier results")
+			likely("users react to the system, and submit jobs that depend on earlier results later")
 		}
 		if x, y := jitter(a.Manifest), jitter(b.Manifest); x > 0 || y > 0 {
 			likely("jitter moved submissions by up to %s s and %s s", seconds(x).Text(), seconds(y).Text())
@@ -63,7 +64,8 @@ func (d *Divergence) causes(a, b *table, between *releases.Difference) []Cause {
 	return list
 }
 
-// machines says how the sizes of two runs' machines differ; "" if they do not, or if a size is not known.
+// machines returns a text about how the sizes of two runs' machines differ; "" if the sizes are equal, or if a size
+// is not known.
 func machines(a, b *run.Manifest) string {
 	x, y := a.Cluster, b.Cluster
 	switch {
@@ -83,8 +85,8 @@ func jitter(m *run.Manifest) time.Duration {
 	return time.Duration(m.Feedback.Jitter * float64(time.Second))
 }
 
-// moments returns when the run that differs was submitted, might start and started, on the baseline's dates.
-// A preset job has no submission: the run submits it just before its start.
+// moments returns when the job run that differs was submitted, became eligible and started, on the baseline's dates.
+// For a preset job it returns no submission, because a replay submits the job just before its start.
 func (d *Divergence) moments(side string, t *table) jobrows.Moments {
 	row := t.row(d.Key)
 	r := d.of(row)
@@ -95,31 +97,31 @@ func (d *Divergence) moments(side string, t *table) jobrows.Moments {
 	return m
 }
 
-// suspect adds a likely cause to divergences of starts and nodes: that the clusters have different settings.
+// suspect adds different settings of the clusters, as a likely cause, to divergences of starts and nodes.
 func suspect(list []Divergence, settings []clusters.Setting) {
 	if len(settings) == 0 {
 		return
 	}
 	for i := range list {
 		if d := &list[i]; d.Kind == DivergedStart || d.Kind == DivergedNodes {
-			d.Causes = append(d.Causes, Cause{Text: "the clusters have other settings: " + clusters.Names(settings)})
+			d.Causes = append(d.Causes, Cause{Text: "the clusters have different settings: " + clusters.Names(settings)})
 		}
 	}
 }
 
-// circumstances notes what else differed when a job started at another time or on other nodes. The parameter size says
-// how the machines' sizes differ.
+// circumstances adds likely causes for a job that started at a different time or on different nodes. The parameter
+// size is the result of [machines].
 func (d *Divergence) circumstances(between *releases.Difference, size string, likely func(string, ...any)) {
 	if size != "" {
 		likely("%s", size)
 	}
 	alike := len(d.Baseline.OnlyRunning)+len(d.Set.OnlyRunning) == 0 && d.Baseline.OnlyBusy == d.Set.OnlyBusy
 	if !alike {
-		likely("the jobs that ran just before were others, or on other nodes")
+		likely("different jobs ran just before, or the same jobs ran on different nodes")
 	}
 	if between != nil {
 		if text := between.Submissions.Difference(d.Job); text != "" {
-			likely("sbatch of %s submits its options in another way: %s", between.Set, text)
+			likely("sbatch of %s submits its options in a different way: %s", between.Set, text)
 		}
 		var others []string
 		for _, key := range d.overtook {
@@ -128,10 +130,11 @@ func (d *Divergence) circumstances(between *releases.Difference, size string, li
 			}
 		}
 		if n := len(others); n > 0 {
-			likely("of the jobs that overtook it, sbatch of %s submits %d in another way: %s", between.Set, n, names(others))
+			likely("sbatch of %s submits %d of the jobs that overtook it in a different way: %s", between.Set, n, names(others))
 		}
 		if p := &between.Priorities; p.Different > 0 && p.At <= hpc.Time(d.At) && p.First != d.Job {
-			likely("job %s, submitted before, had priority %d at its submission instead of %d", p.First, p.Set, p.Baseline)
+			likely("job %s, submitted earlier, had priority %d at its submission instead of %d", p.First,
+				p.Set, p.Baseline)
 		}
 		for _, change := range between.Known {
 			if d.Kind == DivergedNodes && alike && change.Topic == history.Placement && d.NodeCount == 1 {
@@ -150,6 +153,7 @@ func (d *Divergence) circumstances(between *releases.Difference, size string, li
 	case a != b:
 		likely("the %s scheduler started it instead of the %s scheduler", b, a)
 	case alike && len(d.Overtook) == 0 && size == "":
-		likely("the %s scheduler started it in both runs, with the same jobs running: its passes came at other instants", a)
+		likely("the %s scheduler started it in both runs, with the same jobs running: its passes were at different instants",
+			a)
 	}
 }

@@ -66,7 +66,7 @@ func TestCausesOfRunTimes(t *testing.T) {
 		want string
 	}{
 		{"beyond the limit", timedOut(134, 120), timedOut(120, 120), log,
-			"true: it was ended 0 s after its time limit instead of 14 s; slurmctld looks for jobs beyond their limit every 30 s"},
+			"true: it was ended 0 s after its time limit instead of 14 s; slurmctld checks time limits every 30 s"},
 		{"simulated", timedOut(134, 120), timedOut(120, 120), nil, "true: it was ended 0 s after its time limit instead of 14 s"},
 		{"another limit", timedOut(120, 120), timedOut(180, 180), log, "true: it was ended at its time limit, which was 00:03:00 instead of 00:02:00"},
 		{"no limit in a record", timedOut(134, 0), timedOut(120, 120), nil,
@@ -139,8 +139,8 @@ func TestReleases(t *testing.T) {
 	a := onSlurm(single("a", rows(50, 150)...), "22.05.8", log(187, releases.Main))
 	b := onSlurm(single("b", rows(150, 50)...), "24.11.5", log(312, releases.Backfill))
 	got := causesOf(t, DivergedStart, a, b)
-	want := "false: of the jobs that overtook it, sbatch of 24.11.5 submits 1 in another way: wide\n" +
-		"false: job wide, submitted before, had priority 312 at its submission instead of 187\n" +
+	want := "false: sbatch of 24.11.5 submits 1 of the jobs that overtook it in a different way: wide\n" +
+		"false: job wide, submitted earlier, had priority 312 at its submission instead of 187\n" +
 		"false: the backfill scheduler started it instead of the main scheduler"
 	if got != want {
 		t.Errorf("causes\n%s\nwant\n%s", got, want)
@@ -180,14 +180,14 @@ func TestCauseOfPass(t *testing.T) {
 	a := by(single("a", job("x", 0, 30, 60, "n1")))
 	b := by(single("b", job("x", 0, 46, 60, "n1")))
 	if got, want := causesOf(t, DivergedStart, a, b),
-		"false: the backfill scheduler started it in both runs, with the same jobs running: its passes came at other instants"; got != want {
+		"false: the backfill scheduler started it in both runs, with the same jobs running: its passes were at different instants"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	// A record without nodes does not count as different nodes.
 	a = by(single("a", job("w", 0, 0, 100, ""), job("x", 0, 30, 60, "")))
 	b = by(single("b", job("w", 0, 0, 100, "n3"), job("x", 0, 46, 60, "n1")))
 	if got, want := causesOf(t, DivergedStart, a, b),
-		"false: the backfill scheduler started it in both runs, with the same jobs running: its passes came at other instants"; got != want {
+		"false: the backfill scheduler started it in both runs, with the same jobs running: its passes were at different instants"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if d := mustCompare(t, Options{}, a, b).Pairs[0].Divergences[0]; d.Set.OnlyBusy != "" || d.Baseline.OnlyBusy != "" {
@@ -195,7 +195,7 @@ func TestCauseOfPass(t *testing.T) {
 	}
 	a = by(single("a", job("w", 0, 0, 100, "n2"), job("x", 0, 30, 60, "n1")))
 	b = by(single("b", job("w", 0, 0, 100, "n3"), job("x", 0, 46, 60, "n1")))
-	if got, want := causesOf(t, DivergedStart, a, b), "false: the jobs that ran just before were others, or on other nodes"; got != want {
+	if got, want := causesOf(t, DivergedStart, a, b), "false: different jobs ran just before, or the same jobs ran on different nodes"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -243,7 +243,7 @@ func TestCausesOfSubmissions(t *testing.T) {
 		want string
 	}{
 		{feedback("none", 60), "false: jitter moved submissions by up to 0 s and 60 s"},
-		{feedback("think-time", 0), "false: users react to the system, and submit later what depends on earlier results"},
+		{feedback("think-time", 0), "false: users react to the system, and submit jobs that depend on earlier results later"},
 		{feedback("none", 0), ""},
 	} {
 		if got := causesOf(t, DivergedSubmit, single("a", job("x", 0, 40, 60, "n1"), job("y", 0, 0, 5, "n2")), withJob(test.set, job("y", 0, 0, 5, "n2"))); got != test.want {
@@ -384,7 +384,7 @@ func TestNumbers(t *testing.T) {
 // If a run is compared with itself, there is no inference, and the reason says why.
 func TestGivenTwice(t *testing.T) {
 	one := single("a", job("x", 0, 0, 5, "n1"))
-	if c := mustCompare(t, Options{}, one, one); c.Inference || c.Reason != "a is given twice: runs do not differ from themselves" {
+	if c := mustCompare(t, Options{}, one, one); c.Inference || c.Reason != "a is given twice, and no run differs from itself" {
 		t.Errorf("inference %v: %s", c.Inference, c.Reason)
 	}
 }

@@ -41,19 +41,20 @@ const Version = 1
 type Realization struct {
 	Name     string // the name of its directory
 	Manifest *run.Manifest
-	// Rows are nil for all but the first run of a set if [Dirs] reads the runs one by one.
+	// If [Dirs] reads the runs one by one, only the first run of a set has Rows; they are nil for
+	// the other runs.
 	Rows []run.Row
-	// Administration is what happened to the machine.
+	// Administration has the node events and reservations of the run.
 	Administration run.Administration
-	// Log is what slurmctld logged; nil if it is not known. It explains divergences, for which the sets' first runs are
-	// compared.
+	// Log has slurmctld's log; nil if the run has no log. It is used to explain divergences between the sets' first
+	// runs.
 	Log *releases.Log
 	// Cluster has the files of the cluster ([run.Run.ClusterFiles]), for a set's first run only.
 	Cluster map[string]string
 
 	record *run.Run          // the run's files: the workload, and the rows if Rows are nil; nil if the run has no files
 	ids    map[string]string // the result of [jobrows.Partners]
-	// matchedBy says by what ids match; [jobrows.ByID] without ids.
+	// matchedBy says by which values the jobs in ids match; [jobrows.ByID] if ids is nil.
 	matchedBy jobrows.Match
 }
 
@@ -90,13 +91,13 @@ func Load(s *run.Set) (Set, error) {
 			return Set{}, err
 		}
 		if i > 0 {
-			r.record = nil // a verdict needs the workload of the first run only
+			r.record = nil // a verdict needs only the workload of the first run
 		}
 	}
 	return out, nil
 }
 
-// unread returns a set of runs. It reads only the log of the first run.
+// unread returns a set of runs without their rows. It reads only the log of the first run.
 func unread(s *run.Set) (Set, error) {
 	out := Set{Name: s.Dir}
 	for _, r := range s.Runs {
@@ -118,9 +119,9 @@ func unread(s *run.Set) (Set, error) {
 // Any other error says which record is missing or wrong.
 func Open(ctx context.Context, dirs []string) ([]Set, error) { return open(ctx, dirs, Load) }
 
-// Dirs opens the arguments as [Open] does, and compares them as [Compare] does. It keeps the rows of each set's
-// first run in memory. It reads at most one other run for each CPU at a time, and keeps the run's figures and its
-// jobs' instants.
+// Dirs opens the arguments as [Open] does, and compares them as [Compare] does. It holds the rows of each set's first
+// run in memory. Of the other runs, it reads at most one for each CPU at a time, and stores only the run's figures
+// and the jobs' instants.
 func Dirs(ctx context.Context, dirs []string, opts Options) (*Comparison, error) {
 	sets, err := open(ctx, dirs, unread)
 	if err != nil {
@@ -151,8 +152,8 @@ func open(ctx context.Context, dirs []string, load func(*run.Set) (Set, error)) 
 	return sets, nil
 }
 
-// Doubt names the first run that is not valid, says why, and counts the other runs that are not
-// valid. It returns "" if all runs are valid.
+// Doubt returns a text with the first run that is not valid, the reason, and the number of other
+// runs that are not valid. It returns "" if all runs are valid.
 func Doubt(sets []Set) string {
 	var first string
 	others := 0
@@ -187,9 +188,9 @@ type Options struct {
 	// Slurm's resolution, if 0.
 	Tolerance time.Duration
 	By        []metrics.By // the groupings to compare as well
-	EveryJob  bool         // keep the differences of all jobs, not only of the largest
-	// Fairness shows the figures of fairness to people. Only FairStart adds figures of fair start times, because these
-	// take a simulation for each job.
+	EveryJob  bool         // also list all jobs' differences, instead of only the largest differences
+	// Fairness shows the figures of fairness to people. FairStart is the policy for figures of fair start times. If
+	// it is empty, these figures are not computed, because they need a simulation for each job.
 	Fairness  bool
 	FairStart fairstart.Policy
 }
@@ -221,24 +222,25 @@ func (o Options) test() stats.TestOptions {
 // describes its JSON.
 type Comparison struct {
 	Version int `json:"rmreplay_compare"`
-	// Valid says whether all runs are valid. If not, Doubt says which is not, and why.
+	// Valid says whether all runs are valid. If it is false, Doubt names a run that is not valid,
+	// and says why.
 	Valid bool      `json:"valid"`
 	Doubt string    `json:"not_valid_reason,omitempty"`
 	Sets  []SetInfo `json:"sets"`
 	Level float64   `json:"confidence_level"`
 	Seed  uint64    `json:"seed"`
-	// Inference says whether the sets allow inference. If not, Reason says why.
+	// Inference says whether the sets allow inference. If it is false, Reason says why.
 	Inference bool   `json:"inference"`
 	Reason    string `json:"no_inference_reason,omitempty"`
 
 	Metrics []Metric `json:"metrics"`
 	// Nodes has the figures of [metrics.NodeFigures]. It is nil if no run has these figures. Their p-values are
-	// corrected separately from those of Metrics, because the figures restate the utilization in another unit.
+	// corrected separately from those of Metrics, because these figures are the utilization in a different unit.
 	Nodes []Metric `json:"nodes,omitempty"`
 	// Fairness has the figures of fairness, for groupings with more than one group. Holm's correction takes
 	// their p-values together, and separately from those of Metrics.
 	Fairness []Metric `json:"fairness"`
-	// ShowFairness says that people asked for the figures of fairness.
+	// ShowFairness says that [Comparison.Render] also writes the figures of fairness.
 	ShowFairness bool `json:"-"`
 	// IO has the figures of file systems that jobs share, with makespan and throughput. It is nil if
 	// no run has a file system. Their p-values are corrected together.
@@ -260,8 +262,8 @@ type Comparison struct {
 type SetInfo struct {
 	Name string    `json:"name"`
 	Runs []RunInfo `json:"runs"`
-	// Window says that sets of different windows are compared: waits are those of jobs that were submitted in the
-	// window, and figures over time end with the last submission.
+	// Window says that sets of different windows are compared. Then only the waits of jobs that were submitted in the
+	// window count, and figures over time end with the last submission.
 	Window bool `json:"window,omitempty"`
 }
 
@@ -290,11 +292,11 @@ type Pair struct {
 	// without inference, or if no job started in all runs.
 	Schedules *schedules.Tests `json:"schedules,omitempty"`
 	Jobs      JobView          `json:"jobs"`
-	// Clusters are the settings in which the clusters of the first runs differ, as far as the
-	// records have them.
+	// Clusters are the settings in which the clusters of the first runs differ; nil if a record has
+	// no cluster files.
 	Clusters []clusters.Setting `json:"clusters,omitempty"`
 	// Releases says what differed between the first runs of both sides before any decision of the
-	// scheduler, if they ran on different releases of Slurm; otherwise nil.
+	// scheduler. It is nil unless these runs are on different releases of Slurm.
 	Releases *releases.Difference `json:"releases,omitempty"`
 	// Divergences are the first differences of each kind between the first runs of both
 	// sets, in the order of their instants.
@@ -303,7 +305,8 @@ type Pair struct {
 	Periods *Periods `json:"periods,omitempty"`
 	// Recorded is the verdict on a pair with a recorded workload; nil for other pairs.
 	Recorded *run.Verdict `json:"recorded_against_replayed,omitempty"`
-	// Draws are the intervals over draws of fields that nobody recorded; nil if nothing was drawn.
+	// Draws has the intervals over draws of fields that were not recorded; nil if no field was
+	// drawn.
 	Draws *draws.Result `json:"draws,omitempty"`
 }
 
@@ -412,24 +415,24 @@ func describe(name string, runs []table) SetInfo {
 	return info
 }
 
-// fewRuns is the smallest number of runs for trustworthy intervals. With five a side, 94 %
-// of the 95 % intervals contain the true value. With three, the bootstrap has only ten
+// fewRuns is the smallest number of runs for trustworthy intervals. With five runs on each side, 94
+// % of the 95 % intervals contain the true value. With three runs, the bootstrap has only ten
 // different samples.
 const fewRuns = 5
 
-// inference reports whether every set has at least two runs, and is given only once. If not, reason
-// names the first set for which this is false, and says why.
+// inference reports whether every set has at least two runs, and no set is given twice. If this is
+// false, reason names the first set that is the cause, and says why.
 func inference(sets []Set) (possible bool, reason string) {
 	names := map[string]bool{}
 	for _, s := range sets {
 		if names[s.Name] {
-			return false, s.Name + " is given twice: runs do not differ from themselves"
+			return false, s.Name + " is given twice, and no run differs from itself"
 		}
 		names[s.Name] = true
 	}
 	for _, s := range sets {
 		if len(s.Runs) < 2 {
-			return false, fmt.Sprintf("%s is one run: how much runs differ by chance cannot be known from it "+
+			return false, fmt.Sprintf("%s is one run, which does not show how much runs differ by chance "+
 				"(want several realizations of each side)", s.Name)
 		}
 	}
@@ -444,7 +447,7 @@ func (c *Comparison) oneRealization(tables [][]table) {
 		return
 	}
 	c.Inference, c.Reason = false, fmt.Sprintf("all runs of %s have the same schedule, so they are one realization: "+
-		"how much runs differ by chance cannot be known from it (want runs that differ, as with --jitter)",
+		"they do not show how much runs differ by chance (want runs that differ, as with --jitter)",
 		c.Sets[same].Name)
 	figures := [][]Metric{c.Metrics, c.Nodes, c.Waits, c.Fairness, c.IO}
 	for _, groups := range c.Groups {
@@ -480,7 +483,7 @@ func warnings(sets []Set, c *Comparison) []string {
 		invalid := 0
 		for _, r := range s.Runs {
 			if names[r.Name] {
-				list = append(list, r.Name+" is given twice: a run does not differ from itself")
+				list = append(list, r.Name+" is given twice, and no run differs from itself")
 			}
 			names[r.Name] = true
 			if !r.Manifest.Valid {
@@ -518,13 +521,13 @@ func warnings(sets []Set, c *Comparison) []string {
 	}
 	list = append(append(list, ofResults(sets)...), ioWarnings(sets)...)
 	if len(hashes) > 1 {
-		list = append(list, "the runs are of different workloads: only jobs of the same ID are compared one by one")
+		list = append(list, "the runs have different workloads: only jobs with the same ID are compared one by one")
 	}
 	return list
 }
 
-// ofResults returns the warnings with the codes [run.OfResult] of the sets' first runs. It leaves out the warnings that
-// all sets have.
+// ofResults returns those warnings of the sets' first runs whose codes are in [run.OfResult]. It leaves out warnings
+// that all sets have.
 func ofResults(sets []Set) (list []string) {
 	type warning struct{ run, text string }
 	var all []warning
@@ -545,7 +548,8 @@ func ofResults(sets []Set) (list []string) {
 	return list
 }
 
-// leftRunning says how many jobs that ran when a set's window began are missing, unless all sets lack as many.
+// leftRunning returns warnings about the number of jobs that ran when a set's window began and that the set leaves
+// out. It returns nil if this number is the same for all sets.
 func leftRunning(sets []Set) (list []string) {
 	counts := map[int]bool{}
 	for _, s := range sets {
@@ -562,7 +566,8 @@ func leftRunning(sets []Set) (list []string) {
 	return list
 }
 
-// carriedJobs says how many jobs of a set's first run do not count, because they were submitted before its window.
+// carriedJobs returns warnings about the number of jobs of a set's first run that do not count, because they were
+// submitted before its window.
 func carriedJobs(tables [][]table) (list []string) {
 	for i := range tables {
 		t, n := &tables[i][0], 0
@@ -580,14 +585,14 @@ func carriedJobs(tables [][]table) (list []string) {
 }
 
 // SmallestP returns the smallest p-value that any figure can have for two sets with these numbers of runs, after
-// Holm's correction for all figures. If it is above 1 − Level, no difference, however large, is significant.
+// Holm's correction for all figures. If it is above 1 − Level, even the largest difference is not significant.
 func (c *Comparison) SmallestP(runs, others int) float64 {
 	p := stats.SmallestP(runs, others, stats.TestOptions{})
 	return min(1, p*float64(max(1, correctedFor(c.Metrics))))
 }
 
-// runsFor returns how many runs on each side a result needs to be significant after Holm's correction for all
-// figures.
+// runsFor returns the number of runs on each side from which on a difference can be significant after Holm's
+// correction for the given number of figures.
 func (c *Comparison) runsFor(figures int) int {
 	for n := 2; ; n++ {
 		if stats.SmallestP(n, n, stats.TestOptions{})*float64(figures) <= 1-c.Level || n == 1000 {

@@ -281,8 +281,8 @@ func TestDivergenceOfStartsThatDidNotHappen(t *testing.T) {
 	a := single("a", job("x", 0, 0, 100, "n1"), job("y", 5, 100, 50, "n1"))
 	b := single("b", job("x", 0, 0, 100, "n1"), job("y", 5, -1, 0, ""))
 	for want, pair := range map[string][2]Set{
-		"job y did not start, but did in the baseline": {a, b},
-		"job y started, but did not in the baseline":   {b, a},
+		"job y did not start, but it started in the baseline": {a, b},
+		"job y started, but it did not start in the baseline": {b, a},
 	} {
 		list := mustCompare(t, Options{}, pair[0], pair[1]).Pairs[0].Divergences
 		if len(list) != 1 || list[0].Reason != want {

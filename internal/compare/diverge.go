@@ -22,8 +22,9 @@ import (
 type Divergence struct {
 	Kind DivergenceKind `json:"kind"`
 	Key
-	run int // the index of the run that differs, from 0: a requeued job has several runs
-	// At is the earlier of the two instants that differ (or the only one), on the baseline's dates.
+	run int // the index of the job's run that differs, from 0; a requeued job has several runs
+	// At is the earlier of the two instants that differ, on the baseline's dates. If the event
+	// happened only on one side, At is its instant.
 	At     Instant `json:"at"`
 	Reason string  `json:"text"`
 	// The fields User to TimeLimit describe the job; Processors and NodeCount are its allocation.
@@ -33,12 +34,12 @@ type Divergence struct {
 	NodeCount  int           `json:"nodes"`
 	TimeLimit  metrics.Float `json:"time_limit_s"`
 	// Baseline and Set describe both runs just before the event at At. BeforeWindow says that At is before the window
-	// of a side: this run does not have the queue and the machine of that time.
+	// of a side. That side's run does not have the queue and the machine of that time.
 	Baseline     Situation `json:"baseline"`
 	Set          Situation `json:"set"`
 	BeforeWindow bool      `json:"-"`
-	// Overtook are the jobs that overtook this job. In the run in which this job started later, they started between
-	// At and this job's start. In the other run, they had not started by At.
+	// Overtook are the jobs that overtook this job. In the run in which this job started later, the overtaking jobs
+	// started between At and this job's start. In the other run, they had not started by At.
 	Overtook []string `json:"overtook"`
 	overtook []Key
 	// Causes are the causes that the records show. The list is empty if they show no cause.
@@ -52,11 +53,11 @@ type DivergenceKind string
 // effect.
 const (
 	DivergedAnswer  DivergenceKind = "answer"   // one run rejected the job
-	DivergedSubmit  DivergenceKind = "submit"   // the job was submitted at another time
-	DivergedLost    DivergenceKind = "lost_run" // the job was requeued, and lost what it had run
+	DivergedSubmit  DivergenceKind = "submit"   // the job was submitted at a different time
+	DivergedLost    DivergenceKind = "lost_run" // the job was requeued, and lost the work of its run
 	DivergedRunTime DivergenceKind = "run_time" // the job ran for longer or shorter
-	DivergedNodes   DivergenceKind = "nodes"    // the job started at the same time on other nodes
-	DivergedStart   DivergenceKind = "start"    // the job started at another time
+	DivergedNodes   DivergenceKind = "nodes"    // the job started at the same time on different nodes
+	DivergedStart   DivergenceKind = "start"    // the job started at a different time
 )
 
 var divergenceOrder = []DivergenceKind{DivergedAnswer, DivergedSubmit, DivergedLost, DivergedRunTime, DivergedNodes,
@@ -87,7 +88,7 @@ type Situation struct {
 	OnlyBusy    string   `json:"only_busy_nodes"` // host list; empty if the other run does not name the nodes of its jobs
 }
 
-// Busy is the number of busy nodes for people; empty if the record does not name the nodes of jobs.
+// Busy returns the number of busy nodes as a text; "" if the record does not name the nodes of jobs.
 func (s *Situation) Busy() string {
 	if s.BusyNodes == 0 && s.Running > 0 {
 		return ""
@@ -99,7 +100,7 @@ func (s *Situation) Busy() string {
 // JSON it is RFC 3339 in UTC, and empty for 0.
 type Instant hpc.Time
 
-// Text returns the date in a time zone, as [hpc.Time.Text]; empty for 0.
+// Text returns the date in a time zone, in the form of [hpc.Time.Text]; "" for 0.
 func (t Instant) Text(zone *time.Location) string {
 	if t == 0 {
 		return ""
@@ -176,7 +177,7 @@ func differences(a, b *table, key Key, tolerance time.Duration) []Divergence {
 			return list
 		case apart(start, other):
 			add(DivergedStart, min(start, other), i)
-		case r.Nodes != "" && s.Nodes != "" && !sameNodes(r.Nodes, s.Nodes): // a record without nodes does not differ
+		case r.Nodes != "" && s.Nodes != "" && !sameNodes(r.Nodes, s.Nodes): // records may lack the nodes
 			add(DivergedNodes, min(start, other), i)
 		}
 		lost, otherLost := a.lost(r), b.lost(s)
@@ -206,7 +207,7 @@ func nth(runs []run.Segment, i int) run.Segment {
 // of returns the run that differs.
 func (d *Divergence) of(row *run.Row) run.Segment { return nth(row.Runs(), d.run) }
 
-// lost returns when a run was lost, on the baseline's dates; 0 if it was not lost.
+// lost returns the end of a lost run, on the baseline's dates; 0 if the run was not lost.
 func (t *table) lost(s run.Segment) hpc.Time {
 	if s.EndedBy != rm.Requeue {
 		return 0
@@ -239,7 +240,7 @@ func (d *Divergence) explain(a, b *table, between *releases.Difference) {
 		known = y
 	}
 	d.User, d.Partition, d.Processors = known.User, known.Partition, known.Processors
-	d.NodeCount = cmp.Or(known.NodeCount, y.NodeCount) // a log may know the processors only
+	d.NodeCount = cmp.Or(known.NodeCount, y.NodeCount) // a log may have only the processors
 	d.TimeLimit = metrics.NoValue()
 	if known.TimeLimit != 0 && known.TimeLimit != hpc.Unlimited {
 		d.TimeLimit = seconds(known.TimeLimit)
@@ -296,27 +297,29 @@ func (d *Divergence) text(a, b *table) string {
 	}
 	switch start, other := a.at(d.of(x).Start), b.at(d.of(y).Start); {
 	case other == 0:
-		return fmt.Sprintf("job %s did not start%s, but did in the baseline", d.Key, again)
+		return fmt.Sprintf("job %s did not start%s, but it started in the baseline", d.Key, again)
 	case start == 0:
-		return fmt.Sprintf("job %s started%s, but did not in the baseline", d.Key, again)
+		return fmt.Sprintf("job %s started%s, but it did not start in the baseline", d.Key, again)
 	default:
 		return fmt.Sprintf("job %s started%s %s than in the baseline", d.Key, again, by(start, other))
 	}
 }
 
-// lostText says which side lost a run. The parameters are the instants of the loss; 0 if a side did not lose it.
+// lostText returns a sentence about which side lost a run. The parameters are the instants of the loss; 0 for a side
+// that did not lose the run.
 func (d *Divergence) lostText(baseline, set hpc.Time) string {
 	switch {
 	case set == 0:
-		return fmt.Sprintf("job %s did not lose its run, but did in the baseline", d.Key)
+		return fmt.Sprintf("job %s did not lose its run, but it lost it in the baseline", d.Key)
 	case baseline == 0:
 		return fmt.Sprintf("job %s lost its run and was requeued, but not in the baseline", d.Key)
 	}
-	return fmt.Sprintf("job %s lost its run at another time than in the baseline", d.Key)
+	return fmt.Sprintf("job %s lost its run at a different time than in the baseline", d.Key)
 }
 
-// overtakers returns the jobs that overtook a job in the second run, the table late. There they first started between
-// the instants at and until (0 for no bound). In the first run, the table early, they had not started before.
+// overtakers returns the jobs that overtook a job in the run of the table late. In that run they first started
+// between the instants at and until (0 for no bound). In the run of the table early they had not started by the
+// instant at.
 func overtakers(early, late *table, key Key, at, until hpc.Time) []Key {
 	var list []Key
 	for _, k := range late.keys {
@@ -335,7 +338,7 @@ func overtakers(early, late *table, key Key, at, until hpc.Time) []Key {
 	return list
 }
 
-// snapshot holds the jobs of a run by their state at an instant.
+// snapshot has the jobs of a run by their state at an instant.
 type snapshot struct {
 	queued, running  []Key
 	isQueued, isRuns map[Key]bool
@@ -364,7 +367,7 @@ func (t *table) snapshot(kind DivergenceKind, at hpc.Time) *snapshot {
 			s.running = append(s.running, key)
 			s.isRuns[key] = true
 			s.hold(&runs[i])
-		case row.End == 0 || after(t.at(row.End), end): // a job that ended before was cancelled while it waited
+		case row.End == 0 || after(t.at(row.End), end): // a job that waited and ended before the event was cancelled
 			s.queued = append(s.queued, key)
 			s.isQueued[key] = true
 		}
@@ -384,7 +387,8 @@ func (s *snapshot) hold(r *run.Segment) {
 	}
 }
 
-// situation describes a run, compared with the other run, and the given run of a job.
+// situation returns the [Situation] of a run in comparison with the other run. The parameter number
+// is the index of the job's run that differs.
 func (s *snapshot) situation(other *snapshot, t *table, row *run.Row, number int) Situation {
 	r := nth(row.Runs(), number)
 	out := Situation{

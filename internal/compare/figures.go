@@ -25,7 +25,8 @@ type Metric struct {
 	Unit   string         `json:"unit"`
 	Better metrics.Better `json:"better"`
 	Sets   []Estimate     `json:"sets"`
-	// Differences compare each set but the first with the first.
+	// Differences has an element for each set after the first. It compares the set with the first
+	// set.
 	Differences []MetricDifference `json:"differences"`
 }
 
@@ -40,8 +41,8 @@ type Estimate struct {
 	Values    []metrics.Float `json:"values"`             // the value of each run
 }
 
-// MetricDifference is the difference of a set from the baseline in one figure. If the set or the baseline has a
-// single run, everything but the difference is null.
+// MetricDifference is the difference of a set from the baseline in one figure. If the set or the baseline has only
+// one run, all other values are null.
 type MetricDifference struct {
 	Set        int           `json:"set"`
 	Baseline   int           `json:"baseline"`
@@ -60,7 +61,8 @@ type MetricDifference struct {
 	// HedgesG and CliffsDelta are effect sizes (see package stats).
 	HedgesG     metrics.Float `json:"hedges_g"`
 	CliffsDelta metrics.Float `json:"cliffs_delta"`
-	// Detectable is the true difference that this number of runs detects in 80 % of cases.
+	// Detectable is the true difference that a test with this number of runs detects in 80 % of
+	// cases.
 	Detectable metrics.Float `json:"detectable_difference"`
 	// Paired says that the runs of both sets belong together in pairs, which have the same workload
 	// and seed. Intervals and P are then computed from the differences within pairs. HedgesG, CliffsDelta and
@@ -68,7 +70,7 @@ type MetricDifference struct {
 	Paired bool `json:"paired,omitempty"`
 }
 
-// withoutChance removes what depends on how much runs differ by chance.
+// withoutChance removes the values that depend on how much runs differ by chance.
 func (d *MetricDifference) withoutChance() {
 	none := metrics.NoValue()
 	d.Low, d.High, d.RelativeLow, d.RelativeHigh, d.P, d.PAdjusted = none, none, none, none, none, none
@@ -86,8 +88,8 @@ func (q *gauge) any() bool {
 	return slices.ContainsFunc(slices.Concat(q.values...), func(v metrics.Float) bool { return v.Known() && v != 0 })
 }
 
-// Reacted reports whether the users of a run reacted. A run in which only jitter moved
-// submissions also has a lateness, which says nothing about its users.
+// Reacted reports whether the users of a run reacted. A run in which only jitter moved submissions
+// also has a lateness, but this does not describe its users.
 func Reacted(m *run.Manifest) bool { return m.Feedback != nil && m.Feedback.Model != "none" }
 
 // measured are the figures of a run.
@@ -96,14 +98,14 @@ type measured struct {
 	feedback *metrics.Feedback // nil if the run's users did not react
 	served   map[metrics.By]metrics.Fairness
 	groups   map[metrics.By][]metrics.Group
-	started  *metrics.FairStart // nil unless fair start times were asked for
+	started  *metrics.FairStart // nil unless fair start times were requested
 	io       *metrics.IO        // nil unless a run has file systems
 }
 
-// measure computes the figures of a run. If submitted is not 0 ([table.submitted]), waits are those of the jobs that
-// were submitted since then. Figures over time then end with the last submission, because the machine runs empty
-// afterwards, for a time that differs between windows. The parameter shared says that some run has file systems that
-// jobs share.
+// measure computes the figures of a run. If submitted is not 0 ([table.submitted]), only the waits of jobs that were
+// submitted since then count. Figures over time then end with the last submission: after it the machine only finishes
+// its jobs, which takes longer in some windows than in others. The parameter shared says that some run has file
+// systems that jobs share.
 func measure(rows []run.Row, m *run.Manifest, submitted hpc.Time, shared bool, opts Options) (of measured, err error) {
 	how := metrics.Options{Tau: opts.Tau, Submitted: submitted}
 	for i := 0; submitted != 0 && i < len(rows); i++ {
@@ -122,8 +124,8 @@ func measure(rows []run.Row, m *run.Manifest, submitted hpc.Time, shared bool, o
 	return of, err
 }
 
-// quantitiesOf returns figures of all runs: the main figures (with lost runs and lateness if any run has them), and
-// the figures of nodes, of reasons for waits, and of fairness.
+// quantitiesOf returns figures of all runs: the main figures (with lost runs and lateness if at least one run has
+// them), and the figures of nodes, of reasons for waits, and of fairness.
 func quantitiesOf(tables [][]table, opts Options) (figures, nodes, waiting, fairness []gauge) {
 	for _, f := range metrics.Figures {
 		figures = append(figures, newGauge(f, tables, func(t *table) metrics.Float { return f.Of(&t.Metrics) }))
@@ -150,7 +152,7 @@ func quantitiesOf(tables [][]table, opts Options) (figures, nodes, waiting, fair
 		}
 	}
 	for _, f := range metrics.FairnessFigures {
-		// One group is always served equally.
+		// With only one group, all groups are always served equally.
 		if anyOf(tables, func(t *table) bool { return t.served[f.By].Groups > 1 }) {
 			fairness = append(fairness, newGauge(f.Figure, tables, func(t *table) metrics.Float { return f.Of(t.served[f.By]) }))
 		}
@@ -307,7 +309,7 @@ func compareGroups(tables [][]table, by metrics.By, opts Options) []Group {
 			}
 		}
 	}
-	if by != metrics.BySize { // classes of sizes are already in order
+	if by != metrics.BySize { // classes of sizes are in order without sorting
 		slices.Sort(names)
 	}
 	groups := make([]Group, len(names))
@@ -332,8 +334,8 @@ func compareGroups(tables [][]table, by metrics.By, opts Options) []Group {
 	return groups
 }
 
-// ByChange returns the groups sorted by change: first the group whose waits grow most from the baseline to a set,
-// last the group whose jobs gain most.
+// ByChange returns the groups sorted by change. The group whose sum of waits grows most from the baseline to the set
+// is first, and the group whose sum of waits shrinks most is last.
 func ByChange(groups []Group, set int) []*Group {
 	list := make([]*Group, len(groups))
 	for i := range groups {
@@ -374,7 +376,8 @@ func (d *MetricDifference) Significant(level float64) bool {
 	return d.PAdjusted.Known() && float64(d.PAdjusted) <= 1-level && !math.IsNaN(float64(d.Difference))
 }
 
-// drawsOf returns what depends on the draws of a pair's set, else of its baseline; nil if neither has draws.
+// drawsOf returns the intervals over the draws of a pair's set or, if the set has no draws, of the baseline. It
+// returns nil if neither has draws.
 func (c *Comparison) drawsOf(sets []Set, pair [2]int) *draws.Result {
 	for _, at := range []int{pair[1], pair[0]} {
 		var runs []*run.Manifest

@@ -10,14 +10,14 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// maxWaits is the largest number of waits that [freeNodes] looks at. If there are more, it takes every second
-// wait, every third and so on.
+// maxWaits is the largest number of waits that [freeNodes] examines. If there are more waits, it examines only every
+// second wait, every third wait and so on.
 const maxWaits = 2000
 
 // freeNodes returns the share of the recorded waiting time in which, according to the record, at least as many nodes
 // of the partition were free as the waiting job later got. It is 0 if the replay does not know its partitions' nodes.
-// Running jobs of all partitions count, as if they shared no nodes: so the number of free nodes may be too
-// low, but not too high. Waits up to a minute do not count.
+// Running jobs of all partitions count as if jobs shared no nodes, so the number of free nodes may be too low, but
+// not too high. Waits of up to a minute do not count.
 func freeNodes(recorded, replayed *table) float64 {
 	size := map[string]int{}
 	for _, p := range replayed.Manifest.Cluster.Partitions {
@@ -79,5 +79,6 @@ func freeNodes(recorded, replayed *table) float64 {
 	return free / all
 }
 
-// nodesOf returns how many nodes a recorded job had, or asked for if that is not known; at least 1.
+// nodesOf returns how many nodes a recorded job had or, if this is not known, how many it requested.
+// The result is at least 1.
 func nodesOf(row *run.Row, had int) int { return max(cmp.Or(had, row.AskedMinNodes), 1) }

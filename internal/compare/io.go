@@ -27,7 +27,8 @@ func fileSystemNames(sets []Set) (names []string) {
 	return names
 }
 
-// ioOf computes the figures of file systems of a run. Some of these figures need no file system.
+// ioOf computes the figures of file systems of a run. Some of these figures exist without a file
+// system.
 func ioOf(rows []run.Row, m *run.Manifest) (*metrics.IO, error) {
 	io, err := metrics.NewIO(rows, m)
 	if err != nil {
@@ -90,7 +91,7 @@ func pairing(a, b []Realization) []int {
 	return order
 }
 
-// pairUp replaces the intervals and the test of a difference by intervals and a test over pairs.
+// pairUp replaces the intervals and the test of a difference by those over pairs of runs.
 func pairUp(d *MetricDifference, a, b []metrics.Float, order []int, opts Options) {
 	var x, y, differences []float64
 	for i, at := range order {
@@ -114,7 +115,7 @@ func pairUp(d *MetricDifference, a, b []metrics.Float, order []int, opts Options
 	d.HedgesG, d.CliffsDelta, d.Detectable = metrics.NoValue(), metrics.NoValue(), metrics.NoValue()
 }
 
-// ioWarnings say which sets have other file systems than the first set.
+// ioWarnings returns warnings about sets whose file systems differ from those of the first set.
 func ioWarnings(sets []Set) (list []string) {
 	first := fileSystems(sets[0].Runs[0].Manifest)
 	for i := 1; i < len(sets); i++ {
@@ -149,7 +150,8 @@ func fileSystems(m *run.Manifest) string {
 	return strings.Join(parts, ", ")
 }
 
-// renderIO writes the figures of file systems of one set and the baseline, if a run has any.
+// renderIO writes the figures of file systems of one set and the baseline, if a run has file
+// systems.
 func (c *Comparison) renderIO(b *bytes.Buffer, p *Pair) {
 	if len(c.IO) == 0 {
 		return

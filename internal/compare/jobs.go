@@ -22,13 +22,14 @@ const largestJobs = 20
 // of the runs.
 type JobView struct {
 	Matched int `json:"matched"` // jobs on both sides
-	// MatchedBy says by what jobs are matched if not by their IDs. The set's jobs have the IDs of the baseline here.
+	// MatchedBy says by which values jobs are matched; empty if they are matched by their IDs. In the results, the
+	// set's jobs have the IDs of the baseline.
 	MatchedBy jobrows.Match `json:"matched_by,omitempty"`
 	Only      []int         `json:"only_in_one"`   // jobs that only the baseline has, and jobs that only the set has
 	NoStart   []int         `json:"never_started"` // jobs that did not start in the baseline, and in the set
-	// NotReached counts jobs that one side has or started, and that the other side had not submitted or started when it
-	// ended early. They do not count in Only and NoStart. It also counts jobs that lost a run, and started again on one
-	// side after the other side had ended early: their waits are not compared.
+	// NotReached counts jobs that one side has or started, and that the other side had not submitted or started when
+	// it ended early. These jobs do not count in Only and NoStart. NotReached also counts jobs that lost a run and
+	// started again on one side only after the other side had ended early. Their waits are not compared.
 	NotReached int `json:"not_reached,omitempty"`
 	// Shift was added to the set's instants to get the baseline's dates; 0 if both have the same dates.
 	Shift metrics.Float `json:"shift_s"`
@@ -41,12 +42,12 @@ type JobView struct {
 	RunTime Spread `json:"run_time_s"`
 
 	// Largest are the jobs whose waits differ most. All has all matched jobs in the order of their
-	// submission, if [Options].EveryJob asks for them.
+	// submission; it is empty unless [Options.EveryJob] is set.
 	Largest []JobDifference `json:"largest"`
 	All     []JobDifference `json:"all,omitempty"`
 
 	differences []JobDifference
-	own         [2]int // jobs of which the other side has no record, and so did not reject them
+	own         [2]int // jobs that the other side did not reject, because it has no record of them
 }
 
 // Differences returns the differences of all matched jobs, in the order of their submission. A
@@ -127,7 +128,7 @@ func compareJobs(a, b []table, opts Options) JobView {
 	return v
 }
 
-// only counts a job of a side that ran or waited there only. t is the other side.
+// only counts a job that ran or waited only on one side. The parameter t is the other side.
 func (v *JobView) only(side int, t *table, key Key) {
 	v.count(&v.Only[side], t, key)
 	if t.row(key) == nil {
@@ -252,7 +253,7 @@ func (c *columns) means(runs []table, number int) times {
 	return times{mean(c.submit), mean(c.start), mean(c.wait), mean(c.runTime), last}
 }
 
-// mean returns the mean of values. The order of the values does not change a bit of the result.
+// mean returns the mean of values. The result does not depend on the order of the values.
 func mean(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()

@@ -57,7 +57,7 @@ func TestLostRunIsTheDivergence(t *testing.T) {
 		t.Errorf("x started at the same time: %+v", v.Start)
 	}
 	turned := mustCompare(t, Options{}, b, a).Pairs[0].Divergences[0]
-	if turned.Kind != DivergedLost || turned.Reason != "job x did not lose its run, but did in the baseline" ||
+	if turned.Kind != DivergedLost || turned.Reason != "job x did not lose its run, but it lost it in the baseline" ||
 		!strings.HasPrefix(turned.Causes[0].Text, "in the baseline it was preempted by job y at ") {
 		t.Errorf("turned: %+v", turned)
 	}
@@ -84,7 +84,7 @@ func TestStartAfterALostRun(t *testing.T) {
 	// A job that lost its only run counts as started.
 	never := single("c", afterLoss(job("x", 0, -1, 0, ""), 10, 300, "n1", ""), job("z", 6, 700, 20, "n1"))
 	c := mustCompare(t, Options{}, a, never)
-	if got := c.Pairs[0].Divergences[0]; got.Reason != "job x did not start again, but did in the baseline" {
+	if got := c.Pairs[0].Divergences[0]; got.Reason != "job x did not start again, but it started in the baseline" {
 		t.Errorf("never again: %+v", got)
 	}
 	if n := c.Pairs[0].Jobs.NoStart; n[1] != 0 {

@@ -19,17 +19,18 @@ import (
 // Periods compares the first runs of two sets as two samples of jobs, because they share few jobs:
 // two months of a log, or two workloads.
 type Periods struct {
-	// Jobs counts the jobs that have a wait, and Days the days on which these jobs were submitted. Processors are
-	// those of the machine; 0 if the record does not say. Load is the processor time of these jobs, divided
-	// by the machine's processors (or the most that jobs held at once) and by the time from the
-	// first submission to the last end, or to the last submission if the sides are windows.
+	// Jobs counts the jobs that have a wait, and Days the days on which these jobs were submitted. Processors is the
+	// number of the machine's processors; 0 if the record does not have it. Load is the processor time of these jobs,
+	// divided by the machine's processors (or the most that jobs held at once) and by the time from the first
+	// submission to the last end, or to the last submission if the sides are windows.
 	Jobs       []int           `json:"jobs"`
 	Days       []int           `json:"days"`
 	Processors []int           `json:"machine_processors"`
 	Load       []metrics.Float `json:"load"`
 	// Quantities are the jobs' waits, run times and processors.
 	Quantities []PeriodQuantity `json:"quantities"`
-	// Factors are possible reasons for the difference of the mean waits. Each is examined by itself.
+	// Factors are possible reasons for the difference of the mean waits. Each factor is examined
+	// separately.
 	Factors []PeriodFactor `json:"factors"`
 }
 
@@ -42,18 +43,19 @@ type PeriodQuantity struct {
 	P90    []metrics.Float `json:"p90"`
 	// CliffsDelta is the effect size over jobs ([stats.CliffsDelta]).
 	CliffsDelta metrics.Float `json:"cliffs_delta"`
-	// P is the p-value of [stats.MeanTest] of the means of days. Jobs of a day wait for each other, so that
-	// they are not independent samples. It has no value if a side has fewer than three days.
+	// P is the p-value of [stats.MeanTest] for the means of days. Single jobs are not independent samples, because
+	// the jobs of a day wait for each other. P has no value if a side has fewer than three days.
 	P metrics.Float `json:"p"`
 }
 
-// PeriodFactor says how long the set's jobs would have waited on average if they had been distributed over a
-// factor's strata like the baseline's jobs (direct standardization). Strata that only one side has are left out.
+// PeriodFactor says how much of the difference of the mean waits remains if the set's jobs are weighted so that they
+// are distributed over a factor's strata like the baseline's jobs (direct standardization). Strata that only one side
+// has are left out.
 type PeriodFactor struct {
 	Factor string `json:"factor"`
 	// Covered is the share of the jobs that are in strata of both sides. Difference is the difference of these jobs'
-	// mean waits, set − baseline, and Standardized this difference after the standardization, in seconds. Explained
-	// is the share of Difference that standardization removes.
+	// mean waits, set − baseline, and Standardized is the same difference after the standardization, in seconds.
+	// Explained is the share of Difference that standardization removes.
 	Covered      metrics.Float `json:"covered"`
 	Difference   metrics.Float `json:"difference_s"`
 	Standardized metrics.Float `json:"standardized_s"`
@@ -205,7 +207,7 @@ func (q periodQuantity) of(sides [2][]sampled, opts Options) PeriodQuantity {
 		for day, n := range counts {
 			daily[i] = append(daily[i], sums[day]/n)
 		}
-		slices.Sort(daily[i]) // the test must not depend on the order of a map
+		slices.Sort(daily[i]) // so that the result of the test does not depend on the order of a map
 		d := metrics.Summarize(slices.Clone(all[i]))
 		out.Mean, out.Median = append(out.Mean, d.Mean), append(out.Median, d.Median)
 		out.P90 = append(out.P90, d.P90)
@@ -229,7 +231,8 @@ var periodFactors = []periodFactor{
 	{"load at submission", func(s *sampled) string { return fmt.Sprint(doubling(4 * s.load)) }},
 }
 
-// doubling returns the class of a number in classes that double: 0 below 1, 1 below 2, 2 below 4.
+// doubling returns the class of a number in classes that double: 0 for numbers below 1, 1 below 2, 2
+// below 4 and so on.
 func doubling(v float64) int {
 	if v < 1 {
 		return 0
@@ -242,7 +245,7 @@ type periodFactor struct {
 	stratum func(*sampled) string
 }
 
-// of standardizes the waits of the second side to the strata of the first.
+// of standardizes the waits of the second side to the strata of the first side.
 func (f periodFactor) of(sides [2][]sampled) PeriodFactor {
 	type cell struct{ jobs, wait float64 }
 	strata := map[string]*[2]cell{}
@@ -264,7 +267,7 @@ func (f periodFactor) of(sides [2][]sampled) PeriodFactor {
 			names = append(names, name)
 		}
 	}
-	slices.Sort(names) // sums must not depend on the order of a map
+	slices.Sort(names) // so that sums do not depend on the order of a map
 	standard := 0.0
 	for _, name := range names {
 		s := strata[name]
@@ -318,7 +321,7 @@ func (p *Periods) render(b *bytes.Buffer, first, second string) {
 	}
 	b.WriteString("\n" + table.String())
 	fmt.Fprintf(b, "  standardized: as if the jobs of %s had been distributed as those of %s;\n", second, first)
-	b.WriteString("  each factor by itself, so that shares do not add up\n" +
+	b.WriteString("  each factor is examined separately, so that shares do not add up to 100 %\n" +
 		"  jobs: those whose value (such as the user) is on both sides. Only they count in this line, so that\n" +
 		"  \"as it was\" differs from the difference of all jobs. A share above 100 % means that the rest of the\n" +
 		"  difference goes the other way\n")

@@ -122,8 +122,8 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	renderDivergences(b, p, zone)
 }
 
-// renderZeroRunTimes says how many jobs have no slowdown, since the sides may leave out different jobs. For several
-// runs it gives the least and the most.
+// renderZeroRunTimes writes how many jobs have no slowdown, since the sides may leave out different jobs. For several
+// runs it writes the smallest and the largest number.
 func (c *Comparison) renderZeroRunTimes(b *bytes.Buffer, p *Pair) {
 	var list []string
 	some := false
@@ -196,7 +196,7 @@ func (c *Comparison) renderFairness(b *bytes.Buffer, p *Pair) {
 func (c *Comparison) renderPower(b *bytes.Buffer, p *Pair) {
 	na, nb := len(c.Sets[p.Baseline].Runs), len(c.Sets[p.Set].Runs)
 	if wait, d := c.figure("mean_wait_s", p); wait != nil && c.enough(wait, d) > 0 {
-		return // the first sentence says that so few runs detect no difference
+		return // the first sentence says that a test of so few runs cannot detect a difference
 	}
 	fmt.Fprintf(b, "%d and %d %s find a difference of %.2g standard deviations of a run in %.0f %% of cases\n", na,
 		nb, quantity.Plural(nb, "run", "runs"),
@@ -319,11 +319,12 @@ func renderJobs(b *bytes.Buffer, v *JobView, name string) {
 	fmt.Fprintf(b, "  largest changes of wait: %s\n", strings.Join(parts, ", "))
 }
 
-// Agreement says in how many jobs the first runs of a pair without divergences agree.
+// Agreement returns a text about the number of jobs in which the first runs of a pair without
+// divergences agree.
 func (p *Pair) Agreement() string {
 	switch v := &p.Jobs; {
 	case v.Matched == 0:
-		return "no job in common: the runs have no job of the same ID, and names that repeat or differ, so they cannot be " +
+		return "no job in common: no ID is in both runs, and names repeat or differ, so the runs cannot be " +
 			"compared job by job"
 	case v.NotReached > 0:
 		return fmt.Sprintf("no divergence in the %s that both sides have until a run ended early: their first runs agree in "+
@@ -353,7 +354,7 @@ func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 		}
 		fmt.Fprintf(b, "\nfirst divergence, %s: %s\n", d.At.Text(zone), d.Reason)
 		size := quantity.Regular(d.Processors, "processor")
-		if d.NodeCount > 0 { // otherwise neither record says it
+		if d.NodeCount > 0 { // otherwise no record has the number of nodes
 			size += " on " + quantity.Regular(d.NodeCount, "node")
 		}
 		fmt.Fprintf(b, "  %s in %s, %s, limit %s\n", orNone(d.User), orNone(d.Partition), size, d.TimeLimit.Clock())
@@ -395,8 +396,8 @@ func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	}
 }
 
-// renderCauses writes the causes of a divergence. If say is true, it also writes that there is no
-// known cause.
+// renderCauses writes the causes of a divergence. If say is true and there is no known cause, it
+// writes this.
 func renderCauses(b *bytes.Buffer, d *Divergence, say bool) {
 	for _, cause := range d.Causes {
 		word := "a likely cause"
@@ -460,7 +461,7 @@ func (c *Comparison) renderGroups(b *bytes.Buffer, by metrics.By, groups []Group
 	}
 }
 
-// renderSides says in a sentence who loses and who gains.
+// renderSides writes a sentence about the groups that wait longer and the groups that wait shorter.
 func renderSides(b *bytes.Buffer, by metrics.By, groups []Group, set int) {
 	var lost, gained metrics.Float
 	losers, winners := 0, 0

@@ -10,13 +10,13 @@ import (
 type Distances struct {
 	Jobs    int `json:"jobs"`     // jobs that started in every run, without preset jobs
 	LeftOut int `json:"left_out"` // other jobs of the baseline's first run
-	// Rows says which run each row of the matrix stands for.
+	// Rows has the run of each row of the matrix.
 	Rows   []DistanceRow     `json:"rows"`
 	Matrix [][]metrics.Float `json:"matrix_s"`
 	Blocks []Block           `json:"blocks"` // within and between sets
 }
 
-// DistanceRow says which run a row of the matrix stands for.
+// DistanceRow identifies the run of a row of the matrix.
 type DistanceRow struct {
 	Set int `json:"set"`
 	Run int `json:"run"`
@@ -90,7 +90,8 @@ func (w *waitVectors) members(set int) []int {
 	return list
 }
 
-// distances returns the matrix. It is nil without two runs or without a job to compare.
+// distances returns the matrix. It returns nil for fewer than two runs, or if no job can be
+// compared.
 func (w *waitVectors) distances() *Distances {
 	if len(w.rows) < 2 || w.jobs == 0 {
 		return nil

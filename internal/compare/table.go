@@ -16,24 +16,26 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// table has the compared data of a run. A set's first run also has its jobs by key. A set's other runs keep only the
-// figures and the instants of jobs, so that sets may have many runs.
+// table has the compared data of a run. For a set's first run, it also has the jobs by key. For the other runs, it
+// has only the figures and the instants of jobs, so that sets may have many runs.
 type table struct {
 	Realization
 	rowCount int // rejected jobs included
 	measured
 	// moments are the instants of the jobs, by their numbers in [jobNumbers].
 	moments []moments
-	// shift is added to the run's instants to get the baseline's dates: 0 if both runs have the same dates.
+	// shift is added to the run's instants to convert them to the baseline's dates; 0 if both runs have the same
+	// dates.
 	shift time.Duration
-	// submitted is the start of the run's window, if the sets are of different windows; otherwise 0. A job that waited at
-	// the start is also in the earlier window, so only the jobs that were submitted in the window count.
+	// submitted is the start of the run's window, if the sets are of different windows; otherwise 0. A job that
+	// waited at the start may also be in the earlier window, so only the jobs that were submitted in the window
+	// count.
 	submitted hpc.Time
 
 	byKey   map[Key]*run.Row
 	keys    []Key // in the order of submission
 	numbers []int // the numbers of the keys' jobs
-	// accepted has a key for each job of byKey, and rejected the rows of all other jobs. Both are maps by ID.
+	// accepted has a key for each job of byKey, and rejected has the rows of all other jobs. Both are maps by ID.
 	accepted map[string]Key
 	rejected map[string]*run.Row
 }
@@ -52,7 +54,7 @@ func (k Key) String() string {
 	return fmt.Sprintf("%s_%d", k.Job, k.Task)
 }
 
-// moments are the instants of one job in one run. The zero value stands for a job that the run does not have.
+// moments are the instants of one job in one run. The zero value is for a job that the run does not have.
 type moments struct {
 	submit, first, start, end hpc.Time      // first is the first run's start, and start is the last run's start
 	wait                      time.Duration // 0 if it is not known
@@ -63,7 +65,8 @@ type moments struct {
 // in the order of submission. Jobs that only other runs have are not compared.
 type jobNumbers map[Key]int
 
-// tabulate reads all runs, takes their figures and instants, and aligns their dates.
+// tabulate reads all runs, computes their figures, collects the jobs' instants, and aligns the runs'
+// dates.
 func tabulate(ctx context.Context, sets []Set, opts Options) ([][]table, error) {
 	shared := len(fileSystemNames(sets)) > 0
 	return tabulateBy(ctx, sets, func(t *table, rows []run.Row) (err error) {
@@ -142,7 +145,7 @@ func (t *table) carried(row *run.Row) bool {
 	return row.Start != 0 && !t.preset(row.Start) && row.Submit < t.submitted
 }
 
-// index keeps the jobs of a set's first run by key, and numbers the jobs that have no number.
+// index stores the jobs of a set's first run by key, and gives numbers to the jobs without a number.
 func (t *table) index(numbers jobNumbers) {
 	t.byKey, t.accepted, t.rejected = make(map[Key]*run.Row, len(t.Rows)), map[string]Key{}, map[string]*run.Row{}
 	for i := range t.Rows {
@@ -170,7 +173,7 @@ func (t *table) add(row *run.Row, numbers jobNumbers) {
 	}
 }
 
-// take reads the rows of a run, and keeps the data that are compared.
+// take reads the rows of a run, and stores the data that are compared.
 func (t *table) take(numbers jobNumbers, measure func(*table, []run.Row) error) error {
 	rows, err := t.rows()
 	if err != nil {
@@ -198,7 +201,7 @@ func (t *table) row(key Key) *run.Row {
 	return t.rejected[key.Job]
 }
 
-// side returns what package releases needs of the run.
+// side returns the data of the run that package releases uses.
 func (t *table) side() releases.Side {
 	return releases.Side{Manifest: t.Manifest, Rows: t.Rows, Log: t.Log}
 }
@@ -209,8 +212,7 @@ func (t *table) preset(start hpc.Time) bool {
 	return start != 0 && start < t.Manifest.WindowStart
 }
 
-// unreached reports whether a run ended early, before it came to a job: the job was not yet submitted, or was still
-// waiting.
+// unreached reports whether a run ended early, while a job was not yet submitted or still waited.
 func (t *table) unreached(key Key) bool {
 	row := t.row(key)
 	return ended(t.Manifest.State) && (row == nil || row.State != hpc.Rejected && row.FirstStart() == 0 && row.End == 0)

@@ -17,19 +17,19 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// sameStart is the difference of starts up to which a job counts as started alike. A scheduler's
-// cycles and the delays of prologs move starts by seconds that no replay can know.
+// sameStart is the largest difference between two starts that count as equal. A scheduler's cycles
+// and the delays of prologs move starts by some seconds, which a replay cannot predict.
 const sameStart = time.Minute
 
-// agreement is the share of jobs with the same start above which the verdict names no causes.
+// agreement is a share of jobs with the same start. Above it the verdict names no causes.
 const agreement = 0.99
 
-// Judge compares a run with the record of its workload. The parameter rows has the run's rows.
-// Judge returns nil for a workload that records no starts, and if no job started on both sides.
+// Judge compares a run with the record of its workload. The parameter rows has the run's rows. Judge
+// returns nil for a workload without recorded starts, and if no job started on both sides.
 func Judge(w *workload.Workload, rows iter.Seq[*run.Row], m *run.Manifest) *run.Verdict {
 	recorded, err := run.FromWorkload(w)
 	if err != nil {
-		return nil // nothing is recorded
+		return nil // no start is recorded
 	}
 	history, err := Load(&run.Set{Runs: []*run.Run{recorded}})
 	if err != nil {
@@ -51,8 +51,8 @@ func Judge(w *workload.Workload, rows iter.Seq[*run.Row], m *run.Manifest) *run.
 	return v
 }
 
-// verdictOf returns the verdict on a pair of sets, one of them a recorded workload; nil for
-// other pairs. The error says which replay cannot be read.
+// verdictOf returns the verdict on a pair of sets if one of them is a recorded workload, and
+// otherwise nil. It returns an error if a replay cannot be read.
 func verdictOf(a, b []table, distances *Distances, pair [2]int) (*run.Verdict, error) {
 	isRecorded := func(list []table) bool { return len(list) == 1 && list[0].Manifest.Engine == run.EngineRecorded }
 	recorded, replayed, other := a, b, pair[1]
@@ -122,9 +122,9 @@ func newVerdict(recorded *table, replays []table) (*run.Verdict, error) {
 	return v, nil
 }
 
-// lacksOf returns what the replayed workload lacks, by codes. The record may be another workload: a replay of a log
-// with features can be compared with accounting records that have no such field. A replay without files replayed the
-// record itself.
+// lacksOf returns what the replayed workload lacks, by codes. The record may be a different workload: for example, a
+// replay of a log with features can be compared with accounting records without features. If the replay has no files,
+// its workload is the record.
 func lacksOf(recorded, replayed *table) (map[string]string, error) {
 	list := recorded.Manifest.Warnings
 	if replayed.record != nil {
@@ -188,8 +188,8 @@ func sumUpVerdict(v *run.Verdict, jobs []judged) {
 	v.ReplayedMean, v.ReplayedMedian = float64(replayed.Mean), float64(replayed.Median)
 }
 
-// groupsOf returns, for each property by which jobs are grouped, the group with the largest share
-// in the difference. It leaves out properties that all jobs have in common.
+// groupsOf returns, for each property by which jobs are grouped, the group with the largest share in
+// the difference. It leaves out properties that are equal for all jobs.
 func groupsOf(jobs []judged) []run.VerdictGroup {
 	all := 0.0
 	for i := range jobs {
@@ -227,12 +227,12 @@ func groupsOf(jobs []judged) []run.VerdictGroup {
 	return list
 }
 
-// fewLate is the share of the difference below which missing later submissions are not named as a cause.
+// fewLate is the smallest share of the difference for which missing later submissions are named as a cause.
 const fewLate = 0.1
 
-// laterSubmissions names as a cause that a window ends with its last submission. In production, jobs that still
-// waited then may have waited for jobs that were submitted later. It returns "" if the jobs that waited
-// longer in production, and still waited then, have a small share in the difference.
+// laterSubmissions returns a text about a possible cause: the submissions of a window end, but in production jobs
+// that still waited at that time may have waited for jobs that were submitted later. It returns "" if the jobs that
+// waited longer in production, and still waited at that time, have a small share in the difference.
 func laterSubmissions(jobs []judged, last hpc.Time) string {
 	n, late, all := 0, 0.0, 0.0
 	for i := range jobs {
@@ -258,8 +258,8 @@ var (
 )
 
 // causes returns usual causes of a verdict's difference, from what the replayed workload lacks. If
-// jobs waited longer in production, something that the replay does not know delayed them there. If
-// they waited less, production had something that the replay lacks.
+// jobs waited longer in production, something that the replay lacks delayed them there, such as a
+// limit. If they waited less, production had resources or data that the replay lacks.
 func causes(v *run.Verdict, lacks map[string]string, recorded, replayed *run.Manifest) []string {
 	codes, known := holdBack, "limits of QOS, accounts and users that the cluster's accounts.sacctmgr does not have"
 	if v.ReplayedMean > v.RecordedMean {
@@ -273,17 +273,17 @@ func causes(v *run.Verdict, lacks map[string]string, recorded, replayed *run.Man
 		}
 	}
 	if v.FreeNodes > 0.8 {
-		list = slices.Insert(list, 0, fmt.Sprintf("if production had the replay's nodes, then by the record the nodes that "+
-			"jobs got were free during %s of the jobs' waits: the record does not say why the jobs waited",
+		list = slices.Insert(list, 0, fmt.Sprintf("if production had the same nodes as the replay, then "+
+			"according to the record the nodes that jobs got were free during %s of the jobs' waits: the record does not say why the jobs waited",
 			metrics.Float(v.FreeNodes).Percent()))
 	}
 	if v.OnlyRecorded > v.Jobs/100 {
-		list = slices.Insert(list, 0, quantity.Regular(v.OnlyRecorded, "job")+" ran in production and not in the replay: "+
+		list = slices.Insert(list, 0, quantity.Regular(v.OnlyRecorded, "job")+" ran in production but not in the replay: "+
 			"they were rejected, or could never start")
 	}
 	const left = workload.RuleLeftRunning
 	if n := max(recorded.Workload.Rules[left], replayed.Workload.Rules[left]); n > 0 {
-		list = slices.Insert(list, 0, fmt.Sprintf("%s that ran when the window began %s left out, because nobody recorded "+
+		list = slices.Insert(list, 0, fmt.Sprintf("%s that ran when the window began %s left out, because the record has no "+
 			"nodes: the machine is emptier than it was (workload complete --cluster gives them nodes)",
 			quantity.Regular(n, "job"), quantity.Plural(n, "is", "are")))
 	}

@@ -13,12 +13,12 @@ import (
 	"rmreplay/internal/run"
 )
 
-// varying finds the parts of warnings that may differ between runs: a number of jobs at the begin,
-// durations and percentages.
+// varying matches the parts of warnings that may differ between runs: a number of jobs at the begin
+// of the text, durations and percentages.
 var varying = regexp.MustCompile(`^\d+\b|\b(\d+h)?(\d+m)?\d+(\.\d+)?m?s\b|\b\d+(\.\d+)? ?%`)
 
-// Warnings lists the warnings of the set's runs, those that affect the result first. Warnings that
-// differ only in varying parts appear once, with the ranges of these parts.
+// Warnings lists the warnings of the set's runs, beginning with those that affect the result.
+// Warnings that differ only in varying parts appear once, with the ranges of these parts.
 func (s Set) Warnings() (list []string) {
 	found := make(map[run.Warning][]run.Warning)
 	runs := make(map[run.Warning]map[int]bool)

@@ -12,15 +12,15 @@ import (
 	"rmreplay/internal/workload/transform"
 )
 
-// Anonymization says how names are replaced in a workload and in the cluster that it is for.
+// Anonymization says how names are replaced in a workload and in its cluster.
 type Anonymization struct {
 	KeyFile string // holds the secret key, of at least [transform.LeastKey] bytes
 	// Cluster is the cluster of the workload, nil if it is not known. ClusterDir is the
 	// directory from which it was read.
 	Cluster    *conf.Cluster
 	ClusterDir string
-	// Output is the directory for the anonymized cluster: a new one, or an empty one. Nothing
-	// is written if it is empty.
+	// Output is a new or empty directory for the anonymized cluster. If Output is "", no cluster is
+	// written.
 	Output string
 }
 
@@ -28,13 +28,13 @@ type Anonymization struct {
 type Anonymized struct {
 	Workload *workload.Workload
 	Steps    []transform.Result
-	// Remaining are replaced names that still occur in the cluster's files: something else has the
-	// same name, which was not replaced.
+	// Remaining are replaced names that still occur in the cluster's files, because something else
+	// has the same name.
 	Remaining []string
 }
 
-// Anonymize replaces the names in a workload and, if asked to, in its cluster. It fails with
-// an [InputError] if the key, the workload or the cluster is wrong.
+// Anonymize replaces the names in a workload and, if how has a cluster, in the cluster. It fails
+// with an [InputError] if the key, the workload or the cluster is wrong.
 func Anonymize(w *workload.Workload, how Anonymization) (*Anonymized, error) {
 	key, err := os.ReadFile(how.KeyFile)
 	if err != nil {

@@ -16,9 +16,10 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// audit warns of every input that the run did not carry out, and of every difference between the
-// record and slurmdbd. It keeps slurmdbd's records among the logs. The parameter unfixed is the
-// number of jobs without a recorded priority, if priorities are fixed.
+// audit adds a warning for every input that the run did not carry out, and for every difference
+// between the record and slurmdbd. It stores slurmdbd's records in the log directory. The parameter
+// unfixed is the number of jobs whose priority could not be fixed, because the workload has no
+// priority for them.
 func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Result, report *slurm.Report,
 	unfixed int) error {
 	var never []string
@@ -37,7 +38,7 @@ func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Resul
 	}
 	for name, text := range report.Logs {
 		if err := os.WriteFile(filepath.Join(record.LogDir(), name), []byte(text), 0o666); err != nil {
-			return fmt.Errorf("keeping the answers of slurmdbd: %w", err)
+			return fmt.Errorf("storing the answers of slurmdbd: %w", err)
 		}
 	}
 	if report.Jobs != nil {
@@ -53,24 +54,25 @@ func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Resul
 	return nil
 }
 
-// unlike warns of rejected jobs, of actions that have not ended, and of jobs whose priority could not be fixed.
+// unlike returns warnings about rejected jobs, about actions that have not ended, and about jobs whose priority could
+// not be fixed.
 func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed int) (list []run.Warning) {
 	list = append(list, e.foreseen.rejected(result)...)
 	if n := len(unfinished); n > 0 {
-		text := fmt.Sprintf("%d actions had not ended when the replay did: %s", n, replay.Few(unfinished, 5))
+		text := fmt.Sprintf("%d actions had not ended when the replay ended: %s", n, replay.Few(unfinished, 5))
 		list = append(list, run.Warning{Code: "action-unfinished", Text: text, Count: n})
 	}
 	if unfixed > 0 {
-		text := fmt.Sprintf("%d %s no recorded priority to be fixed: Slurm computed theirs", unfixed,
+		text := fmt.Sprintf("%d %s no recorded priority: Slurm computed the priority, although --fixed-priorities is set", unfixed,
 			quantity.Plural(unfixed, "job has", "jobs have"))
 		list = append(list, run.Warning{Code: "priority-not-fixed", Text: text, AffectsResult: true, Count: unfixed})
 	}
 	return list
 }
 
-// rejected warns of rejected jobs, on Slurm, on its model and in the simulator. A rejected job that ran when it was
-// recorded, or that has no record, affects the result whatever the reason is: its work is missing, and the other jobs
-// wait for too short a time.
+// rejected returns a warning about rejected jobs. All engines use it. A rejected job that ran when it was recorded,
+// or that has no record, affects the result whatever the reason is: its work is missing, so that the other jobs wait
+// too short.
 func (f *foreseen) rejected(result replay.Result) []run.Warning {
 	n := len(result.Rejected)
 	if n == 0 {
@@ -79,20 +81,20 @@ func (f *foreseen) rejected(result replay.Result) []run.Warning {
 	text := fmt.Sprintf("%d %s rejected, of which %d ran when the workload was recorded or have no record: %s", n,
 		quantity.Plural(n, "job was", "jobs were"), len(result.Missing), f.rejections(result.Rejected))
 	if forLimit := func(r replay.Rejection) bool { return strings.Contains(r.Reason, "TIME_LIMIT") }; slices.ContainsFunc(result.Rejected, forLimit) {
-		text += " (if a shorter MaxTime is the question, leave the cluster's MaxTime and lower the jobs' limits: " +
+		text += " (to test a shorter MaxTime, do not change the cluster's MaxTime but lower the jobs' limits: " +
 			"workload transform --max-time-limit)"
 	}
 	affects := len(result.Missing) > 0 || result.Refused == result.Submitted
 	return []run.Warning{{Code: "jobs-rejected", Text: text, AffectsResult: affects, Count: n}}
 }
 
-// undone warns of jobs that a run gave up, and of jobs that ran at the window's begin in the record
-// but not in the run. The parameter never has jobs whose dependencies are never met: they affect
-// the result only if the record says that they ran.
+// undone returns warnings about jobs that had not ended when the run ended, and about jobs that ran
+// at the window's begin in the record but not in the run. The parameter never has jobs whose
+// dependencies are never met. Such jobs affect the result only if they ran in the record.
 func (p *Prepared) undone(result replay.Result, never []string) (list []run.Warning) {
 	never = replay.NeverStart(p.workload, result.Undrained, never)
 	if n := len(never); n > 0 {
-		text := fmt.Sprintf("%d %s can never start: dependency never satisfied: %s", n,
+		text := fmt.Sprintf("%d %s can never start, because a dependency is never satisfied: %s", n,
 			quantity.Plural(n, "job", "jobs"), replay.Few(never, 5))
 		ran := p.ranWhenRecorded(never)
 		if ran > 0 {
@@ -102,7 +104,7 @@ func (p *Prepared) undone(result replay.Result, never []string) (list []run.Warn
 	}
 	undrained := without(result.Undrained, never)
 	if n := len(undrained); n > 0 {
-		text := fmt.Sprintf("%d %s had not ended when nothing had happened for %v, and were given up: %s", n,
+		text := fmt.Sprintf("%d %s had not ended when the run stopped, because nothing had happened for %v: %s", n,
 			quantity.Plural(n, "job", "jobs"),
 			p.spec.DrainLimit, replay.Few(undrained, 5))
 		if why := countsText(result.PendingReasons); why != "" {
@@ -161,8 +163,9 @@ func (p *Prepared) ranWhenRecorded(ids []string) (n int) {
 	return n
 }
 
-// warnOfDifferences warns that slurmdbd's records differ from the facts compared with them, or
-// that the error err made the comparison impossible. The run is complete in either case.
+// warnOfDifferences records a warning that slurmdbd's records differ from the facts that they are
+// compared with. If err is not nil, the warning says that they could not be compared. The run is
+// complete in both cases.
 func warnOfDifferences(record *run.Writer, code, what string, differences []string, err error) error {
 	n := len(differences)
 	warning := run.Warning{Code: code, AffectsResult: true, Count: max(n, 1)}

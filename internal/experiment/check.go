@@ -14,8 +14,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// The rules of [Check] about actions on Slurm. [workload.Validate] does not know Slurm's
-// commands.
+// The rules of [Check] about actions on Slurm. [workload.Validate] does not check Slurm's commands.
 const (
 	RuleBadAction   = "bad_action"
 	RuleShellAction = "shell_action"
@@ -32,12 +31,11 @@ const (
 	RuleNoAssociation  = "no_association"
 )
 
-// Check returns all problems of a workload that would spoil a replay of it: the findings of
-// [workload.ValidateIn], odd statements of the configuration, mistakes in the workload's actions and in the
-// cluster's commands for sacctmgr, jobs that slurmctld would refuse for their associations, and
-// jobs that a default limit would end. Without a cluster (nil), Check compares nothing with a
-// cluster and does not read the files that actions name. Dates in the texts are in the given time
-// zone.
+// Check returns all problems of a workload that would spoil a replay of it: the findings of [workload.ValidateIn],
+// odd statements of the configuration, mistakes in the workload's actions and in the cluster's commands for sacctmgr,
+// jobs that slurmctld would refuse for their associations, and jobs that a default limit would end. If cluster is
+// nil, Check does not compare the workload with a cluster, and does not read the files that actions name. Dates in
+// the texts are in the given time zone.
 func Check(w *workload.Workload, cluster *conf.Cluster, zone *time.Location) []workload.Problem {
 	var known workload.Cluster
 	if cluster != nil {
@@ -78,7 +76,7 @@ func checkAssociations(w *workload.Workload, cluster *conf.Cluster) (list []work
 	}
 	enforced := cluster.EnforcesAssociations()
 	for _, job := range w.Jobs.All() {
-		// sacctmgr and slurmctld keep these names in lower case.
+		// sacctmgr and slurmctld store these names in lower case.
 		user, account, qos := strings.ToLower(job.User), strings.ToLower(job.Account), strings.ToLower(job.QOS)
 		switch of := declared.Users[user]; {
 		case job.User == "" || !enforced:
@@ -111,16 +109,16 @@ func refusedCommands(cluster *conf.Cluster) string {
 		return ""
 	}
 	n := len(declared.Mistakes)
-	return fmt.Sprintf("sacctmgr refuses %s of the cluster's accounts, the first: %s (rmreplay workload validate WORKLOAD --cluster DIR lists them)",
+	return fmt.Sprintf("sacctmgr refuses %s for the cluster's accounts; the first is: %s (rmreplay workload validate WORKLOAD --cluster DIR lists them)",
 		quantity.Regular(n, "command"), declared.Mistakes[0])
 }
 
 // refuseHopeless returns an error if sacctmgr refuses commands of a cluster's file, and Slurm would therefore reject
-// every job: such a run shows nothing. If Slurm would accept some jobs, the run can be made, but is not valid.
+// every job. If Slurm would accept some jobs, the run is made, but its result is not valid.
 func refuseHopeless(cluster *conf.Cluster, forecast *admission.Forecast, jobs int) error {
 	if jobs == 0 || forecast.Rejected < jobs || refusedCommands(cluster) == "" {
 		return nil
 	}
-	return inputError(fmt.Errorf("checking the cluster: %s; so Slurm would reject every job of the workload (%s)",
+	return inputError(fmt.Errorf("checking the cluster: %s; Slurm would therefore reject all jobs of the workload (%s)",
 		refusedCommands(cluster), quantity.Regular(jobs, "job")))
 }

@@ -63,7 +63,8 @@ func (s *Simulator) open() (m machine, err error) {
 	return m, err
 }
 
-// Sharing returns a specification whose simulations read the cluster once, and see no later change of its files.
+// Sharing returns a specification whose simulations read the cluster only once. Later changes of its files have no
+// effect.
 func (s Spec) Sharing() Spec {
 	if s.Simulator != nil && s.Simulator.Opened == nil {
 		simulator := *s.Simulator
@@ -73,8 +74,8 @@ func (s Spec) Sharing() Spec {
 	return s
 }
 
-// openBundled reads the cluster in a bundle. Its files exist only while they are read. Errors name the bundle in
-// place of the files.
+// openBundled reads the cluster in a bundle. It unpacks the files into a temporary directory, and removes this after
+// reading. Errors name the bundle instead of the temporary directory.
 func openBundled(path string) (*conf.Cluster, error) {
 	files, err := bundle.ReadCluster(path)
 	if err != nil {
@@ -84,7 +85,7 @@ func openBundled(path string) (*conf.Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading bundle: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // files left there are only temporary files
+	defer func() { _ = os.RemoveAll(dir) }() // an error leaves only temporary files
 	for name, text := range files {
 		if err := output.Text(filepath.Join(dir, name), text); err != nil {
 			return nil, fmt.Errorf("reading bundle: %w", err)
@@ -138,8 +139,8 @@ func ClusterFacts(c *conf.Cluster) workload.Cluster {
 	return known
 }
 
-// maxArraySize returns one more than the largest index of a job array. It returns 0 for "not known"
-// if the configured value cannot be read.
+// maxArraySize returns one more than the largest index of a job array. It returns 0, which means
+// unknown, if the configured value cannot be read.
 func maxArraySize(c *conf.Cluster) int {
 	const byDefault = 1001 // slurm.conf(5), MaxArraySize
 	value, ok := c.Get("MaxArraySize")
@@ -173,7 +174,7 @@ func Partitions(c *conf.Cluster) map[string]transform.Partition {
 	return partitions
 }
 
-// capacity returns the size of the machine to which utilization refers.
+// capacity returns the size of the machine, from which utilization is computed.
 func capacity(c *conf.Cluster) run.Cluster {
 	out := run.Cluster{Name: c.Name, Nodes: len(c.Nodes)}
 	cpus := make(map[string]int, len(c.Nodes))
@@ -218,7 +219,8 @@ func simulatedCluster(c *conf.Cluster) (*sim.Cluster, error) {
 	return out, nil
 }
 
-// minJobAge returns how long after its end slurmctld forgets a job; 0 for never.
+// minJobAge returns the time after a job's end at which slurmctld removes the job; 0 if it never
+// removes jobs.
 func minJobAge(c *conf.Cluster) (time.Duration, error) {
 	const byDefault = 300 * time.Second // slurm.conf(5), MinJobAge
 	value, ok := c.Get("MinJobAge")

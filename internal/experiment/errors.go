@@ -20,8 +20,8 @@ func (e *FieldError) Error() string { return e.Field + " " + e.Err.Error() }
 // Unwrap returns the wrapped error.
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// bothOf joins two errors. The later error is left out if its text is the same: a failed write ends the run, and
-// closing the record returns the same error again.
+// bothOf joins two errors. It leaves out the later error if both texts are equal: after a failed write, closing the
+// record returns the same error again.
 func bothOf(err, later error) error {
 	if err != nil && later != nil && err.Error() == later.Error() {
 		return err
@@ -38,7 +38,7 @@ func (e *InputError) Error() string { return e.Err.Error() }
 // Unwrap returns the wrapped error.
 func (e *InputError) Unwrap() error { return e.Err }
 
-// inputError makes an [InputError] of an error. It returns nil for nil.
+// inputError wraps an error in an [InputError]. It returns nil for nil.
 func inputError(err error) error {
 	if err == nil {
 		return nil
@@ -52,7 +52,7 @@ type InvalidError struct{ Reason string }
 // Error says why the run is not valid.
 func (e *InvalidError) Error() string { return "the run is not valid: " + e.Reason }
 
-// Valid returns nil if the run's result is valid, and else an [InvalidError] with the reason.
+// Valid returns nil if the run's result is valid, and otherwise an [InvalidError] with the reason.
 func Valid(s *metrics.Summary) error {
 	if s.Valid {
 		return nil

@@ -1,14 +1,14 @@
-// Package experiment holds the use cases of the program: it makes one replay or simulation of a
-// [Spec], or a set of realizations, and runs several of these at once.
+// Package experiment makes the replay or simulation that a [Spec] describes, or a set of
+// realizations. It can run several realizations at once.
 //
-// [Run] loads and checks everything, starts the engine, plays the workload, compares the result
-// with the engine's own accounting, writes the record and computes the metrics. The command
-// line, a server and a test all run a replay this way. The package writes to no terminal. It
-// reports what happens meanwhile to [Hooks].
+// [Run] loads and checks everything, starts the engine, plays the workload, compares the result with
+// the engine's own accounting, writes the record and computes the metrics. The command line, a
+// server and a test all run a replay this way. The package does not write to the terminal. It
+// reports the progress of a run to [Hooks].
 //
 // Errors have types: [FieldError] for a value of the specification, [InputError] for a file or
-// directory, and [IsMissing] for a machine that lacks something. A run without a valid result is
-// not an error: its summary says that it is not valid, and [Valid] makes an error of this.
+// directory, and [IsMissing] for a machine that lacks something. A run without a valid result is not
+// an error: its summary says that it is not valid, and [Valid] returns an error for such a summary.
 package experiment
 
 import (
@@ -36,10 +36,10 @@ import (
 // Hooks receive the progress of a run. The goroutine that called [Run] calls them. Each hook may be
 // nil.
 type Hooks struct {
-	Notice   func(text string)     // what is foreseen before the engine starts
+	Notice   func(text string)     // which rejections are expected, before the engine starts
 	Step     func(text string)     // a step of the engine's start
 	Begin    func(epoch hpc.Time)  // before the workload begins, at the virtual time epoch
-	Progress func(replay.Progress) // something has happened
+	Progress func(replay.Progress) // after each step of the run
 }
 
 func (h *Hooks) complete() {
@@ -61,14 +61,14 @@ func (h *Hooks) complete() {
 type engine interface {
 	// check checks the engine's part of a specification and the files that it names.
 	check(spec *Spec) error
-	// fit chooses the machine for a workload and returns the known facts about it.
+	// fit chooses the machine for a workload, and returns the known facts about this machine.
 	fit(w *workload.Workload) (workload.Cluster, error)
-	// admit returns an error if the engine cannot play the workload, or if this machine lacks
-	// the engine.
+	// admit returns an error if the engine cannot play the workload, or if the engine is not
+	// installed on this machine.
 	admit(p *Prepared) error
 	// run makes the run and its record. Several goroutines may call it at once.
 	run(ctx context.Context, p *Prepared, one realization, hooks Hooks) (*metrics.Summary, error)
-	// watch makes a run without a record, in place of run.
+	// watch makes a run without a record. It replaces run for [Watch].
 	watch(ctx context.Context, p *Prepared, see watcher) (Watched, error)
 }
 
@@ -104,7 +104,8 @@ func Run(ctx context.Context, spec Spec, hooks Hooks) (*metrics.Summary, error) 
 // Prepare loads and checks everything that a run needs. It does not start the engine.
 func Prepare(spec Spec) (*Prepared, error) { return prepare(spec, checkRun) }
 
-// prepare checks the output directory before it reads the workload, which may take long.
+// prepare implements [Prepare] with the given check of the output directory. It makes this check
+// first, because reading the workload may take long.
 func prepare(spec Spec, checkOutput func(dir string, overwrite bool) error) (*Prepared, error) {
 	p := &Prepared{spec: spec, started: time.Now()}
 	if err := p.check(); err != nil {
@@ -174,7 +175,7 @@ func (p *Prepared) load() error {
 	p.workload = w.Value
 	if w.Value == nil {
 		var err error
-		// Only Slurm uses the part that a lean reader leaves out.
+		// Only Slurm uses the data that a lean reader leaves out.
 		if p.workload, err = formats.OpenWith(w.Path, workload.ReadOptions{Lean: p.spec.Simulator != nil}); err != nil {
 			return inputError(err)
 		}
@@ -197,25 +198,27 @@ func (p *Prepared) checking(err error) error {
 	return inputError(fmt.Errorf("checking %s: %w", name, err))
 }
 
-// findUsers finds the sessions of the users. The workload must record what the users' model needs.
+// findUsers finds the sessions of the users. It returns an error if the workload lacks data that the
+// users' model needs.
 func (p *Prepared) findUsers() (err error) {
 	p.controller, err = replay.NewControllers(p.workload, p.spec.Users)
 	return inputError(err)
 }
 
-// play plays the workload with the users of the specification. The rewriters change its jobs.
+// play plays the workload with the users of the specification. The rewriters change the workload's
+// jobs.
 func (p *Prepared) play(ctx context.Context, manager rm.ResourceManager, seed uint64, record replay.Recorder, opts replay.Options, rewriters ...replay.Rewriter) (replay.Result, error) {
 	return p.playWith(ctx, manager, seed, func(c replay.Controller) replay.Controller { return c }, record, opts, rewriters...)
 }
 
-// playWith plays the workload as play does. The function around wraps the controller.
+// playWith is play with a function around that wraps the controller.
 func (p *Prepared) playWith(ctx context.Context, manager rm.ResourceManager, seed uint64, around func(replay.Controller) replay.Controller, record replay.Recorder, opts replay.Options, rewriters ...replay.Rewriter) (replay.Result, error) {
 	controller := replay.Rewriting(p.controller(p.spec.Users.Jitter, seed), rewriters...)
 	opts.DrainLimit = p.spec.DrainLimit
 	return replay.Play(ctx, manager, p.workload, around(controller), record, opts)
 }
 
-// manifest describes a run as far as it is known before the run starts.
+// manifest returns the manifest of a run with the data that are known before the run starts.
 func (p *Prepared) manifest(one realization) (run.Manifest, error) {
 	spec, err := p.spec.recorded(one.seed)
 	return run.Manifest{
@@ -226,7 +229,8 @@ func (p *Prepared) manifest(one realization) (run.Manifest, error) {
 	}, err
 }
 
-// absent warns of days of the week on which no user submits jobs, because nobody did in the workload.
+// absent returns a warning about days of the week on which the workload has no submissions. The
+// users of [replay.Distribution] submit no jobs on these days.
 func (p *Prepared) absent() []run.Warning {
 	n := replay.AbsentDays(&p.workload.Jobs)
 	if p.spec.Users.Model != replay.Distribution || n == 0 || p.workload.Jobs.Len() == 0 {
@@ -267,8 +271,8 @@ type measured struct {
 	reasons []metrics.ReasonTotal
 }
 
-// measure computes the part of a summary that depends on a run's jobs, whose recording ended at the instant end. It
-// does so while the caller completes the record, and returns a function that waits for the result.
+// measure starts to compute the part of a summary that depends on a run's jobs, while the caller completes the
+// record. It returns a function that waits for the result. The parameter end is the end of the run.
 func measure(record *run.Writer, m run.Manifest, end hpc.Time, opts metrics.Options) (wait func() *measured) {
 	var of measured
 	done := make(chan struct{})
@@ -321,7 +325,7 @@ func summarize(record *run.Writer, known *measured, opts metrics.Options) (*metr
 	return summary, err
 }
 
-// refuseErrors returns one error for the problems that make a replay meaningless, or nil.
+// refuseErrors returns one error for all problems that prevent a run; nil without such problems.
 func refuseErrors(problems []workload.Problem) error {
 	var first []string
 	errs := 0
@@ -341,8 +345,8 @@ func refuseErrors(problems []workload.Problem) error {
 	return errors.New(strings.Join(first, "; "))
 }
 
-// absolute returns the absolute form of a path, for the manifest; the path itself if the current
-// directory is not known.
+// absolute returns the absolute form of a path, for the manifest. If the current directory is not
+// known, it returns the path unchanged.
 func absolute(path string) string {
 	if path == "" {
 		return ""

@@ -189,7 +189,7 @@ func TestRefusedAccounts(t *testing.T) {
 					t.Fatal(err)
 				}
 				doubt := r.Manifest.Doubt()
-				if !strings.HasPrefix(doubt, "sacctmgr refuses 1 command of the cluster's accounts, the first: ") || !strings.Contains(doubt, test.warned) ||
+				if !strings.HasPrefix(doubt, "sacctmgr refuses 1 command for the cluster's accounts; the first is: ") || !strings.Contains(doubt, test.warned) ||
 					strings.Contains(doubt, own) != (engine == "slurm") {
 					t.Errorf("%s: %q, want file and line, and sacctmgr's own words of Slurm", engine, doubt)
 				}

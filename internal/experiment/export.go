@@ -18,13 +18,13 @@ import (
 	"rmreplay/internal/workload/transform"
 )
 
-// Export says what a site gives away: a workload and its cluster without names.
+// Export says how [Bundle] makes a bundle: a workload and its cluster without names.
 type Export struct {
 	// Cluster is the cluster, and ClusterDir the directory that it was read from.
 	Cluster    *conf.Cluster
 	ClusterDir string
 	// KeyFile holds the secret key of at least [transform.LeastKey] bytes. If it is empty, a random key is used and
-	// forgotten: nobody can find a name again, or match the names with another bundle's names.
+	// not stored. Then nobody can find the original names, or match the names with those of another bundle.
 	KeyFile string
 	// KeepHosts and KeepCluster keep the names of nodes and switches, and of the cluster.
 	KeepHosts, KeepCluster bool
@@ -44,8 +44,8 @@ type BundleReport struct {
 	Usage        int          `json:"usage_records"`
 	Nodes        int          `json:"nodes"`
 	Files        []BundleFile `json:"files"`
-	// ReplacedNames counts the names that were replaced. Kept lists the kinds of names that were not replaced. If such a
-	// name contains a replaced name, it was changed, and Renamed has the new form.
+	// ReplacedNames counts the names that were replaced. Kept lists the kinds of names that were not replaced. A kept
+	// name that contains a replaced name was changed nevertheless: Renamed has its new form.
 	ReplacedNames int      `json:"replaced_names"`
 	Kept          []string `json:"kept"`
 	Renamed       []string `json:"renamed"`
@@ -183,14 +183,15 @@ func (how *Export) describe(r *BundleReport, w *workload.Workload, b *bundle.Bun
 	r.LeftOut = append(r.LeftOut, "comments, scripts, command lines, paths, addresses, passwords")
 }
 
-// inventory fails if a word of the bundle still contains a name that should have been replaced.
+// inventory returns an error if a word of the bundle still contains a name that should have been
+// replaced.
 func inventory(a *transform.Anonymizer, b *bundle.Bundle) error {
 	left := a.Inventory(bundle.Workload, b.Workload)
 	for _, name := range slices.Sorted(maps.Keys(b.Cluster)) {
 		left = append(left, a.Inventory(filepath.Join("cluster", name), []byte(b.Cluster[name]))...)
 	}
 	if err := transform.ErrRemains(left); err != nil {
-		return fmt.Errorf("checking the bundle: %w (want --allow NAME if it is there by chance)", err)
+		return fmt.Errorf("checking the bundle: %w (want --allow NAME if the word has another meaning there)", err)
 	}
 	return nil
 }

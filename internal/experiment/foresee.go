@@ -15,13 +15,13 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// RuleUndeclaredQOS is the rule about a partition whose QOS is not declared by a command: slurmctld does not
-// start.
+// RuleUndeclaredQOS is the rule about partitions whose QOS no command for sacctmgr declares. With such a partition
+// slurmctld does not start.
 const RuleUndeclaredQOS = "undeclared_qos"
 
-// Foresee returns, by rmreplay's rules, which jobs of a workload Slurm will reject on a cluster, and the
-// problems for which slurmctld would not start. The parameter named is a Slurm as [install.FindSlurm] takes it, or a
-// release that is not installed, such as "26.05"; if named is empty, the default Slurm is used. The error is a
+// Foresee predicts by rmreplay's rules which jobs of a workload Slurm will reject on a cluster. It also returns the
+// problems because of which slurmctld would not start. The parameter named is an argument of [install.FindSlurm], or
+// a release that is not installed, such as "26.05". If named is empty, the default Slurm is used. The error is a
 // [FieldError] or an [InputError].
 func Foresee(w *workload.Workload, cluster *conf.Cluster, named string) (*admission.Forecast, []workload.Problem,
 	error) {
@@ -45,12 +45,12 @@ func Rules(w *workload.Workload, cluster *conf.Cluster, named string) (*admissio
 	}
 	site, err := admission.New(withMade(cluster, w), w.Submitters(), admission.Options{Release: release})
 	if err != nil {
-		return nil, inputError(fmt.Errorf("foreseeing rejections: %w", err))
+		return nil, inputError(fmt.Errorf("predicting which jobs Slurm rejects: %w", err))
 	}
 	return site, nil
 }
 
-// problemsOf returns the problems of a site for which slurmctld would not start.
+// problemsOf returns the problems of a site because of which slurmctld would not start.
 func problemsOf(site *admission.Site) (list []workload.Problem) {
 	for _, text := range site.UndeclaredQOS() {
 		list = append(list, workload.Problem{Severity: workload.Error, Rule: RuleUndeclaredQOS, Text: text})
@@ -58,12 +58,12 @@ func problemsOf(site *admission.Site) (list []workload.Problem) {
 	return list
 }
 
-// foreseen is what an engine foresees about the jobs of a workload.
+// foreseen has the predictions of an engine about the jobs of a workload.
 type foreseen struct {
 	forecast *admission.Forecast
 	jobs     map[string]admission.Finding
-	problems []workload.Problem // problems for which slurmctld would not start
-	err      error              // why nothing is foreseen
+	problems []workload.Problem // problems because of which slurmctld would not start
+	err      error              // why nothing is predicted
 }
 
 func (e *slurmEngine) foresee(w *workload.Workload) (f foreseen) {
@@ -77,11 +77,11 @@ func (e *slurmEngine) foresee(w *workload.Workload) (f foreseen) {
 	return f
 }
 
-// notice returns the text for the user before the replay; "" if nothing is foreseen.
+// notice returns the text for the user before the replay; "" if no rejection is predicted.
 func (f *foreseen) notice(jobs int) string {
 	switch {
 	case f.err != nil:
-		return fmt.Sprintf("rejections are not foreseen: %v", f.err)
+		return fmt.Sprintf("rejections could not be predicted: %v", f.err)
 	case f.forecast.Rejected+f.forecast.NeverStarts == 0:
 		return ""
 	}
@@ -96,7 +96,8 @@ func (f *foreseen) notice(jobs int) string {
 	return text + " (rmreplay workload validate WORKLOAD --cluster DIR lists the reasons and remedies)"
 }
 
-// rejections groups rejected jobs by the engine's reason and by the foreseen reason. The largest group comes first.
+// rejections returns a text that groups rejected jobs by the engine's reason and by the predicted reason. The largest
+// group comes first.
 func (f *foreseen) rejections(list []replay.Rejection) string {
 	type group struct{ slurms, ours string }
 	jobs := map[group][]string{}

@@ -17,8 +17,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// fileSystemsOf returns the given file systems, and the workload's other file systems. Every file system that a
-// job uses must have a bandwidth.
+// fileSystemsOf returns the given file systems, and those file systems of the workload that have other names. Every
+// file system that a job uses must have a bandwidth.
 func fileSystemsOf(w *workload.Workload, given []hpc.FileSystem) ([]hpc.FileSystem, error) {
 	list := slices.Clone(given)
 	known := map[string]bool{"": true}
@@ -50,7 +50,8 @@ func describeFileSystems(systems []hpc.FileSystem) (list []run.FileSystem) {
 	return list
 }
 
-// scheduleIO sets a cluster's scheduling for the driver, if the specification has a driver.
+// scheduleIO changes the cluster's configuration so that the driver can decide on starts, if the
+// specification has a driver.
 func (e *slurmEngine) scheduleIO() error {
 	if e.spec.IOSchedule == "" {
 		return nil
@@ -64,7 +65,7 @@ func (e *slurmEngine) scheduleIO() error {
 }
 
 // decideStarts adds the driver that decides on starts to the controller, if the specification has such a driver. The
-// time that the driver computes is added to cpu.
+// driver's CPU time is added to cpu.
 func (e *slurmEngine) decideStarts(c replay.Controller, w *workload.Workload, engine *slurm.Engine,
 	cpu *time.Duration) replay.Controller {
 	if e.ioSchedule == nil {
@@ -113,10 +114,9 @@ func threadCPU() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// nodesAllowed returns a function that returns the nodes of a cluster on which a job may run, with
-// a name for this set of nodes: the nodes of its partitions that have all features of its
-// constraint. A constraint with other operators than "&" and "," allows all nodes of the
-// partitions.
+// nodesAllowed returns a function that returns a name for a set of nodes, and the nodes of this set.
+// The nodes are those of the job's partitions that have all features of the job's constraint. A
+// constraint with other operators than "&" and "," allows all nodes of the partitions.
 func nodesAllowed(c *conf.Cluster) func(job *hpc.Job) (string, []string) {
 	features := make(map[string][]string, len(c.Nodes))
 	for _, n := range c.Nodes {
@@ -152,8 +152,8 @@ func nodesAllowed(c *conf.Cluster) func(job *hpc.Job) (string, []string) {
 	}
 }
 
-// nodesNeeded returns a function that says how many nodes of a cluster a job needs: the number that it asks for, and
-// at least as many as its tasks fill on the largest nodes of its partition.
+// nodesNeeded returns a function that says how many nodes of a cluster a job needs: the number that it requests, or
+// the number of the largest nodes of its partition that its tasks fill, whichever is larger.
 func nodesNeeded(c *conf.Cluster) func(job *hpc.Job) int {
 	cpus := make(map[string]int, len(c.Nodes))
 	for _, n := range c.Nodes {

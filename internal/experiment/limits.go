@@ -20,8 +20,9 @@ import (
 // remedyOfLimits says how jobs without a time limit can run to their recorded end.
 const remedyOfLimits = "replay with --time-limit twice-run-time, or raise DefaultTime"
 
-// unlikeRecord warns of jobs whose end differs from the record: at a default limit, with an exit
-// code because nobody cancels them in the run, or at their own limit because the nodes are slower.
+// unlikeRecord returns warnings about jobs whose end differs from the record. These jobs end at a
+// default limit, or with an exit code because the run does not cancel them, or at their own limit
+// because the nodes are slower.
 func (p *Prepared) unlikeRecord(rows iter.Seq[*run.Row]) []run.Warning {
 	without, killed, slowed := map[string]hpc.State{}, map[string]hpc.Recorded{}, map[string]bool{}
 	for _, job := range p.workload.Jobs.All() {
@@ -43,7 +44,8 @@ func (p *Prepared) unlikeRecord(rows iter.Seq[*run.Row]) []run.Warning {
 	return slices.Concat(unrecordedLimits(without, rows), killedOnRecord(killed, rows), slowedToLimit(slowed, rows))
 }
 
-// slowedToLimit warns of jobs that reached their limit because slower nodes make them run longer.
+// slowedToLimit returns a warning about jobs that reached their limit because slower nodes make them
+// run longer.
 func slowedToLimit(slowed map[string]bool, rows iter.Seq[*run.Row]) []run.Warning {
 	n := 0
 	if len(slowed) > 0 {
@@ -56,7 +58,7 @@ func slowedToLimit(slowed map[string]bool, rows iter.Seq[*run.Row]) []run.Warnin
 	if n == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("%s at the time limit, because slower nodes (--perf) lengthen run times and not limits; waits "+
+	text := fmt.Sprintf("%s at the time limit, because slower nodes (--perf) lengthen run times but not limits; waits "+
 		"and "+
 		"utilization include this (with --time-limit twice-run-time, no job reaches its limit)",
 		quantity.Plural(n, "1 job was ended", fmt.Sprint(n, " jobs were ended")))
@@ -69,8 +71,8 @@ func isKilled(s hpc.State) bool {
 	return s == hpc.Cancelled || s == hpc.NodeFail || s == hpc.OutOfMemory || s == hpc.Preempted || s == hpc.Deadlined
 }
 
-// killedOnRecord warns of jobs that failed in the run because their recorded end has another
-// cause ([isKilled]). They run as long as recorded, and then exit with an error.
+// killedOnRecord returns a warning about jobs that failed in the run because in the record something
+// else had ended them ([isKilled]). They run as long as recorded, and then exit with an error.
 func killedOnRecord(killed map[string]hpc.Recorded, rows iter.Seq[*run.Row]) []run.Warning {
 	if len(killed) == 0 {
 		return nil
@@ -97,9 +99,9 @@ func killedOnRecord(killed map[string]hpc.Recorded, rows iter.Seq[*run.Row]) []r
 	return []run.Warning{{Code: run.EndsAsFailed, Text: text}}
 }
 
-// unrecordedLimits warns of jobs that were ended at a time limit although the workload gives these jobs no limit.
-// The map without has the recorded states of the jobs that have no limit and did not reach one when they were recorded.
-// A run that ends such jobs has another load than the record.
+// unrecordedLimits returns a warning about jobs that were ended at a time limit although the workload has no limit
+// for them. The map without has the recorded states of those jobs without a limit that did not end at a time limit in
+// the record. A run that ends such jobs has a different load than the record.
 func unrecordedLimits(without map[string]hpc.State, rows iter.Seq[*run.Row]) []run.Warning {
 	if len(without) == 0 {
 		return nil
@@ -119,7 +121,7 @@ func unrecordedLimits(without map[string]hpc.State, rows iter.Seq[*run.Row]) []r
 	if len(ended) == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("%d %s ended at a default time limit, which their workload does not have; %d of them "+
+	text := fmt.Sprintf("%d %s ended at a default time limit, because the workload has no time limit for them; %d of them "+
 		"were COMPLETED on record: %s (%s)",
 		len(ended), quantity.Plural(len(ended), "job was", "jobs were"), completed, replay.Few(ended, 5), remedyOfLimits)
 	return []run.Warning{{Code: "limit-not-recorded", Text: text, AffectsResult: true}}
@@ -129,8 +131,8 @@ func unrecordedLimits(without map[string]hpc.State, rows iter.Seq[*run.Row]) []r
 // default limit of their partition.
 const RuleDefaultLimit = "default_time_limit"
 
-// checkDefaultLimits warns once of all jobs without a time limit that the default limit of their
-// partition will end.
+// checkDefaultLimits returns one warning about all jobs without a time limit that will end at the
+// default limit of their partition.
 func checkDefaultLimits(w *workload.Workload, cluster *conf.Cluster) []workload.Problem {
 	limits := map[string]time.Duration{}
 	for _, p := range cluster.Partitions {

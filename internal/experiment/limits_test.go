@@ -124,7 +124,7 @@ PartitionName=long Nodes=n[1-2]
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(s.Doubt, "2 jobs were ended at a default time limit, which their workload does not have; 1 of them were COMPLETED on record: a, b") {
+	if !strings.Contains(s.Doubt, "2 jobs were ended at a default time limit, because the workload has no time limit for them; 1 of them were COMPLETED on record: a, b") {
 		t.Errorf("valid %t: %q", s.Valid, s.Doubt)
 	}
 	conf, err := OpenCluster(cluster, 0)

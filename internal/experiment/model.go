@@ -53,7 +53,7 @@ func (e *modelEngine) check(spec *Spec) (err error) {
 	case s.Cluster == "":
 		return fieldError("policy", "%s: needs a cluster directory with a slurm.conf", s.Policy)
 	case s.Processors != 0 || s.Nodes != 0:
-		return fieldError("policy", "%s: takes its nodes from the cluster directory", s.Policy)
+		return fieldError("policy", "%s: has its nodes from the cluster directory (want no --processors and --nodes)", s.Policy)
 	case len(s.FileSystems) > 0:
 		return fieldError("policy", "%s: does not model file systems", s.Policy)
 	case s.Ties != "" && s.Ties != sim.EndsFirst:
@@ -75,16 +75,16 @@ func (e *modelEngine) check(spec *Spec) (err error) {
 	return inputError(err)
 }
 
-// ModelClock returns [Simulator.Clock] for a clock model: frozen, or charged with the costs of a job, such as
-// charged=50us,2ms. In place of the costs, the parameter model may name the directory of a replay with the measured
-// clock: then the costs are the mean costs of that replay.
+// ModelClock returns the value of [Simulator.Clock] for a clock model: frozen, or charged with the costs of a job,
+// such as charged=50us,2ms. Instead of the costs, the parameter model may have the directory of a replay with the
+// measured clock. Then the costs are the mean costs of that replay.
 func ModelClock(model string) (string, error) {
 	name, costs, given := strings.Cut(model, "=")
 	switch {
 	case model == "frozen":
 		return "", nil
 	case name == "measured":
-		return "", fmt.Errorf("%s: a model has no CPU time to measure (want frozen or charged=COSTS)", model)
+		return "", fmt.Errorf("%s: the model of Slurm has no daemon whose CPU time can be measured (want frozen or charged=COSTS)", model)
 	case name != "charged" || !given:
 		return "", fmt.Errorf("%s: not a clock model (want frozen, or charged=COSTS such as charged=50us,2ms)", model)
 	}
@@ -98,7 +98,7 @@ func ModelClock(model string) (string, error) {
 	}
 	c, err := charge.Fit(r.Manifest.Scheduler)
 	if err != nil {
-		return "", fmt.Errorf("costs of %s: %w", costs, err)
+		return "", fmt.Errorf("reading the costs %s: %w", costs, err)
 	}
 	return "charged=" + c.String(), nil
 }
@@ -128,8 +128,8 @@ func (e *modelEngine) admit(p *Prepared) error {
 	return nil
 }
 
-// configure returns the configuration with which the model plays a workload: the cluster's, with the users and
-// accounts that rules made, and with the jobs that Slurm will reject.
+// configure returns the configuration with which the model plays a workload: the cluster's configuration, the users
+// and accounts that rules made, and the jobs that Slurm will reject.
 func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, err error) {
 	w := p.workload
 	cluster := withMade(e.cluster, w)
@@ -140,7 +140,7 @@ func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, err erro
 	if err := refuseErrors(problemsOf(site)); err != nil {
 		return config, inputError(fmt.Errorf("checking the cluster: %w", err))
 	}
-	if _, err := conf.Preview(cluster, e.release, ""); err != nil { // the model does not play what slurmctld refuses
+	if _, err := conf.Preview(cluster, e.release, ""); err != nil { // slurmctld refuses such configurations
 		return config, inputError(fmt.Errorf("checking the cluster: %w", err))
 	}
 	config = modelOf(cluster, site)
@@ -156,7 +156,7 @@ func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, err erro
 	return config, refuseHopeless(cluster, forecast, w.Jobs.Len())
 }
 
-// modelOf returns the configuration of a cluster with its rules in the model's form.
+// modelOf converts the configuration of a cluster, with its rules, to the model's types.
 func modelOf(c *conf.Cluster, rules *admission.Site) slurmmodel.Config {
 	out := slurmmodel.Config{Get: c.Get, Nodes: slices.Clone(c.Nodes), Associations: rules.Declared()}
 	for i := range c.Partitions {
@@ -171,7 +171,7 @@ func modelOf(c *conf.Cluster, rules *admission.Site) slurmmodel.Config {
 	return out
 }
 
-// switchOf returns a line of topology.conf. conf has checked its host lists.
+// switchOf converts a line of topology.conf. Package conf has checked the line's host lists.
 func switchOf(s conf.Statement) config.Switch {
 	names := func(key string) []string {
 		text, _ := s.Get(key)
@@ -185,7 +185,7 @@ func switchOf(s conf.Statement) config.Switch {
 // seed decides how long slurmctld has run.
 func (e *modelEngine) engine(p *Prepared, seed uint64) (*slurmmodel.Engine, []run.Warning, error) {
 	config := e.config
-	if p.workload.Completion != nil { // each draw has other users, accounts and limits
+	if p.workload.Completion != nil { // each draw has different users, accounts and limits
 		var err error
 		if config, err = e.configure(p); err != nil {
 			return nil, nil, err
@@ -245,7 +245,7 @@ func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 		return nil, err
 	}
 	var asked *counters.Counters
-	engine.At(p.begin, func() { // as a replay asks slurmctld, so that the records have the same statistics
+	engine.At(p.begin, func() { // as in a replay, so that both records have the same statistics
 		asked = counters.Watch(engine, counters.Every, func(s rm.Statistics) { _ = record.Statistics(s) })
 	})
 	if w := p.workload; p.begin < w.Start {
@@ -276,7 +276,8 @@ func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	return summarize(record, known, opts)
 }
 
-// play runs the model. It records warnings of the engine, of inputs not carried out, and of what the model lacks.
+// play runs the model. It records the engine's warnings, and warnings about inputs that were not carried out and
+// about functions that the model lacks.
 func (e *modelEngine) play(
 	ctx context.Context, p *Prepared, seed uint64, engine *slurmmodel.Engine, warnings []run.Warning, record *run.Writer, hooks Hooks,
 ) (run.State, error) {
@@ -308,12 +309,13 @@ func (e *modelEngine) play(
 // PartialPrefix begins the warning that names what the model lacks. Semicolons separate the names.
 const PartialPrefix = "model: partial: the model of Slurm lacks "
 
-// partial returns the warning that names what the model of Slurm lacks for this run, if anything.
+// partial returns the warning that names what the model of Slurm lacks for this run; nil if it lacks
+// nothing.
 func (e *modelEngine) partial() []run.Warning {
 	if len(e.missing) == 0 {
 		return nil
 	}
-	texts := make([]string, len(e.missing)) // with the numbers of jobs that need each of them
+	texts := make([]string, len(e.missing)) // each text also has the number of jobs that need the function
 	for i, m := range e.missing {
 		texts[i] = m.String()
 	}
@@ -321,7 +323,8 @@ func (e *modelEngine) partial() []run.Warning {
 	return []run.Warning{{Code: "model-partial", Text: text, AffectsResult: true, Count: 1}}
 }
 
-// Guide takes decisions for the model of Slurm. Attach gets the engine before the run begins.
+// Guide makes decisions for the model of Slurm. Its method Attach is called with the engine before
+// the run begins.
 type Guide interface {
 	guide.Guide
 	Attach(engine *slurmmodel.Engine)

@@ -13,9 +13,10 @@ import (
 // maxKept is the largest size in bytes of a file that is compared with a cluster's copy.
 const maxKept = 64 << 20
 
-// Modelled returns the specification with which the model of a release of Slurm plays what a replay plays: the same
-// workload and cluster and, with the same seed, the same phase of slurmctld's periodic work. The parameter release is
-// as in [Simulator]. The result lacks names the options of the replay that the model does not have.
+// Modelled returns the specification with which the model of a release of Slurm repeats a replay: with the same
+// workload, the same cluster and, because the seed is the same, the same phase of slurmctld's periodic work. The
+// parameter release is as in [Simulator]. The result lacks names the options of the replay that the model does not
+// have.
 func Modelled(replay Spec, release string) (spec Spec, lacks []string) {
 	spec = replay
 	s := replay.Slurm
@@ -61,7 +62,7 @@ func Made(r *run.Run, spec Spec) bool {
 	return hash != "" && m.Workload.SHA256 == hash && (spec.Slurm == nil || keptAlike(r.Dir, spec.Slurm))
 }
 
-// keptAlike reports whether a record's copy of the cluster's files equals the files in the cluster's directory today.
+// keptAlike reports whether the files in a cluster's directory still equal a record's copy of these files.
 func keptAlike(dir string, s *Slurm) bool {
 	kept := run.ClusterDir(dir)
 	cluster, err := OpenCluster(s.Cluster, s.NodeFactor)

@@ -9,15 +9,15 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Target is a Slurm for which configurations are adapted to see what a replay would make of them.
+// Target is a Slurm for which [Target.Preview] adapts configurations.
 type Target struct {
 	release slurmspec.Release
 	plugins string // the directory of its plugins; "" if it is not installed
 }
 
-// FindTarget finds a Slurm. The parameter named is a Slurm as [install.FindSlurm] takes it, or a release that is not
-// installed, such as "26.05". If named is empty, the default Slurm is used or, without a default, the newest supported
-// release. The error is a [FieldError] for a name that is no such Slurm or release.
+// FindTarget finds a Slurm. The parameter named is an argument of [install.FindSlurm], or a release that is not
+// installed, such as "26.05". If named is empty, the default Slurm is used or, without a default, the newest
+// supported release. The error is a [FieldError] if named is neither an installed Slurm nor a release.
 func FindTarget(named string) (Target, error) {
 	in, missing := install.FindSlurm(named)
 	switch {
@@ -37,9 +37,9 @@ func FindTarget(named string) (Target, error) {
 	return Target{release: supported[len(supported)-1]}, nil
 }
 
-// Preview adapts a cluster's configuration as a replay would. The parameter site names the release that the site runs;
-// if site is empty, the release is found from the configuration. If slurmctld would not start because a partition's QOS
-// is missing, that is a warning. The error is a [FieldError] or an [InputError].
+// Preview adapts a cluster's configuration as a replay would. The parameter site names the release that the site
+// runs; if site is empty, the release is found from the configuration. If slurmctld would not start because a
+// partition's QOS is missing, the result has a warning. The error is a [FieldError] or an [InputError].
 func (t Target) Preview(cluster *conf.Cluster, site string) (*conf.Adapted, error) {
 	if err := setSite(cluster, site); err != nil {
 		return nil, err
@@ -50,14 +50,14 @@ func (t Target) Preview(cluster *conf.Cluster, site string) (*conf.Adapted, erro
 	}
 	rules, err := admission.New(cluster, nil, admission.Options{Release: t.release})
 	if err != nil {
-		adapted.Warnings = append(adapted.Warnings, fmt.Sprintf("the QOS of partitions are not checked: %v", err))
+		adapted.Warnings = append(adapted.Warnings, fmt.Sprintf("the QOS of partitions could not be checked: %v", err))
 		return adapted, nil
 	}
 	adapted.Warnings = append(adapted.Warnings, rules.UndeclaredQOS()...)
 	return adapted, nil
 }
 
-// setSite says which release of Slurm a cluster's configuration is for, unless site is empty. The
+// setSite sets the release of Slurm that a cluster's configuration is for, unless site is empty. The
 // error is a [FieldError].
 func setSite(cluster *conf.Cluster, site string) error {
 	if site == "" {

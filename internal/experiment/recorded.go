@@ -23,8 +23,8 @@ import (
 	"rmreplay/internal/workload/session"
 )
 
-// recordedSpec is the form of a [Spec] in the manifest of its run. Paths are absolute, and defaults are set, so
-// that the run can be made again from any directory.
+// recordedSpec is the form of a [Spec] in the manifest of its run. Paths are absolute, and defaults are set, so that
+// the run can be repeated from any directory.
 type recordedSpec struct {
 	Workload        string           `json:"workload"`
 	Slurm           *Slurm           `json:"slurm,omitempty"`
@@ -79,7 +79,7 @@ func (s *Spec) recorded(seed uint64) (json.RawMessage, error) {
 	return text, nil
 }
 
-// ErrNoSpec says that a record does not say how its run was made.
+// ErrNoSpec is the error for a record that does not say how its run was made.
 var ErrNoSpec = errors.New(
 	"the record does not say how the run was made (want a run of this version, made by replay, simulate, sweep or tune)")
 
@@ -137,8 +137,8 @@ func keptCluster(dir, cluster string) string {
 	return kept
 }
 
-// madeWith returns the Slurm that made a run: the Slurm that the run's options named. If they named none,
-// it returns "" for the default Slurm, or the run's release if today's default has another release.
+// madeWith returns the Slurm that made a run: the Slurm that the run's options named. If the options named no Slurm,
+// it returns "" (the default Slurm), or the run's release if the present default has another release.
 func madeWith(installation string, m *run.Manifest) string {
 	release, err := slurmspec.ParseRelease(m.Versions.Slurm)
 	if installation != "" || err != nil || install.Series("") == release.Series().String() {
@@ -147,8 +147,9 @@ func madeWith(installation string, m *run.Manifest) string {
 	return release.Series().String()
 }
 
-// RerunSpec returns the specification that makes a run again. Its workload is the file that the run read, or the
-// record's own copy if that file has changed or is missing, or if the run drew some fields anew.
+// RerunSpec returns the specification with which a run is repeated. Its workload is the file that the run read, or
+// the record's own copy if that file has changed or is missing, or if the fields that rules made were drawn anew for
+// the run.
 func RerunSpec(r *run.Run) (Spec, error) {
 	s, err := SpecOf(r.Dir, &r.Manifest)
 	if err != nil {
@@ -164,7 +165,7 @@ func RerunSpec(r *run.Run) (Spec, error) {
 		}
 	}
 	if n := r.Manifest.Jobs.NotSubmitted + r.Manifest.Jobs.Unanswered; n > 0 {
-		return s, inputError(fmt.Errorf("making %s again: %s has changed or is missing, and the record lacks %d of its "+
+		return s, inputError(fmt.Errorf("repeating %s: %s has changed or is missing, and the record lacks %d of its "+
 			"%d %s (want the file as it was)", r.Dir, path, n, made.Jobs, quantity.Plural(made.Jobs, "job", "jobs")))
 	}
 	s.Workload.SHA256 = made.SHA256
@@ -172,8 +173,8 @@ func RerunSpec(r *run.Run) (Spec, error) {
 	return s, inputError(err)
 }
 
-// keep copies the cluster's files into the record, and the files of actions that replace its slurm.conf. A warning
-// says why they cannot be kept.
+// keep copies the cluster's files, and the files of actions that replace slurm.conf, into the record. If they cannot
+// be copied, it records a warning.
 func keep(record *run.Writer, c *conf.Cluster, actions []hpc.Action) error {
 	files, err := c.Kept()
 	dir := filepath.Dir(c.Path)
@@ -196,7 +197,8 @@ func keep(record *run.Writer, c *conf.Cluster, actions []hpc.Action) error {
 	return record.Cluster(files)
 }
 
-// keepBeside adds the files of the slurm.conf at path, which must be below the cluster's directory.
+// keepBeside adds the slurm.conf at path and the files beside it. The path must be below the
+// cluster's directory.
 func keepBeside(files map[string]string, dir, path string) error {
 	below, err := filepath.Rel(dir, filepath.Dir(path))
 	if err != nil || !filepath.IsLocal(below) {

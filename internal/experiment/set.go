@@ -16,7 +16,7 @@ import (
 
 // Set says how many realizations of a [Spec] are made.
 type Set struct {
-	Count    int // at least 1; the seeds count up from the specification's
+	Count    int // at least 1; the seeds count up from the seed of the specification
 	Parallel int // the largest number at once; the number of CPUs if 0
 }
 
@@ -25,7 +25,7 @@ type Realization struct {
 	Number  int // from 1
 	Dir     string
 	Seed    uint64
-	Made    []workload.MadeField // fields that were drawn anew for this realization; nil if everything is recorded
+	Made    []workload.MadeField // fields that were drawn anew for this realization; nil if rules made no fields
 	Summary *metrics.Summary     // nil until the realization has ended, and after a failure
 }
 
@@ -38,10 +38,10 @@ type SetHooks struct {
 	Ended func(Realization)
 }
 
-// RunSet makes the realizations of a specification as runs below its output directory, with an
-// index of them. It loads the workload once, and draws fields that nobody recorded anew for each
-// realization ([workload.Completion]). The first realization that fails stops the others.
-// A realization without a valid result does not stop them.
+// RunSet makes the realizations of a specification as runs below its output directory, with an index
+// of them. It loads the workload once, and draws the fields that were not recorded anew for each
+// realization ([workload.Completion]). The first realization that fails stops the others. A
+// realization without a valid result does not stop them.
 func RunSet(ctx context.Context, spec Spec, set Set, hooks SetHooks) ([]Realization, error) {
 	if set.Count < 1 {
 		return nil, fieldError("realizations", "%d: want 1 or more", set.Count)
@@ -105,12 +105,12 @@ func prepareSet(spec *Spec, list []Realization) error {
 	return run.WriteSetIndex(dir, index)
 }
 
-// oldSet returns the realizations of an existing set, which the parameter overwrite allows to
-// remove. oldSet fails if overwrite is false, and for a directory that holds something else.
+// oldSet returns the realizations of an existing set. It returns an error if there is a set but
+// overwrite is false, or if the directory has other contents.
 func oldSet(dir string, overwrite bool) (old []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) == 0 {
-		return nil, nil // if dir cannot become a directory, the caller gets the error when it makes dir
+		return nil, nil // if dir cannot be created, the caller's attempt returns the error
 	}
 	_, noIndex := os.Stat(filepath.Join(dir, run.RealizationsFile))
 	switch {

@@ -30,7 +30,7 @@ type simEngine struct {
 	spec    Simulator
 	config  sim.Config
 	trained *model.Model  // the model that the policy uses; nil without a model
-	cluster run.Cluster   // what utilization refers to
+	cluster run.Cluster   // the machine from which utilization is computed
 	site    *conf.Cluster // the simulated cluster; nil for a machine without a cluster directory
 }
 
@@ -61,7 +61,7 @@ func (e *simEngine) check(spec *Spec) (err error) {
 	case s.Processors != 0 && s.Cluster != "":
 		return fieldError("processors", "and --cluster exclude each other")
 	case s.Nodes != 0 && s.Cluster != "":
-		return fieldError("nodes", "%d: not a factor (want, for example, x2 or x0.5; how many nodes a cluster has is in "+
+		return fieldError("nodes", "%d: not a factor (want, for example, x2 or x0.5; the number of nodes is in "+
 			"its slurm.conf)", s.Nodes)
 	}
 	if name, _, _ := strings.Cut(s.Policy, ":"); !slices.Contains(policy.Names(), name) {
@@ -91,7 +91,7 @@ func (e *simEngine) fit(w *workload.Workload) (workload.Cluster, error) {
 	return workload.Cluster{}, e.fitMachine(w)
 }
 
-// ReadModel reads the file of a trained model of run times, of the kind that a policy names.
+// ReadModel reads the file of a trained model of run times, such as a policy's options name.
 func ReadModel(path string) (*model.Model, error) {
 	m, err := ReadAnyModel(path)
 	if err == nil && m.Target.Measured() {
@@ -140,7 +140,7 @@ func (e *simEngine) fitCluster() (workload.Cluster, error) {
 // The largest machines without a slurm.conf.
 const (
 	maxProcessors = math.MaxInt32
-	maxNodes      = 1 << 20 // as many as a host list may have
+	maxNodes      = 1 << 20 // the limit of host lists
 )
 
 // fitMachine makes a machine from the sizes that the specification or the workload gives.
@@ -193,8 +193,8 @@ func (e *simEngine) fitNodes(nodes, processors int) error {
 	return nil
 }
 
-// needsNodes returns a part of the workload that a pool of processors cannot play, with a verb: "node
-// events, which need". It returns "" if there is no such part.
+// needsNodes returns a text about a part of the workload that cannot be played on a pool of
+// processors, with a verb: "node events, which need". It returns "" if there is no such part.
 func needsNodes(w *workload.Workload) string {
 	switch {
 	case len(w.NodeEvents) > 0:
@@ -270,7 +270,7 @@ func (e *simEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *
 	return warned(record, append(warnings, p.unlikeRecord(record.Rows)...))
 }
 
-// refusedEvents warns of events that an engine refused.
+// refusedEvents returns a warning about events that an engine refused.
 func refusedEvents(refused []string) []run.Warning {
 	if len(refused) == 0 {
 		return nil
@@ -280,7 +280,7 @@ func refusedEvents(refused []string) []run.Warning {
 	return []run.Warning{{Code: "event-refused", Text: text, AffectsResult: true, Count: len(refused)}}
 }
 
-// warned records the warnings of a run that has come to its end.
+// warned records the warnings of a run that has ended.
 func warned(record *run.Writer, warnings []run.Warning) (run.State, error) {
 	for _, w := range warnings {
 		if err := record.Warn(w); err != nil {
@@ -290,8 +290,9 @@ func warned(record *run.Writer, warnings []run.Warning) (run.State, error) {
 	return run.StateComplete, nil
 }
 
-// seldom calls the observer for one instant in 256. The observer reads the real clock to decide
-// whether it shows anything, and reading the clock takes as long as simulating an instant.
+// seldom returns a function that calls the observer for one instant in 256. The observer reads the
+// real clock to decide whether to print, and reading the clock takes as long as simulating an
+// instant.
 func seldom(observe func(replay.Progress)) func(replay.Progress) {
 	n := 0
 	return func(p replay.Progress) {

@@ -19,9 +19,9 @@ import (
 	"rmreplay/internal/workload/complete"
 )
 
-// Site returns the facts about a cluster that limit what package complete adds to a workload. They leave out hidden
-// and down partitions. The default partition is slurm.conf's default or, if slurm.conf names no default, the largest
-// partition.
+// Site returns the facts about a cluster that limit the values with which package complete completes a workload. They
+// leave out hidden and down partitions. The default partition is slurm.conf's default or, if slurm.conf names no
+// default, the largest partition.
 func Site(c *conf.Cluster) workload.SiteFacts {
 	facts := workload.SiteFacts{Processors: capacity(c).Processors, QOS: siteQOS(c)}
 	parameters, _ := c.Get("SelectTypeParameters")
@@ -79,8 +79,8 @@ func sitePartition(c *conf.Cluster, p conf.Partition) workload.SitePartition {
 	return sp
 }
 
-// siteQOS returns the QOS that the cluster's commands for sacctmgr declare: first the QOS with the name of a
-// partition and those that Slurm itself makes, since these are the usual QOS, then all others by name. Without
+// siteQOS returns the QOS that the cluster's commands for sacctmgr declare: first the usual QOS, which are those with
+// the name of a partition and those that Slurm itself makes, and then all others in the order of their names. Without
 // such commands, siteQOS returns the QOS that the partitions need, without limits.
 func siteQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 	if c.Accounts == nil {
@@ -113,12 +113,12 @@ func siteQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 	return list
 }
 
-// administrators are parts of the names of QOS that sites keep for administrators.
+// administrators has strings that occur in the names of QOS for administrators.
 var administrators = []string{"adm", "root", "maint", "operator", "sysop"}
 
-// ordinary returns the first QOS of a list that ordinary users probably have. It skips QOS with an administrators'
-// name, and QOS that a hidden or down partition allows (for maintenance). If no QOS is left, it returns the first
-// QOS of the list.
+// ordinary returns the first QOS of a list that ordinary users probably may use. It skips QOS with an administrators'
+// name, and QOS that a hidden or down partition allows, because these are probably for maintenance. If no QOS is
+// left, it returns the first QOS of the list.
 func ordinary(c *conf.Cluster, names []string) string {
 	for _, name := range names {
 		lower := strings.ToLower(name)
@@ -133,9 +133,9 @@ func ordinary(c *conf.Cluster, names []string) string {
 	return names[0]
 }
 
-// neededQOS returns a QOS for each partition that is open: the QOS with the partition's name, or else the first QOS
-// that the partition allows and ordinary users have. If every partition allows Slurm's own QOS, nothing is needed and
-// the list is nil.
+// neededQOS returns a QOS for each partition that is open: the QOS with the partition's name or, without such a QOS,
+// the first QOS that the partition allows and ordinary users may use. If every partition allows the QOS normal, the
+// list is nil.
 func neededQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 	const own = "normal"
 	needed := false
@@ -174,8 +174,8 @@ func maxPerJob(policy *associations.Policy, resource string) (most int) {
 	return most
 }
 
-// draw returns the run for a realization of a set. Its workload draws the fields that nobody recorded anew. If rules
-// made no field, draw returns p itself.
+// draw returns the run for a realization of a set. In its workload, the fields that were not recorded are drawn anew.
+// If rules made no field, draw returns p itself.
 func (p *Prepared) draw(set Set, r *Realization) (*Prepared, error) {
 	if p.workload.Completion == nil {
 		return p, nil
@@ -201,12 +201,12 @@ func (p *Prepared) made() []workload.MadeField {
 }
 
 // drawOf returns the seed with which a realization draws a field: the parameter number is the number of the
-// realization, and place the index of the field. The first half of the realizations draws all fields by its own
-// numbers. The second half uses the same draws of each field once more, in another order for each field. So two
-// realizations share the draw of at most one field. If two realizations share one draw, the correlation of their
-// results is the part of the variance that this field causes: replicated sampling (McKay, NUREG/CR-6311, 1995; Mara and
-// Rakoto Joseph, J. Stat. Comput. Simul. 78, 2008). A half with fewer realizations than fields has too few orders: then
-// each realization has draws of its own.
+// realization, and place the index of the field. In the first half of the realizations, realization i has draw i of
+// every field. The second half uses the same draws of each field once more, in a different order for each field. So
+// two realizations share the draw of at most one field. The correlation of the results of two realizations that share
+// a draw is the part of the variance that this field causes. This is replicated sampling (McKay, NUREG/CR-6311, 1995;
+// Mara and Rakoto Joseph, J. Stat. Comput. Simul. 78, 2008). If a half has fewer realizations than there are fields,
+// there are too few orders. Then no draw is used twice.
 func (s Set) drawOf(place, fields, number int, seed uint64) uint64 {
 	i, half := number-1, s.Count/2
 	if i < half || i >= 2*half || half < fields {
@@ -225,8 +225,8 @@ func DrawnAnew(fields []workload.MadeField) string {
 	return strings.Join(parts, ", ")
 }
 
-// withMade returns a cluster whose commands for sacctmgr also make the users, accounts and QOS that rules made
-// in a workload.
+// withMade returns a cluster whose commands for sacctmgr also make those users, accounts and QOS of a workload that
+// rules made.
 func withMade(c *conf.Cluster, w *workload.Workload) *conf.Cluster {
 	if w.Completion == nil {
 		return c

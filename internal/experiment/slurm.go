@@ -41,7 +41,8 @@ type slurmEngine struct {
 	delays   nodes.Delays
 	halfLife time.Duration // half-life of fair-share usage; [hpc.Unlimited] for no decay
 	foreseen foreseen
-	// ioSchedule is how a driver outside slurmctld decides on starts; nil if slurmctld decides.
+	// ioSchedule is the plan of the driver outside slurmctld that decides on starts; nil if
+	// slurmctld decides.
 	ioSchedule  *ioaware.Planning
 	fileSystems []hpc.FileSystem
 }
@@ -67,7 +68,7 @@ func (e *slurmEngine) check(spec *Spec) (err error) {
 	case s.ReasonsEvery < 0:
 		return fieldError("reasons", "%v: negative (want 0 for none)", s.ReasonsEvery)
 	case s.ClockFactor != 0 && s.ReasonsEvery != 0:
-		return fieldError("reasons", "%v: with the measured clock, asking slurmctld for reasons would take virtual time "+
+		return fieldError("reasons", "%v: with the measured clock, querying slurmctld for reasons would take virtual time "+
 			"(want 0)", s.ReasonsEvery)
 	case s.ClockFactor != 0 && (!isFactor(s.ClockFactor) || s.ClockFactor > maxClockFactor):
 		return fieldError("clock", "%g: not a factor (want a number above 0 and at most %.0f)", s.ClockFactor, float64(maxClockFactor))
@@ -82,7 +83,7 @@ func (e *slurmEngine) check(spec *Spec) (err error) {
 		return err
 	}
 	if s.PrologDelay != "" && !e.cluster.PrologAtAllocation() {
-		return fieldError("prolog-delay", "%s: no prolog runs when a job is allocated (want PrologFlags=Alloc in %s)", s.PrologDelay, e.cluster.Path)
+		return fieldError("prolog-delay", "%s: without PrologFlags=Alloc no prolog runs when a job is allocated (want this flag in %s)", s.PrologDelay, e.cluster.Path)
 	}
 	e.halfLife, err = decayHalfLife(e.cluster)
 	return inputError(err)
@@ -107,7 +108,8 @@ func (e *slurmEngine) fit(w *workload.Workload) (_ workload.Cluster, err error) 
 	return ClusterFacts(e.cluster), err
 }
 
-// earliestBegin is the earliest begin of a workload: the daemons start earlier, and must not start before 1970.
+// earliestBegin is the earliest begin of a workload. The daemons start before the workload begins, and must not start
+// before 1970.
 const earliestBegin = hpc.Time(24 * time.Hour)
 
 func (e *slurmEngine) admit(p *Prepared) error {
@@ -123,7 +125,7 @@ func (e *slurmEngine) admit(p *Prepared) error {
 		}
 	}
 	if p.begin < earliestBegin {
-		return p.checking(fmt.Errorf("it begins at %s: too early for Slurm, whose clock starts in 1970 (want an epoch near the submissions)",
+		return p.checking(fmt.Errorf("the workload begins at %s, which is too early for Slurm, whose clock starts in 1970 (want an epoch near the submissions)",
 			p.begin.Std().Format(time.RFC3339)))
 	}
 	if err := e.find(); err != nil {
@@ -144,7 +146,7 @@ func (e *slurmEngine) admit(p *Prepared) error {
 
 // find finds Slurm, and returns an error if this machine cannot replay the cluster with it.
 func (e *slurmEngine) find() error {
-	e.install, _ = install.FindSlurm(e.spec.Installation) // Need reports what is missing for this run
+	e.install, _ = install.FindSlurm(e.spec.Installation) // Need returns the error if Slurm is missing
 	accounting := e.cluster.Accounting() && !e.spec.WithoutAccounting
 	if err := e.install.Need(accounting); err != nil {
 		return err
@@ -161,8 +163,8 @@ func (e *slurmEngine) find() error {
 	return (install.Needs{Nodes: len(e.cluster.Nodes), Accounting: accounting}).Admit()
 }
 
-// CanReplay returns an error if this machine cannot replay anything on a cluster, for example because this
-// machine lacks that Slurm ([IsMissing]). It starts nothing.
+// CanReplay returns an error if this machine cannot make any replay with the given Slurm and cluster, for example
+// because that Slurm is not installed ([IsMissing]). It does not start a process.
 func CanReplay(s Slurm) error {
 	e := &slurmEngine{}
 	if err := e.check(&Spec{Slurm: &s}); err != nil {
@@ -171,9 +173,9 @@ func CanReplay(s Slurm) error {
 	return e.find()
 }
 
-// CheckAction returns an error if an action of a workload is wrong. The parameter start is the
-// begin of the workload's window, or 0 if it has no window. CheckAction looks at the files that
-// the action names only if cluster is not nil.
+// CheckAction returns an error if an action of a workload is wrong. The parameter start is the begin
+// of the workload's window, or 0 if it has no window. CheckAction checks the files that the action
+// names only if cluster is not nil.
 func CheckAction(a hpc.Action, start hpc.Time, cluster *conf.Cluster) error {
 	if err := slurm.CheckAction(a); err != nil {
 		return err
@@ -219,9 +221,9 @@ func describeClock(factor float64) run.Clock {
 	return run.Clock{Model: "measured", Factor: factor}
 }
 
-// DrawLead returns a random time for which slurmctld has run when the workload begins. Two real runs of one workload
-// differ in the phase of slurmctld's periodic work (Simakov et al., PEARC'22). The longest period that matters for
-// jobs is the period of the fair-share computation: five minutes unless PriorityCalcPeriod says otherwise.
+// DrawLead returns a random lead: the time for which slurmctld has run when the workload begins. Two real runs of one
+// workload differ in the phase of slurmctld's periodic work (Simakov et al., PEARC'22). The longest period that
+// affects jobs is that of the fair-share computation: five minutes unless PriorityCalcPeriod changes it.
 func DrawLead(seed uint64) time.Duration {
 	const longestPeriod = 5 * time.Minute
 	return time.Minute + time.Duration(rand.New(rand.NewPCG(seed, 1)).Float64()*float64(longestPeriod))
@@ -313,7 +315,7 @@ func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDi
 // function that completes the manifest, also after an error.
 func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record *run.Writer, hooks Hooks) (complete func(*run.Manifest), err error) {
 	nothing := func(*run.Manifest) {}
-	statistics := func(s rm.Statistics) { _ = record.Statistics(s) } // if this fails, the record's next call fails too
+	statistics := func(s rm.Statistics) { _ = record.Statistics(s) } // the record's next call returns the error
 	engine, err := e.start(ctx, p, seed, record.LogDir(), statistics, hooks)
 	if err != nil {
 		return nothing, err
@@ -370,8 +372,8 @@ func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record
 	}, err
 }
 
-// rewriters returns the rewriters of jobs that the specification asks for. The result fixed counts
-// the jobs whose priority could not be fixed.
+// rewriters returns the rewriters of jobs for the specification. The result fixed counts the jobs
+// whose priority could not be fixed.
 func (e *slurmEngine) rewriters(spec *Spec) (list []replay.Rewriter, fixed *replay.FixedPriorities) {
 	fixed = &replay.FixedPriorities{}
 	list = spec.rewriters()

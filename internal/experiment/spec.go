@@ -19,10 +19,10 @@ type Spec struct {
 	Slurm     *Slurm
 	Simulator *Simulator
 
-	// Users says how users react to the results of their jobs. Its own seed is ignored: Seed below is used.
+	// Users says how users react to the results of their jobs. The seed in it is ignored: [Spec.Seed] is used.
 	Users replay.Feedback
-	// Performance is the speed of the nodes: run times are divided by it, time limits are not.
-	// 0 means 1.
+	// Performance is the speed of the nodes relative to the recorded nodes. Run times are divided by
+	// it; time limits are not changed. 0 means 1.
 	Performance float64
 	// TwiceRunTime raises time limits to twice the run time, so that they cut no run short.
 	TwiceRunTime bool
@@ -30,8 +30,8 @@ type Spec struct {
 	FixedPriorities bool
 	// Seed decides everything that is random.
 	Seed uint64
-	// DrainLimit is a virtual time. If nothing happens for this time, the run gives up the remaining
-	// jobs. 0 means [DefaultDrainLimit].
+	// DrainLimit is a virtual time. If nothing happens for this time, the run ends without the
+	// remaining jobs. 0 means [DefaultDrainLimit].
 	DrainLimit time.Duration
 
 	// Output is the directory of the record, or of the set of records. Overwrite allows the
@@ -39,8 +39,8 @@ type Spec struct {
 	Output    string
 	Overwrite bool
 
-	// Command and Version are written into the record: the command line that asked for the run,
-	// and the version of the program.
+	// Command is the command line of the run, and Version the version of the program. Both are
+	// written into the record.
 	Command []string
 	Version string
 }
@@ -65,39 +65,41 @@ type Slurm struct {
 	// Installation is the Slurm that runs: a directory or a version, as
 	// [rmreplay/internal/rm/slurm/install.FindSlurm] reads it. "" means the default.
 	Installation string `json:"installation,omitempty"`
-	// SiteSlurm is the release of Slurm that the cluster's configuration is for, such as "22.05".
-	// "" means that its keys tell the release ([rmreplay/internal/rm/slurm/conf.Cluster.Releases]).
+	// SiteSlurm is the release of Slurm that the cluster's configuration is for, such as "22.05". If
+	// it is "", the release is found from the configuration's keys
+	// ([rmreplay/internal/rm/slurm/conf.Cluster.Releases]).
 	SiteSlurm string `json:"site_slurm,omitempty"`
 	// Cluster is the cluster directory. NodeFactor multiplies the number of nodes of each kind.
 	// 0 means 1.
 	Cluster    string  `json:"cluster"`
 	NodeFactor float64 `json:"node_factor,omitempty"`
-	// The delays on the nodes, as [rmreplay/internal/rm/slurm/nodes.ParseDelay] reads them: the time
-	// before a job's script starts, the time of the prolog, and the time of the epilog. "" means no
-	// delay.
+	// The delays on the nodes, in the syntax of [rmreplay/internal/rm/slurm/nodes.ParseDelay]: the
+	// time before a job's script starts, the duration of the prolog, and the duration of the epilog.
+	// "" means no delay.
 	LaunchDelay string `json:"launch_delay,omitempty"`
 	PrologDelay string `json:"prolog_delay,omitempty"`
 	EpilogDelay string `json:"epilog_delay,omitempty"`
 	// Lead is the virtual time for which Slurm has run when the workload begins, at least
-	// [ShortestLead]. With 0 the seed decides between one and six minutes.
+	// [ShortestLead]. If it is 0, a random lead of one to six minutes is drawn with the seed.
 	Lead time.Duration `json:"lead_ns,omitempty"`
-	// PreRollBackfill is the interval of backfill cycles from slurmctld's start to the window, in whole seconds and at
-	// most three hours. These cycles do not start jobs. The first cycle in the window comes when such an interval,
-	// counted from slurmctld's start, ends. With 0 there are no cycles before the window, and the first cycle comes
-	// within 30 seconds. From release 23.11 on slurmctld ignores this, because it executes itself anew for a window.
+	// PreRollBackfill is the interval of backfill cycles from slurmctld's start to the window, in whole seconds and
+	// at most three hours. These cycles do not start jobs. The first cycle in the window is at the end of such an
+	// interval, counted from slurmctld's start. With 0 there are no cycles before the window, and the first cycle is
+	// within 30 seconds. From release 23.11 on this has no effect, because slurmctld executes itself anew at the
+	// window's start.
 	PreRollBackfill time.Duration `json:"pre_roll_backfill_ns,omitempty"`
 	// ClockFactor is the number of virtual seconds that a second of slurmctld's CPU time takes.
 	// 0 is the frozen clock.
 	ClockFactor float64 `json:"clock_factor,omitempty"`
-	// ReasonsEvery is the virtual time between two looks at the reasons of pending jobs. 0 means
-	// never. With the measured clock, the looks would take virtual time.
+	// ReasonsEvery is the virtual time between two queries for the reasons of pending jobs. 0 means
+	// no queries. With the measured clock, the queries would take virtual time.
 	ReasonsEvery time.Duration `json:"reasons_every_ns,omitempty"`
-	// WithoutAccounting leaves out slurmdbd even if the site has it.
+	// WithoutAccounting leaves out slurmdbd even if the site uses it.
 	WithoutAccounting bool `json:"without_accounting,omitempty"`
 	// FileSystems are the file systems that the jobs share. They replace the workload's file systems of the same name.
 	FileSystems []hpc.FileSystem `json:"-"`
 	// IOSchedule is the strategy by which a driver outside slurmctld decides on the starts of jobs,
-	// as [rmreplay/internal/ioaware.ParsePlanning] reads it. With "" slurmctld decides.
+	// in the syntax of [rmreplay/internal/ioaware.ParsePlanning]. If it is "", slurmctld decides.
 	IOSchedule string `json:"io_schedule,omitempty"`
 	// AllowShell allows actions of the workload that may write files or run programs: shell lines, and some subcommands
 	// of Slurm's commands.
@@ -121,8 +123,8 @@ type Simulator struct {
 	// Lead is the virtual time for which its slurmctld has run when the workload begins, as in [Slurm].
 	Release string        `json:"release,omitempty"`
 	Lead    time.Duration `json:"lead_ns,omitempty"`
-	// Clock is the virtual time that the computing of that slurmctld takes, as [ModelClock] returns it; "" if
-	// the computing takes no virtual time.
+	// Clock has the virtual time that the modelled slurmctld's computing takes, as [ModelClock] returns it; "" if the
+	// computing takes no virtual time.
 	Clock string `json:"clock,omitempty"`
 	// Opened opens the cluster once for all runs that share it ([Spec.Sharing]); it may be nil.
 	Opened func() (machine, error) `json:"-"`
@@ -138,14 +140,14 @@ const (
 // models reports whether the simulation is a model of Slurm.
 func (s *Simulator) models() bool { return s.Policy == SlurmPolicy }
 
-// Ties returns the order with this name, for [Simulator.Ties].
+// Ties converts a name to a value of [Simulator.Ties].
 func Ties(name string) sim.Ties { return sim.Ties(name) }
 
 // ShortestLead is the time that slurmctld and the nodes need before they can accept a job.
 const ShortestLead = 5 * time.Second
 
-// maxClockFactor is the largest factor that is accepted. No real controller is a million times slower than this
-// machine.
+// maxClockFactor is the largest accepted factor of the measured clock. No real controller is a million times slower
+// than this machine.
 const maxClockFactor = 1e6
 
 // complete sets the defaults of a specification.
@@ -165,7 +167,7 @@ func (s *Spec) complete() {
 func (s *Spec) check() error {
 	switch {
 	case (s.Slurm == nil) == (s.Simulator == nil):
-		return fieldError("engine", "is missing, or there are two (want either Slurm or the simulator)")
+		return fieldError("engine", "is missing, or two engines are given (want either Slurm or the simulator)")
 	case s.Workload.Path == "" && s.Workload.Value == nil:
 		return fieldError("workload", "is missing (want a path or a value)")
 	case s.Output == "":

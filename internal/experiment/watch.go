@@ -21,16 +21,18 @@ var ErrEnough = errors.New("the watcher has seen enough")
 
 // Watcher says what [Watch] does with a run.
 type Watcher struct {
-	// See gets every event. [ErrEnough] ends the run without an error, and any other error ends it, too.
+	// See is called with every event. If it returns [ErrEnough], the run ends without an error. If it returns another
+	// error, the run ends with that error.
 	See func(rm.Event) error
 	// Until is the instant at which the run ends; it may be [hpc.Never].
 	Until hpc.Time
-	// Controller submits the jobs, in place of the specification's users; if it is nil, these users submit them.
+	// Controller submits the jobs instead of the specification's users. If it is nil, the specification's users
+	// submit the jobs.
 	Controller replay.Controller
 }
 
-// Watch makes the run that spec describes without a record. The directory spec.Output, which must exist, gets the
-// daemons' logs. The result covers the run until it ended.
+// Watch makes the run that spec describes without a record. The daemons' logs are in the directory spec.Output, which
+// must exist.
 func Watch(ctx context.Context, spec Spec, with Watcher) (Watched, error) {
 	p, err := prepare(spec, func(string, bool) error { return nil })
 	if err != nil {
@@ -52,7 +54,7 @@ type Watched struct {
 	Warnings []slurm.Warning // the engine's warnings; from Slurm only those that affect the result
 }
 
-// watcher is a [replay.Recorder] that keeps nothing. The run ends at the instant until.
+// watcher is a [replay.Recorder] that stores nothing. The run ends at the instant until.
 type watcher struct {
 	see   func(rm.Event) error
 	until hpc.Time
@@ -103,7 +105,7 @@ func (e *slurmEngine) watch(ctx context.Context, p *Prepared, see watcher) (w Wa
 	w.Result, err = p.play(ctx, ending{engine, see.until}, p.spec.Seed, see, replay.Options{
 		DefaultLimit: e.cluster.DefaultLimit(), Processors: capacity(e.cluster).Processors,
 	}, rewriters...)
-	report, _ := engine.Report(ctx, nil) // it asks no daemon, so it cannot fail
+	report, _ := engine.Report(ctx, nil) // without facts it sends no request, so it cannot fail
 	w.Warnings = slices.DeleteFunc(report.Warnings, func(o slurm.Warning) bool { return !o.AffectsResult })
 	if closed := engine.Close(); err == nil {
 		err = closed

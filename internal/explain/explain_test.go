@@ -436,7 +436,7 @@ func TestLimitLetStart(t *testing.T) {
 		if job == "array" {
 			job = "me_1"
 		}
-		want := fmt.Sprintf("[job %s of the same %s ended at %s, which left room below the limit]", job, what, at(100))
+		want := fmt.Sprintf("[job %s of the same %s ended at %s, so that the limit allowed this job]", job, what, at(100))
 		if got := fmt.Sprint(s.LetStart); got != want {
 			t.Errorf("%s: %s, want %s", reason, got, want)
 		}
@@ -627,9 +627,9 @@ func TestPostponed(t *testing.T) {
 	depends("only", "chain", "singleton")
 	for job, want := range map[string]string{
 		"preset": "", "then": "", "moved": "",
-		"next": "warning      its wait is too short by 20m: the run submitted it late, because it waits for job preset, which ran when the window began and is submitted only at its start\n",
-		"last": "warning      its wait is too short by 19m: the run submitted it late, because it waits for job preset, ",
-		"only": "warning      its wait is too short by 48m: the run submitted it late, because it waits for job late, ",
+		"next": "warning      its wait is too short by 20m: the run submitted it late, because it depends on job preset, which ran when the window began and is submitted only at its start\n",
+		"last": "warning      its wait is too short by 19m: the run submitted it late, because it depends on job preset, ",
+		"only": "warning      its wait is too short by 48m: the run submitted it late, because it depends on job late, ",
 	} {
 		s, err := rec.Job(job)
 		if err != nil {
@@ -656,12 +656,12 @@ func TestPriorityWhileItWaited(t *testing.T) {
 		text       string
 	}{
 		{"grew", []uint32{1000, 2000, 8000}, 9000, []uint32{1600, 5100, 8400}, 32, 2.0 / 3, behind +
-			", and jobs with a higher priority than it had when they started took about 32 of the 48 processors that " +
+			", and jobs that had a higher priority when they started got about 32 of the 48 processors that " +
 			"jobs got in that time (the record lacks its priority for up to 40m)"},
 		{"interpolated", []uint32{1000, 2000, 8000}, 9000, []uint32{1500, 5000, 8501}, 16, 1.0 / 3, "took about 16 of the 48 "},
 		{"constant", []uint32{2000, 2000, 2000}, 2000, []uint32{2000, 2001, 1999}, 16, 1.0 / 3, "took 16 of the 48 "},
 		{"start only", []uint32{0, 0, 0}, 9000, []uint32{1600, 5100, 8400}, 0, 1, behind +
-			"; the record does not have its priority while it waited, so it is not known how many processors they took"},
+			"; the record does not have its priority while it waited, so it is not known how many processors these jobs used"},
 		{"no priority", []uint32{0, 0, 0}, 0, []uint32{1600, 5100, 8400}, 0, 0, ""},
 	} {
 		var h history
@@ -761,8 +761,8 @@ func TestPriorityBeforeALostRun(t *testing.T) {
 	h.rows[6].Submit, h.rows[6].Start = at(-2), at(-1)
 	s, text := storyOf(t, &h)
 	i := slices.IndexFunc(s.Causes, func(c Cause) bool { return c.Kind == Ranked })
-	const want = "for 29 % of its wait it waited behind jobs with a higher priority, and jobs with a higher priority " +
-		"than it had when they started took about 4 of the 12 processors that jobs got in that time " +
+	const want = "for 29 % of its wait it waited behind jobs with a higher priority, and jobs that had a higher priority " +
+		"when they started got about 4 of the 12 processors that jobs got in that time " +
 		"(the record lacks its priority for up to 15m)"
 	if i < 0 || math.Abs(s.Causes[i].Weight-20.0/70/3) > 1e-9 || !strings.Contains(text, want) {
 		t.Errorf("%+v\n%s", s.Causes, text)
@@ -781,7 +781,7 @@ func TestWeightOfFull(t *testing.T) {
 			"ask for 4 processors more; half of the share of the nodes in use counts"},
 		{"processors", 2, 0, 8, 0.5, "jobs use 16 of 16 processors on 2 of 4 nodes, and pending jobs of partition " +
 			"main ask for 4 processors more; half of the share of the processors in use counts"},
-		{"half of the wait", 4, 45, 4, 0.25, "in use counts; times 0.50, the share of its wait for nodes or without " +
+		{"half of the wait", 4, 45, 4, 0.25, "in use counts; multiplied by 0.50, the share of its wait for nodes or without " +
 			"a reason"},
 	} {
 		var h history

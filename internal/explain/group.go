@@ -22,8 +22,8 @@ type Groupings struct {
 type Groups struct {
 	// By is the property by which the jobs are grouped; empty for one group.
 	By metrics.By `json:"by,omitempty"`
-	// Groups are the groups whose jobs waited longest in all, the longest first. Omitted counts the
-	// groups after them, and OmittedWait is the wait of their jobs.
+	// Groups are the groups with the largest sums of waits, in descending order. Omitted counts all
+	// other groups, and OmittedWait is the sum of the waits of their jobs.
 	Groups      []*Group      `json:"groups"`
 	Omitted     int           `json:"omitted_groups"`
 	OmittedWait metrics.Float `json:"omitted_wait_s"`
@@ -33,24 +33,26 @@ type Groups struct {
 // [metrics.Metrics].
 type Group struct {
 	Name string `json:"name"` // empty for jobs without the property, and for the only group
-	// Waited is the number of jobs that have a wait, Wait the sum of their waits, and Mean and
-	// MeanSinceEligible the means, in seconds.
+	// Waited is the number of jobs that have a wait, and Wait the sum of their waits. Mean and
+	// MeanSinceEligible are the mean wait and the mean wait since eligible. All three times are in
+	// seconds.
 	Waited            int           `json:"waited_jobs"`
 	Wait              metrics.Float `json:"wait_s"`
 	Mean              metrics.Float `json:"mean_wait_s"`
 	MeanSinceEligible metrics.Float `json:"mean_wait_since_eligible_s"`
-	// NeverStarted counts jobs without a wait: jobs that did not start, or not again after a lost run.
-	// NeverStartedWait is their time in the queue, in seconds.
+	// NeverStarted counts jobs without a wait: jobs that did not start, or that did not start again
+	// after a lost run. NeverStartedWait is their time in the queue, in seconds.
 	NeverStarted     int                `json:"never_started_jobs"`
 	NeverStartedWait metrics.Float      `json:"never_started_wait_s"`
 	Parts            []metrics.WaitPart `json:"wait_parts"`
-	// Causes divide Wait, the largest cause first. OtherCauses is the sum of the causes after the
-	// tenth.
+	// Causes divide Wait among at most ten causes, in descending order. OtherCauses is the sum of
+	// all other causes.
 	Causes      []GroupCause  `json:"causes"`
 	OtherCauses metrics.Float `json:"other_causes_wait_s"`
 	// Looks is the number of instants at which waits for nodes were explained.
 	Looks int `json:"looks"`
-	// Rivals held the processors for which the jobs waited, the largest rival first.
+	// Rivals held the processors for which the jobs waited. They are in descending order of these
+	// processors.
 	Rivals []Rival `json:"rivals"`
 	// OwnShare is the share of the held processors that jobs of the group itself held.
 	OwnShare metrics.Float `json:"own_share"`
@@ -83,9 +85,9 @@ const (
 	listedCauses = 10
 	listedRivals = 5
 	examples     = 3
-	// A group's waits for nodes are explained at up to maxLooks instants. A look reads all jobs, and
-	// rowsRead bounds the work, so a run with many jobs has fewer looks: at least fewLooks for each
-	// group.
+	// A group's waits for nodes are explained at up to maxLooks instants. Each instant needs a pass
+	// over all jobs. So for a run with many jobs, rowsRead bounds the number of rows that are read,
+	// and there are fewer instants, but at least fewLooks for each group.
 	maxLooks, fewLooks, rowsRead = 1000, 20, 50_000_000
 	// convincing is the weight that a cause must exceed to explain a wait without a known reason.
 	convincing = 0.25
@@ -94,8 +96,8 @@ const (
 // Rows are the jobs of the run, for [Record.Groups].
 func (rec *Record) Rows() []run.Row { return rec.rows }
 
-// Groups explains the waits of jobs of the run (pointers into [Record.Rows]), in each kind of groups, or in one group
-// if the parameter by is empty.
+// Groups explains the waits of jobs of the run (pointers into [Record.Rows]), grouped by each of the given
+// properties. If the parameter by is empty, all jobs are one group.
 func (rec *Record) Groups(jobs []*run.Row, by ...metrics.By) (g Groupings) {
 	if len(by) == 0 {
 		by = []metrics.By{""}
@@ -168,10 +170,10 @@ type cause struct {
 	subject string
 }
 
-// causes divides the waits of the jobs by their causes. Parts of waits that name a cause count for
-// it. All other parts, in which a job waits for nodes or for an unknown reason, are put end to end.
-// They are explained at instants at equal distances, and each instant stands for an equal share of
-// their sum.
+// causes divides the waits of the jobs by their causes. A part of a wait that names a cause counts
+// for that cause. All other parts, in which a job waits for nodes or for an unknown reason, form one
+// long interval. It is explained at instants at equal distances, and each instant represents an
+// equal share of the interval.
 func (g *Group) causes(rec *Record, rows []*run.Row) {
 	found := map[cause]map[*run.Row]time.Duration{}
 	add := func(c cause, row *run.Row, d time.Duration) {
@@ -192,7 +194,7 @@ func (g *Group) causes(rec *Record, rows []*run.Row) {
 		switch kind := kindOf(s.Part, s.Reason); kind {
 		case "":
 			rest += d
-		case Limit, OwnLimit, Held: // each limit, and each kind of hold, has a line of its own
+		case Limit, OwnLimit, Held: // each limit, and each kind of hold, is a separate cause
 			name, _, _ := strings.Cut(s.Reason, ":")
 			add(cause{kind, strings.TrimPrefix(name, "JobArrayTaskLimit")}, row, d)
 		default:
@@ -249,7 +251,8 @@ func (rec *Record) causeAt(row *run.Row, s waits.Span, t hpc.Time) cause {
 	return cause{best.Kind, best.subject}
 }
 
-// list sets the causes from the time that each job waited for each cause.
+// list sets the list of causes. The parameter found has the time that each job waited for each
+// cause.
 func (g *Group) list(found map[cause]map[*run.Row]time.Duration) {
 	g.Causes = []GroupCause{}
 	for c, jobs := range found {
@@ -286,15 +289,15 @@ func (c cause) text() string {
 	case Full:
 		return "the nodes were in use"
 	case Ranked:
-		return "jobs with a higher priority came first"
+		return "jobs with a higher priority started first"
 	case Draining:
-		return "nodes were kept free for a job that needs many"
+		return "nodes were kept free for a job that needs many nodes"
 	case Idle:
 		return "they fit on nodes without jobs, and the record does not say what the scheduler planned"
 	case Backfill:
 		return "they fit on free nodes, and the scheduler did not reach them"
 	case Burst:
-		return "user " + orNone(c.subject) + " had at least half of the processors that jobs used and asked for"
+		return "user " + orNone(c.subject) + " had at least half of the processors that jobs used and requested"
 	}
 	for _, part := range waits.Parts {
 		if kindOf(part, "") != c.kind {

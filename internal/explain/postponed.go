@@ -9,10 +9,10 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// Postponed says that a run submitted a job later than the workload does, so that its wait is too
-// short. The job depends, directly or through other jobs, on a job that ran when the window began. A
-// replay on Slurm submits such preset jobs only at their starts, and slurmctld refuses dependencies on
-// jobs that it does not know.
+// Postponed says that a run submitted a job later than the workload, so that the job's wait is too
+// short. The job depends, directly or through other jobs, on a preset job. A replay on Slurm submits
+// preset jobs only at their starts, and slurmctld refuses dependencies on jobs that have not been
+// submitted.
 type Postponed struct {
 	By      string  `json:"by"` // the preset job
 	Seconds float64 `json:"seconds"`
@@ -26,8 +26,8 @@ func (rec *Record) postponed(row *run.Row) *Postponed {
 	return nil
 }
 
-// postponedBy returns the preset job for which a job was submitted late; "" without one. The map seen has the jobs that
-// were visited, because dependencies of a hostile record may form a circle.
+// postponedBy returns the preset job because of which a job was submitted late; "" without such a preset job. The map
+// seen has the jobs that were examined, because dependencies of a hostile record may form a circle.
 func (rec *Record) postponedBy(row *run.Row, seen map[string]bool) string {
 	request := rec.requests[row.Job]
 	if request == nil || request.Dependency == "" || row.RecordedSubmit == 0 || seen[row.Job] ||
@@ -69,7 +69,8 @@ func (rec *Record) waitedFor(row, other *run.Row) bool {
 		start < row.Submit.Add(time.Second)
 }
 
-// sameName reports whether two jobs have the same user and name, as singletons that wait for each other have.
+// sameName reports whether two jobs have the same user and name, so that they wait for each other if they are
+// singletons.
 func (rec *Record) sameName(row, other *run.Row) bool {
 	name := func(r *run.Row) string {
 		if job := rec.requests[r.Job]; job != nil {
@@ -80,10 +81,10 @@ func (rec *Record) sameName(row, other *run.Row) bool {
 	return row.User == other.User && name(row) == name(other) && row.RecordedSubmit < rec.manifest.WindowStart
 }
 
-// render writes the warning for people; nothing for nil.
+// render writes the warning for people. It writes nothing if p is nil.
 func (p *Postponed) render(b *bytes.Buffer) {
 	if p != nil {
-		fmt.Fprintf(b, "%-12s its wait is too short by %s: the run submitted it late, because it waits for job %s, which "+
+		fmt.Fprintf(b, "%-12s its wait is too short by %s: the run submitted it late, because it depends on job %s, which "+
 			"ran when the window began and is submitted only at its start\n", "warning", span(p.Seconds), p.By)
 	}
 }

@@ -52,8 +52,8 @@ func (s *Story) outranking(rec *Record, row *run.Row) {
 	}
 }
 
-// startPriority returns the priority of a job when one of its runs started. For a run that was lost, it is the last
-// priority before that the record has.
+// startPriority returns the priority of a job when one of its runs started. For a lost run, it is the last recorded
+// priority before the start.
 func startPriority(row *run.Row, start hpc.Time) uint32 {
 	p := row.Priority
 	for _, span := range row.Reasons {
@@ -66,11 +66,11 @@ func startPriority(row *run.Row, start hpc.Time) uint32 {
 
 // ranking is the priority of a waiting job over time.
 type ranking struct {
-	// own are the job's priorities that the record has, in order of the dates; without the points of fair-share if
-	// the record has the parts of priorities.
+	// own has the job's recorded priorities, in order of time. If the record has the parts of priorities, these are
+	// without the points of fair-share.
 	own []rank
-	// shares are the points of fair-share of the job's user and account, from all jobs of both; nil if the record
-	// does not have the parts of priorities.
+	// shares has the points of fair-share of the job's user in the job's account, from all their jobs. It is nil if
+	// the record does not have the parts of priorities.
 	shares []rank
 }
 
@@ -80,12 +80,12 @@ type rank struct {
 	points float64
 }
 
-// shared is whose jobs have the same points of fair-share.
+// shared identifies jobs that have the same points of fair-share.
 type shared struct{ user, account string }
 
 // priorities returns the priorities that a job had before its first start, because a job that is in the queue again
-// does not count as waiting for its priority ([waits.Requeued]). The last one is the priority at the start, unless
-// this run was lost: the record has only the priority at the last start. The ranking is empty if the record has no
+// does not count as waiting for its priority ([waits.Requeued]). The last priority is that at the start, unless this
+// run was lost, because the record has only the priority at the last start. The ranking is empty if the record has no
 // priority while the job waited.
 func (rec *Record) priorities(row *run.Row) (known ranking) {
 	var parts [][]rm.PriorityPart
@@ -108,7 +108,7 @@ func (rec *Record) priorities(row *run.Row) (known ranking) {
 	return known
 }
 
-// fairShare returns the points of fair-share; parts do not have parts that are 0.
+// fairShare returns the points of fair-share; 0 if parts does not have them.
 func fairShare(parts []rm.PriorityPart) (points float64) {
 	for _, p := range parts {
 		if p.Name == "fairshare" {
@@ -144,7 +144,7 @@ func (rec *Record) sharesOf(row *run.Row) []rank {
 	return rec.shares[shared{row.User, row.Account}]
 }
 
-// until returns the number of ranks until an instant.
+// until returns the number of ranks at or before an instant.
 func until(list []rank, t hpc.Time) int {
 	i, _ := slices.BinarySearchFunc(list, t, func(r rank, t hpc.Time) int {
 		if r.at <= t {
@@ -164,10 +164,11 @@ func nearest(list []rank, t hpc.Time) float64 {
 	return list[i].points
 }
 
-// at returns the priority at an instant. Between two priorities of the job it interpolates, because age grows
-// linearly; after the last one it has this priority. The points of fair-share change in steps: those at the nearest
-// date count. If the record does not have the parts of priorities, fair-share may have changed: gap is the time
-// between the two priorities if they differ, or since the last one.
+// at returns the priority at an instant. Between two recorded priorities of the job it interpolates, because the
+// points of age grow linearly. After the last recorded priority, it returns that priority. The points of fair-share
+// change in steps, so those at the nearest date count. If the record does not have the parts of priorities,
+// fair-share may have changed unnoticed. Then gap is the time between the two priorities if they differ, or the time
+// since the last priority.
 func (known *ranking) at(t hpc.Time) (priority float64, gap time.Duration) {
 	i := until(known.own, t)
 	switch i {
@@ -183,14 +184,14 @@ func (known *ranking) at(t hpc.Time) (priority float64, gap time.Duration) {
 		}
 	}
 	if known.shares != nil {
-		// Priorities are whole numbers: the rounding of the sum must not make an equal priority a higher one.
+		// Priorities are whole numbers. Without the addition, rounding could make an equal priority seem higher.
 		return priority + nearest(known.shares, t) + 1e-6, 0
 	}
 	return priority, gap
 }
 
-// fewMinutes is Slurm's PriorityCalcPeriod, how often it computes fair-share. A shorter gap between priorities does
-// not matter.
+// fewMinutes is the default of Slurm's PriorityCalcPeriod, the time between two computations of fair-share. A shorter
+// gap between priorities does not matter.
 const fewMinutes = 5 * time.Minute
 
 // ranked returns the cause of the job's low priority ([Cause]).
@@ -203,14 +204,14 @@ func (s *Story) ranked() Cause {
 	}
 	text := fmt.Sprintf("for %.0f %% of its wait it waited %s", 100*waited/s.Wait, waits.Priority.Meaning())
 	if !s.ranks {
-		text += "; the record does not have its priority while it waited, so it is not known how many processors they took"
+		text += "; the record does not have its priority while it waited, so it is not known how many processors these jobs used"
 	} else {
 		about, gap := "", ""
 		if s.gap > fewMinutes {
 			about = "about "
 			gap = fmt.Sprintf(" (the record lacks its priority for up to %s)", span(s.gap.Seconds()))
 		}
-		text += fmt.Sprintf(", and jobs with a higher priority than it had when they started took %s%d of the %d %s that "+
+		text += fmt.Sprintf(", and jobs that had a higher priority when they started got %s%d of the %d %s that "+
 			"jobs got in that time%s", about, s.higher, s.before, quantity.Plural(s.before, "processor", "processors"),
 			gap)
 		if s.higher < s.CPUs {
@@ -220,8 +221,9 @@ func (s *Story) ranked() Cause {
 	return Cause{Kind: Ranked, Weight: waited / s.Wait * s.outranked(), Text: text}
 }
 
-// outranked returns the factor of the weight of [Story.ranked] that comes from the jobs that started
-// before this job. It is 1 if the record does not say which of them had a higher priority.
+// outranked returns a factor of the weight of [Story.ranked]: the share of the jobs with a higher
+// priority in the processors of the jobs that started before this job. It is 1 if the record does
+// not show which jobs had a higher priority.
 func (s *Story) outranked() float64 {
 	if s.before == 0 || s.Priority == 0 {
 		return 0

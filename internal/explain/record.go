@@ -1,11 +1,11 @@
 // Package explain says why jobs waited: why one job waited (its [Story]), and why the whole queue
-// waited at an instant (a [Stall]). It works on a run's record alone: the jobs, the events with the
-// reasons that the resource manager gave, and what happened to nodes and reservations. If a record
-// has no reasons, the jobs that held the machine explain the waits.
+// waited at an instant (a [Stall]). It uses only the run's record: the jobs, the events with the
+// resource manager's reasons, and the events of nodes and reservations. If a record has no reasons,
+// the package explains the waits by the jobs that held the machine.
 //
-// The causes are ranked by how much of the stall each cause explains, as [Cause] says. They are
-// evidence, not proof: the record does not have the state of every node, the memory and GPUs that
-// were free, nor the limits of associations.
+// The causes are ranked by how much of the wait each cause explains ([Cause]). They are evidence,
+// but no proof: the record lacks the state of every node, the free memory and GPUs, and the limits
+// of associations.
 package explain
 
 import (
@@ -29,7 +29,7 @@ type Record struct {
 	manifest *run.Manifest
 	rows     []run.Row
 	end      hpc.Time // the end of the run
-	reasons  bool     // whether the resource manager said why jobs waited
+	reasons  bool     // whether the record has the resource manager's reasons
 	requests map[string]*hpc.Job
 	admin    run.Administration
 	ranOn    map[string]map[string]bool // see [Record.partitionsOf]
@@ -62,8 +62,8 @@ func Open(r *run.Run) (*Record, error) {
 	return FromRows(&r.Manifest, rows, admin)
 }
 
-// FromRows makes a record of the histories of a run's jobs ([run.Run.Histories]) and of what happened to
-// the machine. It fails if it cannot read what a job asked for.
+// FromRows makes a record of the histories of a run's jobs ([run.Run.Histories]), and of the run's node events and
+// reservations. It returns an error if it cannot read the request of a job.
 func FromRows(manifest *run.Manifest, rows []run.Row, admin run.Administration) (*Record, error) {
 	rec := &Record{manifest: manifest, rows: rows, end: manifest.VirtualEnd, requests: map[string]*hpc.Job{}, admin: admin}
 	for i := range rec.rows {
@@ -85,7 +85,7 @@ func FromRows(manifest *run.Manifest, rows []run.Row, admin run.Administration) 
 }
 
 // cpusOf and nodesOf return how many processors and nodes a job got or, without an allocation, how
-// many it asks for; at least 1.
+// many it requests. The result is at least 1.
 func (rec *Record) cpusOf(row *run.Row) int {
 	n := row.Processors
 	if job := rec.requests[row.Job]; job != nil && n == 0 {
@@ -102,7 +102,7 @@ func (rec *Record) nodesOf(row *run.Row, perNode int) int {
 	return n
 }
 
-// partitionsOf returns the partitions whose jobs ran on a node, as far as the record has them.
+// partitionsOf returns the partitions whose jobs ran on a node according to the record.
 func (rec *Record) partitionsOf(node string) map[string]bool {
 	if rec.ranOn == nil {
 		rec.ranOn = map[string]map[string]bool{}
@@ -151,10 +151,10 @@ type Span struct {
 	Seconds float64 `json:"seconds"`
 	// Part is the part of the wait to which the time belongs.
 	Part waits.Part `json:"part"`
-	// Reason is in Slurm's words; empty if the record does not have it.
+	// Reason is Slurm's reason; empty if the record does not have it.
 	Reason string `json:"reason"`
 	// Planned is the start that the scheduler planned for the job when the time began; empty if it
-	// planned no start, or if the planned date was over by then.
+	// planned no start, or if the planned date had passed by then.
 	Planned Instant `json:"planned_start,omitzero"`
 	// Backfill is what the backfill scheduler did with the job; empty if the record does not have it, or if
 	// the job was not in the queue of that scheduler.
@@ -170,7 +170,7 @@ func (rec *Record) spans(row *run.Row) []Span {
 			s.Planned = 0
 		}
 		if !inBackfill(s.Reason) {
-			s.Backfill = "" // it is of a cycle before the job left the queue
+			s.Backfill = "" // this verdict is from a cycle before the job left the queue
 		}
 		list = append(list, Span{
 			Instant(s.From), Instant(s.To), s.To.Sub(s.From).Seconds(), s.Part, s.Reason, Instant(s.Planned), s.Backfill,
@@ -188,14 +188,15 @@ func inBackfill(reason string) bool {
 	return reason != "JobArrayTaskLimit" && !strings.HasPrefix(reason, "Partition")
 }
 
-// spanAt returns why a pending job waits at an instant. Planned is the start that was planned last.
+// spanAt returns the reason why a pending job waits at an instant. The field Planned of the result
+// is the start that was planned last.
 func (rec *Record) spanAt(row *run.Row, t hpc.Time) (at waits.Span) {
 	planned := hpc.Time(0)
 	for _, s := range waits.Decompose(row, rec.end) {
 		if s.From > t {
 			break
 		}
-		if s.From != at.To { // a lost run lies between these spans, and the plan before it is over
+		if s.From != at.To { // a lost run is between these spans, so the earlier plan has ended
 			planned = 0
 		}
 		at, planned = s, cmp.Or(s.Planned, planned)
@@ -215,7 +216,7 @@ func (t Instant) MarshalText() ([]byte, error) {
 	return []byte(hpc.Time(t).String()), nil
 }
 
-// Text returns the date in a time zone, with whole seconds as the durations beside it.
+// Text returns the date in a time zone, in whole seconds.
 func (t Instant) Text(zone *time.Location) string {
 	if t == 0 {
 		return "never"
@@ -223,7 +224,7 @@ func (t Instant) Text(zone *time.Location) string {
 	return hpc.Time(t).Std().In(zone).Format(time.RFC3339)
 }
 
-// toEnd writes the end of a period: a date, or that the period lasted until the run ended.
+// toEnd returns a text about the end of a period: a date, or "until the run ended".
 func (t Instant) toEnd(zone *time.Location) string {
 	if t == 0 {
 		return "until the run ended"

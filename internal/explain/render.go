@@ -89,7 +89,8 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	return err
 }
 
-// renderStart writes when the job started, or since when it waits again.
+// renderStart writes when the job started. If the job waits again after a lost run, it writes since
+// when.
 func (s *Story) renderStart(b *bytes.Buffer, zone *time.Location) {
 	switch n := len(s.Lost); {
 	case s.Start != 0:
@@ -118,7 +119,7 @@ func (s *Story) priorityParts() string {
 	return " = " + strings.Join(list, ", ")
 }
 
-// causes say why a run was lost if no preemptor is known.
+// causes has the texts about the cause of a lost run, if no preempting job is known.
 var causes = map[hpc.State]string{
 	hpc.Preempted: ", preempted", hpc.Requeued: ", requeued by its user or an administrator", hpc.NodeFail: ", as a node failed",
 	hpc.BootFail: ", as a node did not boot",
@@ -147,8 +148,9 @@ func (s *Story) renderParts(b *bytes.Buffer, zone *time.Location) {
 	}
 }
 
-// renderStops writes the suspensions that let another job start, one a line, and adds up all
-// others: gang scheduling suspends jobs that share nodes every half a minute.
+// renderStops writes a line for each suspension that let another job start, and one line for the sum
+// of all other suspensions, because gang scheduling suspends jobs that share nodes every half a
+// minute.
 func (s *Story) renderStops(b *bytes.Buffer, zone *time.Location) {
 	others, sum := 0, 0.0
 	for _, stop := range s.Stops {
@@ -166,7 +168,7 @@ func (s *Story) renderStops(b *bytes.Buffer, zone *time.Location) {
 	}
 }
 
-// words returns the reason of a span, or what else is known about the span.
+// words returns the reason of a span or, without a reason, a text about the span's part.
 func (s *Span) words() string {
 	switch {
 	case s.Reason != "":
@@ -177,7 +179,8 @@ func (s *Span) words() string {
 	return "(" + s.Part.Meaning() + ")"
 }
 
-// missed marks a plan whose date passed long before the span ended.
+// missed returns "at first " for a planned start that had passed more than [moment] before the span
+// ended.
 func (s *Span) missed() string {
 	if hpc.Time(s.Planned).Add(moment) < hpc.Time(s.To) {
 		return "at first "
@@ -225,7 +228,7 @@ func (s *Stall) Render(w io.Writer, zone *time.Location) error {
 	return err
 }
 
-// of writes "n of all things"; the parameter all is 0 if the machine's size is unknown.
+// of returns the text "n of all things". The parameter all is 0 if the machine's size is unknown.
 func of(n, all int, thing string) string {
 	if all == 0 {
 		return quantity.Regular(n, thing)

@@ -11,14 +11,14 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// queue is how many jobs waited for the nodes of a partition, over time.
+// queue has the number of jobs that waited for the nodes of a partition, over time.
 type queue struct {
 	changes []change
 	nodes   map[string]bool // the nodes on which the queue's jobs ran
 }
 
-// change is a change of the number of waiting jobs. The field jobs is the number from then on, and
-// the field before is the sum of all waits until then, in seconds.
+// change is a change of the number of waiting jobs. The field jobs is the number of waiting jobs
+// after the change, and the field before is the sum of all waits before the change, in seconds.
 type change struct {
 	at     hpc.Time
 	jobs   int
@@ -77,8 +77,8 @@ func (rec *Record) queues(rows []*run.Row) (queues map[string]*queue, total floa
 	return queues, total
 }
 
-// rivals finds who held the processors for which the jobs of a group waited. It counts jobs in the
-// partition of a waiting job, and jobs of other partitions on the same nodes.
+// rivals sets the users or groups that held the processors for which the jobs of a group waited. It
+// counts jobs in the partition of a waiting job, and jobs of other partitions on the same nodes.
 func (g *Group) rivals(rec *Record, waited, members []*run.Row, by metrics.By) {
 	g.Rivals, g.OwnShare = []Rival{}, metrics.NoValue()
 	queues, total := rec.queues(waited)

@@ -25,19 +25,19 @@ const (
 	OwnLimit  Kind = "own-limit"   // the limit of an array, or of a user
 	Held      Kind = "held"        // a hold by a user or an administrator
 	Dependent Kind = "dependency"  // a dependency on other jobs
-	Begin     Kind = "begin-time"  // the begin time that its user asked for
+	Begin     Kind = "begin-time"  // the begin time that the job's user requested
 	Requeued  Kind = "requeued"    // for one job: its earlier run was lost
 	Burst     Kind = "user-burst"  // one user has most of the jobs
 	Backfill  Kind = "backfill"    // nodes are free, and the scheduler did not try the jobs
 	Idle      Kind = "idle-nodes"  // nodes are free, and the record does not say what the scheduler planned
-	Draining  Kind = "large-job"   // nodes are kept free for a job that needs many
+	Draining  Kind = "large-job"   // nodes are kept free for a job that needs many nodes
 	Ranked    Kind = "priority"    // for one job: other jobs had a higher priority
 	Full      Kind = "machine-full"
-	Before    Kind = "before-window" // the run does not know the queue before its window
+	Before    Kind = "before-window" // the run does not have the real queue before its window
 )
 
-// kindOf returns the cause that a part of a wait, or its reason, names by itself; "" for parts in
-// which a job waits for nodes or for an unknown reason.
+// kindOf returns the kind of cause that follows directly from a part of a wait and its reason. It
+// returns "" for parts in which a job waits for nodes or for an unknown reason.
 func kindOf(part waits.Part, reason string) Kind {
 	switch part {
 	case waits.Unknown:
@@ -93,7 +93,7 @@ type Stall struct {
 	Processors     int     `json:"processors"` // processors of the machine; 0 if not known
 	BusyNodes      int     `json:"busy_nodes"`
 	Nodes          int     `json:"nodes"`
-	// Reasons counts the pending jobs by reason, the most frequent first. "" stands for jobs
+	// Reasons counts the pending jobs by reason, the most frequent first. The name "" is for jobs
 	// whose reason is not recorded.
 	Reasons []Count `json:"reasons"`
 	// Users are the users with the most processors pending and held.
@@ -108,7 +108,7 @@ type Count struct {
 	Jobs int    `json:"jobs"`
 }
 
-// UserLoad is what one user has in the queue and on the machine.
+// UserLoad has the pending jobs and the running jobs of a user.
 type UserLoad struct {
 	User        string `json:"user"`
 	Pending     int    `json:"pending_jobs"`
@@ -137,12 +137,13 @@ type situation struct {
 // At explains the queue at an instant. It returns an error for an instant outside the run.
 func (rec *Record) At(t hpc.Time) (*Stall, error) {
 	if t < rec.manifest.VirtualStart || t > rec.end {
-		return nil, fmt.Errorf("explaining %s: outside the run, which goes from %s to %s", t, rec.manifest.VirtualStart, rec.end)
+		return nil, fmt.Errorf("explaining the instant %s: this is outside the run (want an instant from %s to %s)", t, rec.manifest.VirtualStart, rec.end)
 	}
 	return rec.look(t, nil).stall, nil
 }
 
-// look explains an instant. If a row is given, only the pending jobs of its partition count.
+// look explains an instant. If the parameter only is not nil, only the pending jobs of its
+// partitions count.
 func (rec *Record) look(t hpc.Time, only *run.Row) *situation {
 	s := &situation{Record: rec, only: only, at: t, busy: map[string]bool{}, unnamed: map[string]int{}, reserved: map[string]string{}, down: map[string]bool{}, waiting: map[waits.Part][]string{}}
 	s.stall = &Stall{At: Instant(t), Processors: rec.manifest.Cluster.Processors, Nodes: rec.manifest.Cluster.Nodes,
@@ -218,7 +219,7 @@ func (s *situation) administration() {
 			h.open = false
 		case e.Action == "create" || h == nil:
 			known[e.Name] = &held{e.Reservation, e.Action != "delete"}
-		default: // an update has only the fields that it changes
+		default: // an update event has only the fields that it changes
 			if e.Start != 0 {
 				h.r.Start = e.Start
 			}
@@ -238,7 +239,7 @@ func (s *situation) administration() {
 		if strings.EqualFold(h.r.Nodes, "ALL") {
 			nodes = make([]string, s.stall.Nodes)
 			for i := range nodes {
-				nodes[i] = fmt.Sprintf("%s/%d", name, i) // only the number of these nodes matters
+				nodes[i] = fmt.Sprintf("%s/%d", name, i) // only the number of these nodes is used
 			}
 		}
 		for i := range h.r.NodeCount {
@@ -272,7 +273,7 @@ func (s *situation) count() {
 	for _, row := range s.pending {
 		why := s.spanAt(row, s.at)
 		reasons[why.Reason]++
-		if why.Part == waits.OwnLimit { // without a recorded reason it is the limit of the job's array
+		if why.Part == waits.OwnLimit { // without a recorded reason, this part is the limit of the job's array
 			why.Reason = cmp.Or(why.Reason, "JobArrayTaskLimit")
 		}
 		s.waiting[why.Part] = append(s.waiting[why.Part], why.Reason)
@@ -305,11 +306,11 @@ func (s *situation) add(kind Kind, subject string, weight float64, format string
 }
 
 // beforeWindow is the text of the cause of waits before a window.
-const beforeWindow = "before the window begins, the run does not know why jobs wait"
+const beforeWindow = "for the time before the window, the run does not have the reasons why jobs waited"
 
 // judge finds the causes.
 func (s *situation) judge() {
-	unusable := s.nodesAway() // reservations and outages say more than the reasons
+	unusable := s.nodesAway() // reservations and outages explain more than the reasons
 	s.byReason()
 	inUse, ofNodes := s.use().share()
 	s.freeNodes(unusable)
@@ -339,7 +340,8 @@ func (s *situation) judge() {
 	slices.SortStableFunc(s.stall.Causes, func(a, b Cause) int { return cmp.Compare(b.Weight, a.Weight) })
 }
 
-// queue says in which partitions the pending jobs are, if they are not all pending jobs.
+// queue returns a text about the partitions of the pending jobs; "" if the pending jobs of all
+// partitions count.
 func (s *situation) queue() string {
 	switch {
 	case s.only == nil, s.only.Partition == "":
@@ -350,14 +352,14 @@ func (s *situation) queue() string {
 	return " of partition " + s.only.Partition
 }
 
-// use is how many processors and nodes of the machine, or of a partition, jobs hold.
+// use has the numbers of processors and nodes of the machine, or of a partition, that jobs hold.
 type use struct {
 	heldProcessors, processors int
 	heldNodes, nodes           int
 }
 
 // share returns the share of the processors or of the nodes in use, whichever is larger, and whether it is the share
-// of the nodes. A size of 0 is not known and does not count.
+// of the nodes. A size of 0 means unknown and does not count.
 func (u use) share() (share float64, ofNodes bool) {
 	if u.processors > 0 {
 		share = min(1, float64(u.heldProcessors)/float64(u.processors))
@@ -383,8 +385,8 @@ func (s *situation) use() use {
 	return use{s.stall.BusyProcessors, s.stall.Processors, s.stall.BusyNodes, s.stall.Nodes}
 }
 
-// partition returns the name of the explained job's partition and how much of it is in use. The name is empty
-// if no job is explained, or if the record does not have the partition.
+// partition returns the name of the explained job's partition, and how much of the partition is in use. The name is
+// empty if no job is explained, or if the record does not have the partition.
 func (s *situation) partition() (name string, u use) {
 	if s.only == nil {
 		return "", use{}
@@ -410,7 +412,7 @@ func (s *situation) partition() (name string, u use) {
 	return name, u
 }
 
-// byReason adds the causes that the parts of waits name by themselves.
+// byReason adds the causes that follow directly from the parts of waits.
 func (s *situation) byReason() {
 	for _, part := range waits.Parts {
 		reasons := s.waiting[part]
@@ -425,8 +427,8 @@ func (s *situation) byReason() {
 	}
 }
 
-// counted lists the reasons of jobs after a text, the most frequent first, each with its number of jobs if there are
-// several.
+// counted returns a list of the reasons of jobs, in descending order of their frequency. If there are several
+// reasons, each has its number of jobs.
 func counted(reasons []string) string {
 	number := map[string]int{}
 	for _, name := range reasons {
@@ -444,7 +446,7 @@ func counted(reasons []string) string {
 	return ": " + strings.Join(names[:min(3, len(names))], ", ")
 }
 
-// named lists different reasons after a text.
+// named returns a list of the different reasons.
 func named(reasons []string) string {
 	list := slices.Clone(reasons)
 	slices.Sort(list)
@@ -455,8 +457,8 @@ func named(reasons []string) string {
 	return ": " + strings.Join(list[:min(3, len(list))], ", ")
 }
 
-// nodesAway adds the reservations and outages, and returns the number of nodes without jobs that
-// they take.
+// nodesAway adds the reservations and outages as causes, and returns the number of nodes without
+// jobs that they make unusable.
 func (s *situation) nodesAway() int {
 	idle := map[string]int{}
 	down := 0
@@ -472,7 +474,7 @@ func (s *situation) nodesAway() int {
 			total++
 		}
 	}
-	// A reservation without names of nodes has only their number.
+	// A reservation may have only the number of its nodes, without names.
 	total = min(total, max(0, s.stall.Nodes-s.stall.BusyNodes-down))
 	if s.stall.Nodes == 0 {
 		return total + down
@@ -494,7 +496,7 @@ func sortedNames(m map[string]int) []string {
 	return names
 }
 
-// shortWait is the shortest wait for which a scheduler that has not tried the job may be to blame.
+// shortWait is the shortest wait that may be due to a scheduler that has not tried the job.
 const shortWait = time.Minute
 
 // freeIn returns the number of nodes of a partition that have no jobs, are up and are not reserved;
@@ -527,13 +529,13 @@ func (s *situation) take() {
 	}
 }
 
-// freeNodes looks for free nodes that pending jobs might use.
+// freeNodes adds the causes that follow from free nodes that pending jobs might use.
 func (s *situation) freeNodes(unusable int) {
 	machine := s.stall.Nodes - s.stall.BusyNodes - unusable
 	s.take()
-	free, empty := map[string]int{}, 0                 // free nodes of the partitions in which jobs wait for nodes, and all these nodes
+	free, empty := map[string]int{}, 0                 // free nodes of each partition in which jobs wait for nodes, and the sum of these nodes
 	fits, first := 0, hpc.Time(0)                      // first: the earliest planned start
-	asked := s.reasons && s.manifest.Engine == "slurm" // a replay asks for reasons only now and then
+	asked := s.reasons && s.manifest.Engine == "slurm" // a replay queries reasons only every few minutes
 	for _, row := range s.pending {
 		if planned := s.spanAt(row, s.at).Planned; planned > s.at && (first == 0 || planned < first) {
 			first = planned
@@ -553,7 +555,7 @@ func (s *situation) freeNodes(unusable int) {
 			room = max(room, free[name])
 		}
 		if why.Backfill.Tried() {
-			continue // the record says that the nodes do not suit the job
+			continue // according to the record, the job cannot use the free nodes
 		}
 		ends := s.at.Add(row.TimeLimit)
 		if s.nodesOf(row, s.perNode) <= room && why.Planned == 0 && (first == 0 || row.TimeLimit > 0 && ends <= first) {
@@ -580,11 +582,11 @@ func (s *situation) freeNodes(unusable int) {
 		quantity.Plural(empty, "1 node has", fmt.Sprintf("%d nodes have", empty)))
 }
 
-// A backfill cycle that tries at least this share of the queue counts as having tried the whole
+// allTried is the share of the queue from which on a backfill cycle counts as having tried the whole
 // queue.
 const allTried = 0.99
 
-// depth says how far the backfill scheduler looks.
+// depth returns a text about how many jobs the backfill scheduler tries.
 func (s *situation) depth() string {
 	text := ""
 	for option := range strings.SplitSeq(s.manifest.Cluster.SchedulerParameters, ",") {

@@ -17,7 +17,7 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// Story says why one job waited.
+// Story explains why a job waited.
 type Story struct {
 	Job       string    `json:"job"`
 	User      string    `json:"user"`
@@ -35,8 +35,8 @@ type Story struct {
 	Start    Instant `json:"start"`
 	End      Instant `json:"end"`
 	// Wait is the job's time in the queue until its last start, its end or the end of the run. Parts
-	// add up to Wait. SinceEligible is the part of Wait since the job might start; nil if the record
-	// does not say.
+	// add up to Wait. SinceEligible is the part of Wait after the job became eligible; nil if this
+	// time is not recorded.
 	Wait          float64  `json:"wait_s"`
 	SinceEligible *float64 `json:"wait_since_eligible_s"`
 	Parts         []Part   `json:"wait_parts"`
@@ -53,8 +53,8 @@ type Story struct {
 	PriorityParts []rm.PriorityPart `json:"priority_parts"`
 
 	Reasons []Span `json:"reasons"`
-	// Backfill has the total time of each verdict of the backfill scheduler on the job, the longest
-	// first; empty if the record does not have the verdicts.
+	// Backfill has the total time of each verdict of the backfill scheduler on the job, in
+	// descending order; empty if the record does not have the verdicts.
 	Backfill []BackfillTime `json:"backfill"`
 	// Planned is when the scheduler first planned a start for the job, and PlannedStart is this
 	// planned start; empty if the record does not have them.
@@ -67,26 +67,27 @@ type Story struct {
 	Ahead    Crowd `json:"ahead"`
 	Overtook Crowd `json:"overtook"`
 	// The field before counts the processors of the jobs that started while this job waited behind jobs with a higher
-	// priority. The field higher counts the processors of those among them that had a higher priority than this job
-	// had at that time. The field ranks says whether the record has priorities of this job while it waited; without
-	// them, higher is not known. The field gap is the longest time for which the record lacks a priority on which
+	// priority. The field higher counts the processors of those of these jobs that had a higher priority than this
+	// job at that time. The field ranks says whether the record has priorities of this job while it waited. Without
+	// such priorities, higher is not known. The field gap is the longest time without a recorded priority on which
 	// higher depends ([ranking.at]).
 	higher, before int
 	ranks          bool
 	gap            time.Duration
 	// Holders are the jobs that, in the middle of the job's longest wait for nodes, held the nodes
-	// on which the job ran next. The wait may be after a lost run. The holder of the most
-	// processors comes first.
+	// on which the job ran next. The wait may be after a lost run. The holders are in descending
+	// order of their processors.
 	Holders []Holder `json:"holders"`
 	// LetStart says what happened when the job started.
 	LetStart []string `json:"let_it_start"`
-	// Causes are the causes of its wait, the largest first.
+	// Causes are the causes of the job's wait, in descending order of their weights.
 	Causes []Cause `json:"causes"`
 
 	runEnd Instant // the end of the run
 }
 
-// BackfillTime is the total time for which the backfill scheduler judged a waiting job in one way.
+// BackfillTime is the total time for which a waiting job had the same verdict of the backfill
+// scheduler.
 type BackfillTime struct {
 	Verdict rm.Backfill `json:"verdict"`
 	Seconds float64     `json:"seconds"`
@@ -106,27 +107,27 @@ type Lost struct {
 	End        Instant `json:"end"`
 	Processors int     `json:"processors"`
 	Nodes      int     `json:"nodes"`
-	// Cause is the state in which the run ended, such as NODE_FAIL; empty if the job ended with
-	// this run, or the record does not say.
+	// Cause is the state in which the run ended, such as NODE_FAIL; empty if the job ended with this
+	// run, or if the record does not have the state.
 	Cause hpc.State `json:"cause"`
 	// PreemptedBy is the job that preempted the run; empty if no job preempted it, or if the record
-	// does not say.
+	// does not name that job.
 	PreemptedBy string `json:"preempted_by"`
-	// EligibleAgain is when the job might start again; empty if the job did not wait again, or the record does
-	// not say.
+	// EligibleAgain is when the job was eligible again; empty if the job did not wait again, or if the record does
+	// not have this time.
 	EligibleAgain Instant `json:"eligible_again"`
 }
 
-// Stop is a period in which a job held its nodes and was suspended. Until is 0 if it was not resumed.
-// slurmctld does not log for which job it suspends another job: Started are the jobs that started
-// on nodes of the job at the same time.
+// Stop is a period in which a job held its nodes and was suspended. Until is 0 if it was not
+// resumed. slurmctld does not log for which job it suspends another job. So Started has the jobs
+// that started on nodes of the suspended job at the same time.
 type Stop struct {
 	From    Instant  `json:"from"`
 	Until   Instant  `json:"until"`
 	Started []string `json:"started_then"`
 }
 
-// Crowd is a number of jobs.
+// Crowd sums up a set of jobs.
 type Crowd struct {
 	Jobs       int `json:"jobs"`
 	Processors int `json:"processors"`
@@ -192,7 +193,7 @@ func (rec *Record) find(name string) (*run.Row, error) {
 	return nil, fmt.Errorf("job %s: the run has no such job (rmreplay jobs lists them)", name)
 }
 
-// Job tells the story of a job. The error says that no job has that name, or that the job was
+// Job returns the story of a job. It returns an error if no job has that name, or if the job was
 // rejected.
 func (rec *Record) Job(name string) (*Story, error) {
 	row, err := rec.find(name)
@@ -271,11 +272,12 @@ func (s *Story) sums(rec *Record, row *run.Row) {
 	}
 }
 
-// sameTime is the largest distance between a suspension and the start of the job that needs the
-// nodes: slurmctld suspends in its cycle, and starts have whole seconds.
+// sameTime is the largest difference between the instant of a suspension and the start of the job
+// that needs the nodes. They differ because slurmctld suspends jobs in its scheduling cycle, and
+// starts have whole seconds.
 const sameTime = 2 * time.Second
 
-// stops finds when the job was suspended, and which jobs started on its nodes then.
+// stops finds when the job was suspended, and which jobs started on its nodes at these instants.
 func (s *Story) stops(rec *Record, row *run.Row) {
 	s.Stops = []Stop{}
 	for i, run := range row.Segments {
@@ -300,7 +302,7 @@ func (s *Story) stops(rec *Record, row *run.Row) {
 	}
 }
 
-// backfilled adds up what the backfill scheduler did with the job while it waited.
+// backfilled adds up the times of each verdict of the backfill scheduler while the job waited.
 func (s *Story) backfilled() {
 	for _, span := range s.Reasons {
 		if span.Backfill == "" {
@@ -370,7 +372,7 @@ func startedDuring(row *run.Row, from hpc.Time, periods []waits.Period) (process
 
 // longest returns the longest span in which the job waited for nodes or for an unknown reason, and
 // the sum of all these spans in seconds. Spans after a lost run count only if requeued is true,
-// because they are a cause of their own.
+// because they belong to a separate cause.
 func (s *Story) longest(requeued bool) (span Span, sum float64) {
 	for _, r := range s.Reasons {
 		part := r.Part
@@ -387,8 +389,8 @@ func (s *Story) longest(requeued bool) (span Span, sum float64) {
 	return span, sum
 }
 
-// eligibleAt reports whether the job was eligible at an instant, after its last lost run before the
-// instant.
+// eligibleAt reports whether the job was eligible at an instant. After a lost run, the job must have
+// become eligible again.
 func (s *Story) eligibleAt(t Instant) bool {
 	ok := true
 	for _, l := range s.Lost {
@@ -440,11 +442,12 @@ func (s *Story) holders(rec *Record, row *run.Row) {
 	s.Holders = s.Holders[:min(listed, len(s.Holders))]
 }
 
-// An event may have let a job start if it happened at most moment before the start. The
-// backfill scheduler runs every 30 seconds by default, and nodes complete before they are free.
+// moment is the longest time between an event and the start of a job that the event may have made
+// possible. The backfill scheduler runs every 30 seconds by default, and a node is free only after
+// it has completed its last job.
 const moment = 2 * time.Minute
 
-// letStart finds what happened just before the job's start and may have let it start.
+// letStart finds the events just before the job's start that may have made the start possible.
 func (s *Story) letStart(rec *Record, row *run.Row) {
 	if row.Start == 0 {
 		return
@@ -480,7 +483,7 @@ func (s *Story) letStart(rec *Record, row *run.Row) {
 		case depends[other.Job] || depends[name]:
 			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s, on which it depends, ended at %s", name, other.End))
 		case same != "":
-			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s of the same %s ended at %s, which left room below the limit",
+			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s of the same %s ended at %s, so that the limit allowed this job",
 				name, same, other.End))
 		case freed:
 			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s of %s, with %s, ended at %s on nodes that this job got",
@@ -498,7 +501,7 @@ func (s *Story) letStart(rec *Record, row *run.Row) {
 	}
 	for _, e := range rec.admin.NodeEvents {
 		if e.State == "resume" && recent(e.At) {
-			s.LetStart = append(s.LetStart, fmt.Sprintf("nodes %s came back at %s", e.Nodes, e.At))
+			s.LetStart = append(s.LetStart, fmt.Sprintf("nodes %s returned to service at %s", e.Nodes, e.At))
 		}
 	}
 	if recent(row.Eligible) && row.Eligible > row.Submit {
@@ -507,7 +510,8 @@ func (s *Story) letStart(rec *Record, row *run.Row) {
 	s.LetStart = s.LetStart[:min(most, len(s.LetStart))]
 }
 
-// madeRoom finds the jobs that the resource manager preempted for the job, or suspended when it started on their nodes.
+// madeRoom finds the jobs that the resource manager preempted for this job, or that it suspended when this job
+// started on their nodes.
 func (s *Story) madeRoom(rec *Record, row *run.Row) {
 	own := nodesIn(row.Nodes)
 	for i := range rec.rows {
@@ -534,17 +538,17 @@ func (s *Story) madeRoom(rec *Record, row *run.Row) {
 }
 
 // negligible is the share of a wait below which a part needs no explanation. worthHolders is the
-// least share for which the story names the jobs that held the nodes.
+// smallest share of waits for nodes for which the story names the jobs that held the nodes.
 const (
 	negligible   = 0.01
 	worthHolders = 0.1
 )
 
-// belowLimit returns what the jobs row and other have in common ("array", "user", "account" or
-// "QOS"), if the largest part of row's wait was for a limit and other counts towards this limit;
-// otherwise "". If row waited for several limits, the last one decides. A limit of a parent
-// account or of a partition's QOS has the same reason as a limit of the job's own account or QOS,
-// and counts as such a limit.
+// belowLimit says whether the largest part of row's wait was for a limit towards which the job other
+// counts. If so, it returns what both jobs have in common: "array", "user", "account" or "QOS".
+// Otherwise it returns "". If row waited for several limits, the last limit decides. A limit of a
+// parent account or of a partition's QOS has the same reason as a limit of the job's own account or
+// QOS, and counts as such a limit.
 func (s *Story) belowLimit(row, other *run.Row) string {
 	if len(s.Parts) == 0 || s.Parts[0].Part != waits.Limit && s.Parts[0].Part != waits.OwnLimit {
 		return ""
@@ -581,8 +585,9 @@ func (rec *Record) forNodes(row *run.Row, t hpc.Time) (list []Cause) {
 	return list
 }
 
-// judge finds the causes. Parts of the wait that name a cause weigh by their share of the wait. The
-// rest of the wait has the causes that are found in the middle of its longest span.
+// judge finds the causes. The weight of a cause that follows directly from a part of the wait is the
+// part's share of the wait. The causes of the rest of the wait are those in the middle of its
+// longest span.
 func (s *Story) judge(rec *Record, row *run.Row) {
 	if s.Wait < 1 {
 		return
@@ -617,12 +622,12 @@ func (s *Story) judge(rec *Record, row *run.Row) {
 			share := rest / s.Wait
 			c.Weight *= share
 			if share < 1-negligible {
-				c.Text += fmt.Sprintf("; times %.2f, the share of its wait for nodes or without a reason", share)
+				c.Text += fmt.Sprintf("; multiplied by %.2f, the share of its wait for nodes or without a reason", share)
 			}
 			s.Causes = append(s.Causes, c)
 			if c.Kind == Backfill {
 				ranked.Weight *= 1 - c.Weight
-				ranked.Text += "; less by the weight of backfill"
+				ranked.Text += "; reduced by the weight of backfill"
 			}
 		}
 	}

@@ -14,9 +14,9 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// DateTicks are the ticks of an axis of instants, in seconds since 1970: round hours, days,
-// Mondays, months or years in a time zone. The label of a tick has the day, or the year, only where
-// it changes.
+// DateTicks are the ticks of an axis of instants, in seconds since 1970: round hours, days, Mondays,
+// months or years in a time zone. The label of a tick has the day or the year only if it differs
+// from that of the previous tick.
 type DateTicks struct {
 	Zone *time.Location
 	Most int // number of dates that fit below the axis; 0 for ten
@@ -25,7 +25,8 @@ type DateTicks struct {
 // calendarStep is a distance of ticks on the calendar. Only one of its units is not 0.
 type calendarStep struct{ minutes, days, months int }
 
-// calendarSteps are sorted. Steps of weeks begin on a Monday, and steps of months on the first.
+// calendarSteps are sorted. Steps of weeks begin on a Monday, and steps of months on the first day
+// of a month.
 var calendarSteps = []calendarStep{
 	{minutes: 1}, {minutes: 2}, {minutes: 5}, {minutes: 10}, {minutes: 30}, {minutes: 60}, {minutes: 120}, {minutes: 180},
 	{minutes: 360}, {minutes: 720},
@@ -41,7 +42,7 @@ func (s calendarStep) seconds() float64 {
 	return float64(s.minutes)*60 + float64(s.days)*86400 + float64(s.months)*30.44*86400
 }
 
-// first returns the last instant of the step that is not after t.
+// first returns the last round instant of the step that is not after t.
 func (s calendarStep) first(t time.Time) time.Time {
 	year, month, day := t.Date()
 	switch {
@@ -56,8 +57,8 @@ func (s calendarStep) first(t time.Time) time.Time {
 	return time.Date(year, month, day, 0, (t.Hour()*60+t.Minute())/s.minutes*s.minutes, 0, 0, t.Location())
 }
 
-// next returns the instant of the step after t, which is an instant of the step itself. Hours stay
-// round if clocks change.
+// next returns the round instant of the step after t. The parameter t must be a round instant of the
+// step. Hours stay round when daylight saving time begins or ends.
 func (s calendarStep) next(t time.Time) time.Time {
 	if s.months > 0 || s.days > 0 {
 		return t.AddDate(0, s.months, s.days)
@@ -93,7 +94,7 @@ func (d DateTicks) Ticks(low, high float64) []plot.Tick {
 
 func (d DateTicks) at(seconds float64) time.Time { return time.Unix(int64(seconds), 0).In(d.Zone) }
 
-// label names a tick. The second line has the day or the year where it changes.
+// label returns the label of a tick. Its second line has the day or the year if this changes.
 func (s calendarStep) label(at, before time.Time) string {
 	switch {
 	case s.months >= 12:
@@ -114,8 +115,8 @@ func (s calendarStep) label(at, before time.Time) string {
 	return at.Format("15:04")
 }
 
-// DurationTicks are the ticks of a logarithmic axis of seconds, at durations that people
-// name.
+// DurationTicks are the ticks of a logarithmic axis of seconds, at common durations such as an hour
+// or a day.
 type DurationTicks struct{}
 
 var roundDurations = []float64{
@@ -136,13 +137,13 @@ func (DurationTicks) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// ends are ticks at both ends of an axis, for an axis without a round value.
+// ends returns ticks at both ends of an axis, for an axis without round values.
 func ends(low, high float64, label func(float64) string) []plot.Tick {
 	return []plot.Tick{{Value: low, Label: label(low)}, {Value: high, Label: label(high)}}
 }
 
-// signedScale is a scale for differences of all sizes. It is linear around 0 and logarithmic
-// further out, as asinh is, so that one large difference does not flatten all others.
+// signedScale is a scale for differences of all sizes. Like asinh, it is linear around 0 and
+// logarithmic for larger values, so that small differences remain visible beside a large difference.
 type signedScale struct{ unit float64 }
 
 func (s signedScale) position(v float64) float64 { return math.Asinh(v / s.unit) }
@@ -158,7 +159,7 @@ type signedTicks struct {
 	signedScale
 	sizes []float64 // ascending
 	label func(float64) string
-	most  int // number of labels that fit
+	most  int // the number of labels for which there is room
 }
 
 // Ticks implements [plot.Ticker].
@@ -203,8 +204,8 @@ func PercentTicks() signedTicks {
 		}, 16}
 }
 
-// roundTicks draws at most a given number of labelled ticks, at multiples of 1, 2 or 5
-// times a power of ten. gonum's own ticks have as few as two labels where eight fit.
+// roundTicks draws at most a given number of labelled ticks, at multiples of 1, 2 or 5 times a power
+// of ten. gonum's default ticks sometimes have only two labels where there is room for eight.
 type roundTicks struct{ most int }
 
 // Ticks implements [plot.Ticker].
@@ -235,7 +236,7 @@ func ticksEvery(step, low, high float64) []plot.Tick {
 	decimals := max(0, int(math.Ceil(-math.Log10(step)-1e-9)))
 	var ticks []plot.Tick
 	for k := math.Ceil(low/step - 1e-9); k*step <= high+1e-9*step; k++ {
-		value := k*step + 0 // without the sign of -0
+		value := k*step + 0 // converts -0 to 0
 		ticks = append(ticks, plot.Tick{Value: value, Label: tickLabel(value, decimals)})
 	}
 	return ticks
@@ -286,8 +287,8 @@ func (LogTicks) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// CellEdges are ticks at the lower edges of the cells of a heat map, from the cell First on, at most Most
-// ticks.
+// CellEdges are at most Most ticks at the lower edges of the cells of a heat map. The first tick is at the cell
+// First.
 type CellEdges struct {
 	First, Cells, Most int
 	Label              func(cell int) string
@@ -302,7 +303,8 @@ func (e CellEdges) Ticks(_, _ float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// CellNames are ticks at the centres of the cells of a heat map; an empty name gets no tick.
+// CellNames are ticks at the centres of the cells of a heat map; a cell with an empty name has no
+// tick.
 type CellNames []string
 
 // Ticks implements [plot.Ticker].
@@ -327,7 +329,7 @@ func (HourTicks) Ticks(_, _ float64) []plot.Tick {
 	return ticks
 }
 
-// RowTicks number rows from the top; the value is the number of rows.
+// RowTicks are ticks with the numbers of rows, from the top. The value is the number of rows.
 type RowTicks int
 
 // Ticks implements [plot.Ticker].

@@ -1,13 +1,13 @@
-// Package figure draws the figures of reports, with gonum/plot, and keeps a table of the numbers of
-// each figure.
+// Package figure draws the figures of reports with gonum/plot. Each figure also has a table of its
+// numbers.
 //
-// A figure is drawn once: as SVG for a page, and as SVG, PDF or PNG for a file. The page shows it
-// without scripts, and its style may replace the colours ([Figure.SVG]). The same figure gives the
-// same file each time.
+// The same description of a figure is drawn as SVG for a page, and as SVG, PDF or PNG for a file. A
+// page shows the figure without scripts, and the page's style may replace the colours
+// ([Figure.SVG]). Equal figures give equal files.
 //
-// Colours are those of Okabe and Ito ("Color Universal Design", 2008), which people with any kind
-// of colour vision can distinguish. Lines also differ by their dashes. Heat maps use a scale
-// whose lightness rises throughout.
+// Colours are those of Okabe and Ito ("Color Universal Design", 2008), which people with any kind of
+// colour vision can distinguish. Lines also differ by their dashes. Heat maps use a scale whose
+// lightness always increases.
 package figure
 
 import (
@@ -33,7 +33,7 @@ type Table struct {
 	Caption string
 	Head    []string
 	Rows    [][]string
-	// Prose says that the last column has sentences.
+	// Prose says that the cells of the last column are sentences.
 	Prose bool
 	// Folded hides the table until the reader opens it.
 	Folded bool
@@ -51,7 +51,7 @@ func (t *Table) Label(column int) string {
 type Figure struct {
 	Name    string // the name of the figure's file, without the extension
 	Title   string
-	Caption string // what the picture shows, also for readers who cannot see it
+	Caption string // a description of the picture, also for readers who cannot see it
 	Data    *Table
 
 	Width, Height vg.Length
@@ -97,7 +97,7 @@ func (f *Figure) WriteTo(w io.Writer, format string) error {
 
 // layout draws the legend and returns the canvas of each plot.
 func (f *Figure) layout(whole draw.Canvas) []draw.Canvas {
-	// Labels may reach beyond their axis.
+	// Labels may extend beyond their axis.
 	area := draw.Crop(whole, vg.Points(4), -vg.Points(10), 0, -vg.Points(3))
 	if f.Legend != nil {
 		area = f.Legend.Draw(area)
@@ -121,8 +121,8 @@ func (f *Figure) layout(whole draw.Canvas) []draw.Canvas {
 // pdfDate matches the dates in the description of a PDF file.
 var pdfDate = regexp.MustCompile(`/(?:CreationDate|ModDate) ?\([^()]*\)`)
 
-// undated blanks the dates of a PDF file, so that the same run gives the same bytes. The file's
-// table of offsets stays correct.
+// undated replaces the dates of a PDF file by blanks, so that the same run gives the same bytes. The
+// length does not change, so the file's table of offsets stays correct.
 func undated(pdf []byte) []byte {
 	return pdfDate.ReplaceAllFunc(pdf, func(d []byte) []byte { return bytes.Repeat([]byte{' '}, len(d)) })
 }
@@ -154,8 +154,8 @@ func (f *Figure) SVG() (template.HTML, error) {
 	return template.HTML(append([]byte(head), themed(text[start+len("<svg"):])...)), nil
 }
 
-// themed replaces the colours of a figure by variables of the page's style, which has other colours
-// in the dark theme. The printed colour remains if the style has no such variable.
+// themed replaces the colours of a figure by variables of the page's style, which has different
+// colours in the dark theme. The printed colour remains if the style has no such variable.
 func themed(svg []byte) []byte {
 	variables := make(map[string]string)
 	return replaceEach(svg, `style="`, `"`, func(to, style []byte) []byte {
@@ -179,7 +179,7 @@ func themed(svg []byte) []byte {
 	})
 }
 
-// replaceEach replaces each part of a text that begins with the text begin and ends at the next text end. The function
+// replaceEach replaces each part of a text from an occurrence of begin to the next occurrence of end. The function
 // replace appends the new text of a part to a slice, and returns the slice.
 func replaceEach(text []byte, begin, end string, replace func(to, part []byte) []byte) []byte {
 	to := make([]byte, 0, len(text)+len(text)/2)
@@ -198,8 +198,8 @@ func replaceEach(text []byte, begin, end string, replace func(to, part []byte) [
 	}
 }
 
-// themeName returns the name of a colour in the page's style. Translucent colours are
-// rounded when they are drawn.
+// themeName returns the name of a colour in the page's style. It also accepts nearly equal colours,
+// because translucent colours are rounded when they are drawn.
 func themeName(text string) string {
 	rgb, err := strconv.ParseUint(text[1:], 16, 32)
 	if err != nil {
@@ -233,9 +233,9 @@ func themeName(text string) string {
 // in points, and the text.
 var svgText = regexp.MustCompile(`^<text ([^>]*font-size:([0-9.]+)px[^>]*)>([^<]*)</text>$`)
 
-// fitText writes the width of each text into the SVG. The layout used our font, but a
-// browser draws with its own. Without the width it would move labels into the lines beside
-// them.
+// fitText writes the width of each text into the SVG. The layout was computed with the font of this
+// package, but a browser uses a different font. Without the width, labels could overlap the lines
+// beside them.
 func fitText(svg []byte) []byte {
 	return replaceEach(svg, "<text ", "</text>", func(to, element []byte) []byte {
 		parts := svgText.FindSubmatch(element)

@@ -6,9 +6,9 @@ import (
 	"gonum.org/v1/plot/vg/recorder"
 )
 
-// Frame says where the data of a figure's first plot lie in its picture, so that a page can put
-// links and selections over them. All positions are shares of the picture's width or height, from
-// its upper left corner.
+// Frame is the position of the data area of a figure's first plot in the picture, so that a page can
+// put links and selections over the data. All positions are shares of the picture's width or height,
+// from its upper left corner.
 type Frame struct {
 	Left, Right, Top, Bottom float64 // the edges of the area within the axes
 

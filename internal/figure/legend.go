@@ -15,7 +15,7 @@ type Entry struct {
 	Name   string
 }
 
-// Swatches are entries beside each other, in as many lines as they need.
+// Swatches are entries side by side, in as many lines as are needed.
 type Swatches []Entry
 
 // Draw implements [Legend].
@@ -38,8 +38,8 @@ func (entries Swatches) Draw(c draw.Canvas) draw.Canvas {
 	return draw.Crop(c, 0, 0, 0, y-c.Max.Y-vg.Points(6))
 }
 
-// LineSwatches are the names of lines beside each other, each name after a piece of its line. The line
-// of a place has the colour and the dashes that [AddNamedLines] gives it.
+// LineSwatches are the names of lines side by side. Before each name is a piece of its line, with
+// the colour and the dashes of [AddNamedLines].
 type LineSwatches []string
 
 // Draw implements [Legend].
@@ -71,7 +71,7 @@ func (s ColourScale) Draw(c draw.Canvas) draw.Canvas {
 	width, height := (c.Max.X-c.Min.X)/2, vg.Points(10)
 	left, bottom := c.Min.X+width/2, c.Max.Y-height
 	for i, part := range colors {
-		// Each rectangle reaches below the next rectangle, so that there are no seams.
+		// Each rectangle extends under the next rectangle, so that there are no seams.
 		from := left + width*vg.Length(i)/vg.Length(len(colors))
 		to := min(left+width, from+2*width/vg.Length(len(colors)))
 		c.FillPolygon(part, []vg.Point{{X: from, Y: bottom}, {X: to, Y: bottom}, {X: to, Y: c.Max.Y}, {X: from, Y: c.Max.Y}})
@@ -83,8 +83,8 @@ func (s ColourScale) Draw(c draw.Canvas) draw.Canvas {
 	return draw.Crop(c, 0, 0, 0, -height-vg.Points(8))
 }
 
-// Cividis is a colour scale (Nuñez, Anderton and Renslow, PLoS ONE 13(7), 2018), given by
-// ten of its colours. Its lightness rises evenly, and it looks alike with and without
+// Cividis is a colour scale (Nuñez, Anderton and Renslow, PLoS ONE 13(7), 2018), given by ten of its
+// colours. Its lightness increases evenly, and it looks the same to people with and without
 // red-green vision.
 type Cividis struct{}
 

@@ -56,7 +56,8 @@ func AddLines(p *plot.Plot, lines []Series) error {
 }
 
 // AddNamedLines draws series with their ranges and without a legend, for figures with
-// [LineSwatches]. A series without points keeps its place, and so its colour.
+// [LineSwatches]. A series without points also has a place in the list, so that the other series
+// have the right colours.
 func AddNamedLines(p *plot.Plot, lines []Series) error {
 	if err := addBands(p, lines); err != nil {
 		return err
@@ -103,8 +104,8 @@ func addLine(p *plot.Plot, place int, s Series) (*plotter.Line, error) {
 	return line, nil
 }
 
-// placeLegend makes room for the legend above the lines. The legend's text is to the right
-// of its lines, so that a wider font in the reader's browser overlaps nothing.
+// placeLegend makes room for the legend above the lines. The legend's text is to the right of its
+// lines, so that the text does not overlap anything if the reader's browser has a wider font.
 func placeLegend(p *plot.Plot, entries int) {
 	if entries < 2 {
 		p.Y.Max += (p.Y.Max - p.Y.Min) * 0.04
@@ -166,7 +167,7 @@ func NewDistribution(name, title, axis, caption string, ticks plot.Ticker, forma
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	p.Y.Min, p.Y.Max = 0, 1
-	p.Legend.Left, p.Legend.XOffs = true, Wide/2 // distributions leave this corner free
+	p.Legend.Left, p.Legend.XOffs = true, Wide/2 // this corner is free in distributions
 	return &Figure{
 		Name: name, Title: title, Caption: caption, Width: Wide, Height: Flat, Plots: []*plot.Plot{p},
 		Data: tabulateLines(axis, "share of jobs", lines, 20, format, quantity.Percent[float64]),

@@ -32,7 +32,7 @@ var dashes = [][]vg.Length{
 // Colour returns the colour of a line by its place among the lines.
 func Colour(i int) color.RGBA { return Colours[i%len(Colours)] }
 
-// lineStyle is the style of a line by its place among the lines.
+// lineStyle returns the style of a line by its place among the lines.
 func lineStyle(i int) draw.LineStyle {
 	return draw.LineStyle{Color: Colour(i), Width: vg.Points(1.4), Dashes: dashes[i%len(dashes)]}
 }

@@ -18,11 +18,11 @@ import (
 type Arrivals string
 
 const (
-	// NoArrivals: nobody submits a job. The forecast is then too early for a job that later jobs can overtake.
+	// NoArrivals assumes no later submissions. The forecast is then too early for a job that later jobs can overtake.
 	NoArrivals Arrivals = "none"
 	// Recent repeats a random day of the last week, with the number of each submission drawn anew.
 	Recent Arrivals = "recent"
-	// Recorded takes the later submissions and events of the run that the queue comes from.
+	// Recorded uses the later submissions and events of the run that the queue comes from.
 	Recorded Arrivals = "recorded"
 )
 
@@ -37,12 +37,13 @@ const (
 // arrive adds later submissions to the workload of a realization.
 //
 // [Recent] is a Poisson bootstrap of a random day of the last week. If the history is shorter than a
-// day, a random span that ends now is repeated until a day is full. Each job is submitted again k
-// times, where k has a Poisson distribution of mean 1, or with [rate.Busy], the ratio of the two usual
-// rates. A copy of an ended job runs as long as that job. If the job still runs or waits, its copy's
-// run time is drawn, because jobs that have not ended are mostly long. A job that was cancelled before
-// its start is not submitted again. The parameter d has the distributions of run times, unless they
-// are the true run times.
+// day, a random span that ends at the queue's instant is repeated until a day is full. Each job is
+// submitted again k times, where k has a Poisson distribution. Its mean is 1 or, if submissions
+// follow the daily cycle, the ratio of the usual rates ([rate.Busy]) at the two times of day. A copy
+// of an ended job runs as long as that job. If the job still runs or waits, the run time of its copy
+// is drawn, because jobs that have not ended are mostly long. A job that was cancelled before its
+// start is not submitted again. The parameter d has the distributions of run times. It is empty if
+// the run times are [True].
 func (q *Queue) arrive(w *workload.Workload, d draws, opts Options, realization int) {
 	switch opts.Arrivals {
 	case Recorded:
@@ -58,7 +59,7 @@ func (q *Queue) arrive(w *workload.Workload, d draws, opts Options, realization 
 	w.Sort()
 }
 
-// recent returns the jobs of the last week, and how far back the history goes.
+// recent returns the jobs of the last week, and the length of the known history.
 func (q *Queue) recent() (list []predict.Case, known time.Duration) {
 	list = since(q.History.List, q.At.Add(-week))
 	if len(list) == 0 {
@@ -132,8 +133,8 @@ func tasksAt(list []predict.Case) int {
 	return n
 }
 
-// again gives a job the run times of an earlier job, or of the tasks of an earlier array. It returns false if the
-// earlier job was cancelled before it started.
+// again sets the run times of a job to those of an earlier job, or of the tasks of an earlier array. It returns false
+// if the earlier job was cancelled before it started.
 func (q *Queue) again(job *hpc.Job, before []predict.Case, d draws, opts Options, realization int) bool {
 	array, limit, limited := strings.Cut(job.Array, "%")
 	comes := false

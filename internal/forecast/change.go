@@ -16,8 +16,8 @@ type Changed struct {
 	Ends float64
 }
 
-// Changes tries changes of a job that waits. The job keeps its age, and each change has the same draws as the
-// forecast of the queue.
+// Changes forecasts a pending job with changed requests. The job's age does not change, and each forecast has the
+// same draws as the forecast of the queue.
 type Changes struct {
 	q       *Queue
 	key     Key
@@ -26,8 +26,8 @@ type Changes struct {
 	learned learned
 }
 
-// NewChanges learns the run times of a queue, once for all changes of a job. The error says that the job does not
-// wait in the queue, or why the run times cannot be learned.
+// NewChanges learns the run times of a queue once, for all changes of a job. It returns an error if the job does not
+// wait in the queue, or if the run times cannot be learned.
 func NewChanges(ctx context.Context, q *Queue, key Key, opts Options) (*Changes, error) {
 	c := &Changes{q: q, key: key, opts: opts}
 	for _, job := range q.Workload.Jobs.All() {
@@ -76,7 +76,7 @@ func (c *Changes) Try(ctx context.Context, request *hpc.Request) (Changed, error
 	return one, nil
 }
 
-// within returns the probability that a run takes less than a number of seconds.
+// within returns the probability that a run takes less than the given number of seconds.
 func within(d Distribution, seconds float64) float64 {
 	if _, succeeds := d.(untilLimit); succeeds {
 		if d.QuantileAfter(0, 0) <= seconds {

@@ -12,9 +12,10 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// EngineOf returns the engine that simulates the scheduler for a course's forecasts: the engine of the parameter want
-// or, if want has no engine, the engine that made the run, with the run's options. A simulation on a pool of processors
-// can only be played from its beginning (fromStart). The error says what is missing.
+// EngineOf returns the engine that simulates the scheduler for a course's forecasts. This is the engine in the
+// parameter want or, if want has no engine, the engine that made the run, with the run's options. A run that was
+// simulated on a pool of processors can only be played from its beginning: fromStart must be true. The error says
+// what is missing.
 func EngineOf(c *Course, want experiment.Spec, fromStart bool) (experiment.Spec, error) {
 	m := &c.Manifest
 	switch {
@@ -24,8 +25,8 @@ func EngineOf(c *Course, want experiment.Spec, fromStart bool) (experiment.Spec,
 		return want, fmt.Errorf(
 			"the run was made by %q, which is not an engine of rmreplay (want --cluster with --policy, or with --slurm)", m.Engine)
 	case m.Engine == "sim" && m.Cluster.Nodes == 0 && !fromStart:
-		return want, errors.New("the run was simulated on a pool of processors, without nodes on which its running jobs " +
-			"could be put (want --from-start, or a run with --cluster or --nodes)")
+		return want, errors.New("the run was simulated on a pool of processors, without nodes to which its running jobs " +
+			"could be assigned (want --from-start, or a run with --cluster or --nodes)")
 	}
 	made, err := experiment.SpecOf(c.Dir, m)
 	if err != nil {
@@ -56,7 +57,8 @@ func EngineOf(c *Course, want experiment.Spec, fromStart bool) (experiment.Spec,
 	return want, nil
 }
 
-// Unplayed returns notes about options of a run that change its scheduling, but that forecasts with an engine ignore.
+// Unplayed returns notes about those options of a run that changed its scheduling, but that forecasts with the given
+// engine ignore.
 func Unplayed(c *Course, engine *experiment.Spec) (notes []string) {
 	made, err := experiment.SpecOf(c.Dir, &c.Manifest)
 	if err != nil {
@@ -77,14 +79,14 @@ func Unplayed(c *Course, engine *experiment.Spec) (notes []string) {
 		{"feedback", made.Users.Model != replay.NoFeedback},
 	} {
 		if one.given {
-			notes = append(notes, fmt.Sprintf("the run was made with --%s, which the forecast does not have", one.flag))
+			notes = append(notes, fmt.Sprintf("the run was made with --%s, which the forecast ignores", one.flag))
 		}
 	}
 	for _, flag := range lacks {
 		if flag == "--fixed-priorities" {
 			continue // noted above
 		}
-		notes = append(notes, fmt.Sprintf("the run was made with %s, which the model of Slurm does not have", flag))
+		notes = append(notes, fmt.Sprintf("the run was made with %s, which the model of Slurm ignores", flag))
 	}
 	return notes
 }
@@ -111,8 +113,8 @@ func LikeSlurm(spec *experiment.Spec) bool {
 }
 
 // uncounted returns notes about job arrays with a limit on running tasks, if an engine does not count the tasks that
-// already run. In a window such a task is a separate job, and only Slurm and the model of slurmctld still count it
-// for its array.
+// already run. At the start of a window a running task becomes a separate job. Only Slurm and the model of slurmctld
+// still count it towards the limit of its array.
 func (q *Queue) uncounted(spec *experiment.Spec) (notes []string) {
 	if q.states != nil || LikeSlurm(spec) {
 		return nil
@@ -127,7 +129,7 @@ func (q *Queue) uncounted(spec *experiment.Spec) (notes []string) {
 		}
 		if array, err := hpc.ParseArray(job.Array); n > 0 && err == nil && array.Limit > 0 {
 			notes = append(notes, fmt.Sprintf("array %s: this engine does not count the array's %s towards its limit of %d, so "+
-				"its other tasks may start too early here (want --policy slurm, or --from-start)", job.ID,
+				"its other tasks may start too early in the forecast (want --policy slurm, or --from-start)", job.ID,
 				quantity.Regular(n, "running task"), array.Limit))
 		}
 	}

@@ -23,8 +23,8 @@ const EstimateFormat = "%F|%K|%S"
 // EstimateCommand is the action that records Slurm's estimates in a replay.
 var EstimateCommand = []string{"squeue", "--start", "--array", "--noheader", "--format=" + EstimateFormat}
 
-// asks reports whether an action only queries Slurm, with squeue or sdiag, for values that forecasts are compared
-// with.
+// asks reports whether an action only queries Slurm with squeue or sdiag. Forecasts are compared with the values that
+// such actions record.
 func asks(a hpc.Action) bool { return len(a.Run) > 0 && (a.Run[0] == "squeue" || a.Run[0] == "sdiag") }
 
 // readEstimates reads the estimates that actions of a run recorded, by instant.

@@ -18,13 +18,13 @@ import (
 // EvaluateOptions say how a forecast is evaluated.
 type EvaluateOptions struct {
 	Options
-	// At are the instants of the run at which forecasts are made. If At is empty, as many instants as Instants says are
-	// drawn.
+	// At are the instants of the run at which forecasts are made. If At is empty, random instants are drawn. Instants
+	// is their number.
 	At       []hpc.Time
 	Instants int
 	// FromStart plays the run from its beginning ([Course.Rewind]) instead of from a window.
 	FromStart bool
-	// NewLearner makes the learner of an instant; nil if the run times need no learner.
+	// NewLearner returns a new learner for each instant; nil if the run times need no learner.
 	NewLearner func() (Learner, error)
 	// Instant, if not nil, is called before each instant.
 	Instant func(i, n int, at hpc.Time)
@@ -54,8 +54,8 @@ type Evaluation struct {
 	Realizations int      `json:"realizations"`
 	// Horizon is how far ahead the forecasts look, in seconds; 0 if they have no horizon.
 	Horizon float64 `json:"horizon_s,omitempty"`
-	// Until is the run's last submission, if the forecasts draw later submissions; else nil. Every horizon ends at this
-	// instant at the latest.
+	// Until is the time of the run's last submission. No horizon is after it. It is nil if the forecasts do not draw
+	// later submissions.
 	Until    *time.Time `json:"until,omitempty"`
 	Instants []Instant  `json:"instants"`
 	// Notes say what went wrong in realizations.
@@ -64,7 +64,8 @@ type Evaluation struct {
 	// Slurm compares the errors of Slurm's own estimates (squeue --start) with the forecasts' errors for the same jobs;
 	// nil if the run recorded no estimates.
 	Slurm *Beside `json:"slurm,omitempty"`
-	// Limits is the same comparison with a forecast in which every job runs until its time limit.
+	// Limits compares in the same way the errors of a forecast in which every job runs until its
+	// time limit.
 	Limits *Beside `json:"limits,omitempty"`
 }
 
@@ -75,8 +76,8 @@ type Instant struct {
 }
 
 // Score says how good forecasts were. Errors are distances between the forecast median and the start in the run, in
-// seconds. With a horizon, all starts after the horizon count as equal, and only jobs whose start and median are up
-// to the horizon have errors.
+// seconds. With a horizon, all starts after the horizon count as equal. Only a job whose start and median are not
+// after the horizon has an error.
 type Score struct {
 	// Pending counts the jobs that waited. Unstarted counts the waiting jobs that never started in the run, for example
 	// because they were cancelled or held. They do not count in the other figures.
@@ -86,18 +87,19 @@ type Score struct {
 	// Never counts the jobs that started in the run, but not in most realizations. Their errors are infinite, and the
 	// mean leaves them out.
 	Never int `json:"never"`
-	// Beyond counts the jobs whose start in the run and whose P10 are after the horizon. Their starts cannot be outside
-	// the interval, so they do not test its width.
+	// Beyond counts the jobs whose start in the run and whose P10 are both after the horizon. Such a start is always
+	// inside the interval from P10 to P90, so it does not test the interval's width.
 	Beyond int `json:"beyond"`
-	// Exact is the share with an error below half a second. Covered is the share of starts from P10 to P90, both
-	// included, without the jobs of Beyond. CoveredAll also counts the jobs of Beyond, as covered.
+	// Exact is the share of jobs with an error below half a second. Covered is the share of jobs whose start is
+	// between P10 and P90, both included, without the jobs of Beyond. CoveredAll also counts the jobs of Beyond, as
+	// covered.
 	Exact       float64 `json:"exact"`
 	Covered     float64 `json:"coverage"`
 	CoveredAll  float64 `json:"coverage_all"`
 	MedianError float64 `json:"median_error_s"`
 	MeanError   float64 `json:"mean_error_s"`
 	MaxError    float64 `json:"max_error_s"`
-	// Bias is the mean of forecast minus start: below 0 if forecasts are too early.
+	// Bias is the mean of forecast median − start. It is below 0 if forecasts are too early.
 	Bias float64 `json:"bias_s"`
 	// Width is the median distance from P10 to P90.
 	Width float64 `json:"median_width_s"`
@@ -227,9 +229,9 @@ func (b *Beside) finish() *Beside {
 // Evaluate takes the state of a run at given or random instants, forecasts the jobs that wait, and
 // compares the forecasts with the starts in the run.
 //
-// A run ends with a last submission because its workload was cut there, and not because the users stopped.
-// So forecasts that draw later submissions are not compared with what happened after the last submission.
-// If ctx is cancelled after an instant, Evaluate returns the instants so far beside the error.
+// The submissions of a run end because its workload was cut, and not because the users stopped. So forecasts that
+// draw later submissions are not compared with what happened after the run's last submission. If ctx is cancelled,
+// Evaluate returns the error and the evaluation of the instants before.
 func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (_ *Evaluation, err error) {
 	e := &Evaluation{
 		Run: c.workload.Source, Engine: EngineName(&opts.Engine), RunTimes: opts.RunTimes, Arrivals: opts.Arrivals,
@@ -301,7 +303,7 @@ func (e *Evaluation) instant(ctx context.Context, c *Course, at hpc.Time, opts E
 			return err
 		}
 	}
-	var keys []Key // the jobs that started in the run: other jobs cannot be compared
+	var keys []Key // the waiting jobs that started in the run: other jobs cannot be compared
 	started := c.starts(at)
 	for _, key := range q.Pending() {
 		if _, did := started[key]; did {
@@ -327,8 +329,8 @@ func (e *Evaluation) instant(ctx context.Context, c *Course, at hpc.Time, opts E
 	return nil
 }
 
-// again plays the whole run again as it was, once for all instants. What this run does after an instant is the
-// forecast with true run times for that instant.
+// again repeats the whole run once, for all instants. For each instant, the starts after it in the repeated run are
+// the forecast with true run times.
 func (e *Evaluation) again(ctx context.Context, c *Course, instants []hpc.Time, opts EvaluateOptions) error {
 	first, err := c.Rewind(slices.Min(instants))
 	if err != nil {
@@ -443,7 +445,7 @@ func (c *Course) instants(n int, seed uint64, until hpc.Time) []hpc.Time {
 type span struct{ from, to hpc.Time }
 
 // waits returns the times during which at least one job waits, in order. A job that started within two seconds, or
-// never, did not wait.
+// that never started, does not count.
 func (c *Course) waits() []span {
 	var all []span
 	first := max(c.workload.Start, c.Manifest.VirtualStart)

@@ -17,11 +17,11 @@ import (
 
 // Options say how a forecast is made.
 type Options struct {
-	// Engine has the engine that simulates the scheduler. Its workload, output and seed are
-	// ignored.
+	// Engine specifies the engine that simulates the scheduler. The specification's workload, output
+	// and seed are ignored.
 	Engine experiment.Spec
-	// Realizations is the number of draws, at least 1. Parallel is how many run at once; 0 means one
-	// for each CPU.
+	// Realizations is the number of realizations, at least 1. Parallel is how many of them run at
+	// once; 0 means one for each CPU.
 	Realizations, Parallel int
 	Seed                   uint64
 	RunTimes               RunTimes
@@ -36,17 +36,17 @@ type Options struct {
 	Within []time.Duration
 	// Occupancy is how far ahead a [Report] has numbers of occupied nodes; 0 for no such numbers.
 	Occupancy time.Duration
-	// Dir is where the realizations get directories for the logs of their engines; the system's
-	// directory for temporary files if empty. These are removed at the end.
+	// Dir is the directory in which each realization has a temporary directory for the logs of its
+	// engine. If it is empty, the system's directory for temporary files is used.
 	Dir string
 	// Progress, if not nil, is called when a realization has ended. Several goroutines call it.
 	Progress func(done, all int)
 }
 
-// Later is a start after the horizon ([Options.Horizon]): the forecast knows only that it is after the horizon.
+// Later is the value of a start of which the forecast only says that it is after the horizon ([Options.Horizon]).
 const Later = hpc.Never - 1
 
-// realizations returns how many realizations are made: 1 if all would be the same.
+// realizations returns the number of realizations. It is 1 if all realizations would be equal.
 func (o *Options) realizations() int {
 	if o.Arrivals != Recent && (o.RunTimes == True || o.RunTimes == FromLimits) {
 		return 1
@@ -54,8 +54,8 @@ func (o *Options) realizations() int {
 	return o.Realizations
 }
 
-// Starts are the starts of jobs in the realizations of a forecast, ascending: [Later] if the job had
-// not started at the horizon, [hpc.Never] if it does not start.
+// Starts has, for each job, its starts in the realizations of a forecast in ascending order. A start
+// is [Later] if the job had not started at the horizon, and [hpc.Never] if the job never starts.
 type Starts map[Key][]hpc.Time
 
 // horizon returns the last instant of a forecast that is made for the instant at.
@@ -96,7 +96,7 @@ func (q *Queue) forecast(ctx context.Context, pending []Key, opts Options) (star
 	return startsOf(all, pending, q.At), doubtsOf(all), nil
 }
 
-// realize makes the realizations of a forecast of some jobs.
+// realize simulates the realizations of a forecast of the pending jobs.
 func (q *Queue) realize(ctx context.Context, pending []Key, opts Options) ([]*realization, error) {
 	draw, n, err := q.drawer(ctx, opts)
 	if err != nil {
@@ -105,7 +105,7 @@ func (q *Queue) realize(ctx context.Context, pending []Key, opts Options) ([]*re
 	return q.play(ctx, pending, opts, draw, n)
 }
 
-// play makes n realizations. The function draw returns the workload of realization i.
+// play simulates n realizations. The function draw returns the workload of realization i.
 func (q *Queue) play(ctx context.Context, pending []Key, opts Options, draw func(i int) (*workload.Workload, error),
 	n int) ([]*realization, error) {
 	dir, err := os.MkdirTemp(opts.Dir, "rmreplay-forecast-")
@@ -118,7 +118,7 @@ func (q *Queue) play(ctx context.Context, pending []Key, opts Options, draw func
 	var ended atomic.Int64
 	seed := func(i int) uint64 {
 		if q.states != nil {
-			return q.seed // the run's seed repeats the run
+			return q.seed // with its own seed the run is repeated
 		}
 		return opts.Seed + uint64(i)
 	}
@@ -209,8 +209,8 @@ func (q *Queue) true(opts Options, realization int) *workload.Workload {
 	return w
 }
 
-// copy returns a copy of the queue's workload with jobs of its own. Realizations run at the same
-// time, and a clone of the jobs would share their memory.
+// copy returns a copy of the queue's workload that shares no jobs with it, because realizations run
+// at the same time.
 func (q *Queue) copy() *workload.Workload {
 	w := *q.Workload
 	w.Jobs = workload.JobsOf(w.Jobs.List()...)

@@ -21,12 +21,12 @@ type Key struct {
 	Task int
 }
 
-// Queue is what a scheduler knows at an instant, and what is known about earlier jobs.
+// Queue has the data that a scheduler has at an instant, and the earlier jobs.
 type Queue struct {
 	// At is the instant. It is the start of the workload's window.
 	At hpc.Time
 	// Workload has the running jobs as preset jobs, the pending jobs, and the state of nodes and
-	// reservations. The jobs' behaviour has no meaning unless the run times are [True].
+	// reservations. The jobs' behaviour is used only if the run times are [True].
 	Workload *workload.Workload
 	// History has the jobs that were submitted before At.
 	History *predict.Cases
@@ -46,8 +46,8 @@ type Queue struct {
 	past map[string]bool
 	// added says that the job of a [Variant] is submitted at the instant. This job is forecast, too.
 	added bool
-	// states and seed are set if the realizations begin where the run did ([Course.Rewind]): the state of each job, and
-	// the run's seed.
+	// states (the state of each job) and seed (the run's seed) are set only if the realizations begin at the run's
+	// beginning ([Course.Rewind]).
 	states map[Key]*phase
 	seed   uint64
 }
@@ -143,10 +143,10 @@ func (c *Course) forgetUnstarted() {
 	}
 }
 
-// allocated replaces the instants at which scripts were launched by the instants of the allocations. A replay of
-// Slurm records the former with [rm.Started], and slurmctld reports the latter with the jobs' ends. slurmctld
-// launches a script up to some seconds after it has allocated the nodes. Starts, ages and time limits count from the
-// allocation.
+// allocated replaces the instants at which scripts were launched by the instants of the allocations. A replay on
+// Slurm records the instants of launches in [rm.Started]. slurmctld reports the instants of allocations with the
+// jobs' ends. slurmctld launches a script up to some seconds after it has allocated the nodes. Starts, ages and time
+// limits count from the allocation.
 func allocated(events []run.Event) {
 	launched := map[Key]int{}
 	for i := range events {
@@ -170,13 +170,14 @@ type phase struct {
 	start, launched      hpc.Time // start of the allocation and of the script
 	nodes                string
 	processors           int
-	// next is when a waiting job starts, and end when a running job ends by itself; 0 if the run has no such event.
+	// next is when a waiting job starts, and end is when a running job ends by itself. Each is 0 if the run has no
+	// such event.
 	next, end hpc.Time
-	// requeued is when a job that waits was requeued; 0 if it was not.
+	// requeued is when a waiting job was requeued; 0 if it was not requeued.
 	requeued hpc.Time
 	// lost is the longest run that ended in a requeue.
 	lost    time.Duration
-	changed bool // an event after the instant was seen
+	changed bool // the run has an event of the job after the instant
 }
 
 // phases returns the state of each job and task just before the events of an instant, with its next start or end.
@@ -217,7 +218,7 @@ func (c *Course) phases(at hpc.Time) map[Key]*phase {
 				p.changed = true
 			}
 		case rm.Suspend, rm.Resume:
-			p.changed = p.changed || !past // the job ends later than its start and its run time say
+			p.changed = p.changed || !past // the job ends later than its start + run time
 		case rm.Ended:
 			switch {
 			case past:
@@ -234,9 +235,9 @@ func (c *Course) phases(at hpc.Time) map[Key]*phase {
 	return all
 }
 
-// unmet notes the jobs that wait at an instant and never start, because a job that they depend on had already ended
-// in another way than the dependency requires. slurmctld reports no event for such jobs, and a window no longer has
-// the job that they depend on.
+// unmet sets stuck for the jobs that wait at an instant and never start, because a job that they depend on had
+// already ended in a way that does not fulfil the dependency. slurmctld reports no event for such waiting jobs. The
+// window does not have the ended job.
 func (c *Course) unmet(at hpc.Time, all map[Key]*phase) {
 	conditions := unmet.New(c.workload)
 	if !conditions.Any() {
@@ -259,9 +260,9 @@ func (c *Course) unmet(at hpc.Time, all map[Key]*phase) {
 	}
 }
 
-// Freeze returns what the resource manager of a run knew just before an instant: the running jobs
-// with their starts, nodes and limits, the pending jobs, the nodes that were out of service, and the
-// reservations. The error says that the instant is outside the run, or why the record does not give the state.
+// Freeze returns the state of the resource manager of a run just before an instant: the running jobs with their
+// starts, nodes and limits, the pending jobs, the nodes that were out of service, and the reservations. It returns an
+// error if the instant is outside the run, or if the record does not have the state.
 func (c *Course) Freeze(at hpc.Time) (*Queue, error) {
 	first := max(c.workload.Start, c.Manifest.VirtualStart)
 	if at <= first || c.Manifest.VirtualEnd != 0 && at > c.Manifest.VirtualEnd {
@@ -296,8 +297,8 @@ func (c *Course) Freeze(at hpc.Time) (*Queue, error) {
 	return q, nil
 }
 
-// at returns the workload with a record of each job's state at an instant. A pending job gets the instant as its
-// start, so that cutting the window keeps it.
+// at returns the workload with a record of each job's state at an instant. The start of a pending job is set to the
+// instant, so that the job stays when the workload is cut to the window.
 func (c *Course) at(at hpc.Time) *workload.Workload {
 	w := *c.workload
 	w.Jobs = w.Jobs.Clone()
@@ -343,8 +344,9 @@ func (c *Course) at(at hpc.Time) *workload.Workload {
 	return &w
 }
 
-// hide makes all jobs succeed at once, because a forecast does not know how they behave. Cutting the window divides
-// arrays, and would rewrite dependencies on them by how their tasks will end.
+// hide sets all run times to 0 and all exit codes to 0, because a forecast does not know how jobs will behave. The
+// function that cuts the window divides arrays. Without hide it would rewrite dependencies on these arrays from the
+// later ends of their tasks.
 func hide(jobs *workload.Jobs) {
 	for i, job := range jobs.All() {
 		job.RunTime, job.TaskRunTimes, job.ExitCode, job.TaskExitCodes, job.CancelAfter = 0, nil, 0, nil, 0
@@ -375,7 +377,7 @@ func (p *phase) record(job *hpc.Job, task int, at hpc.Time) {
 	}
 	if task < 0 {
 		r.Start, r.End, r.Nodes = start, end, nodes
-		if p.requeued != 0 && !p.running && !p.over { // its wait begins anew (batch_requeue_fini in Slurm's job_mgr.c)
+		if p.requeued != 0 && !p.running && !p.over { // a new wait begins (batch_requeue_fini in Slurm's job_mgr.c)
 			job.Submit, job.Begin, job.Dependency, r.Eligible = p.requeued, 0, "", 0
 		}
 		if p.running {
@@ -402,7 +404,7 @@ func (p *phase) record(job *hpc.Job, task int, at hpc.Time) {
 	}
 }
 
-// known returns the jobs that were submitted before an instant.
+// known returns the jobs that had been submitted before an instant.
 func (c *Course) known(at hpc.Time) *predict.Cases {
 	list := c.cases.List
 	n, _ := slices.BinarySearchFunc(list, at, func(one predict.Case, at hpc.Time) int {
@@ -414,8 +416,8 @@ func (c *Course) known(at hpc.Time) *predict.Cases {
 	return &predict.Cases{List: list[:n]}
 }
 
-// starts returns when the jobs that waited at an instant started in the run. It has no job that
-// never started.
+// starts returns when the jobs that waited at an instant started in the run. The map has no jobs
+// that never started.
 func (c *Course) starts(at hpc.Time) map[Key]hpc.Time {
 	starts := map[Key]hpc.Time{}
 	for key, p := range c.phases(at) {

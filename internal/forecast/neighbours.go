@@ -54,10 +54,11 @@ func (c *Course) staysBefore(at hpc.Time) []stay {
 
 // neighbours returns the ended neighbours of the jobs that run at an instant, and all jobs of the
 // record by ID. A neighbour of a job is a run that was on one of the job's nodes when the job
-// started. A record has a job's nodes and its processors, but not its share on each node, which
-// depended on the neighbours. With its neighbours the job gets the same share again, unless it also
-// left room for a planned start of another job. If a neighbour's own share is unknown, its
-// neighbours are returned as well.
+// started. A record has a job's nodes and its total of processors, but not its processors on each
+// node. These depended on the neighbours. If the forecast also has the neighbours, the scheduler
+// gives the job the same processors on each node again, unless it had left processors free for the
+// planned start of another job. If the processors of a neighbour on each node are unknown as well,
+// its own neighbours are also returned.
 func (c *Course) neighbours(at hpc.Time) (found []stay, jobs map[string]*hpc.Job) {
 	all := c.staysBefore(at)
 	jobs = map[string]*hpc.Job{}
@@ -96,7 +97,8 @@ func (c *Course) neighbours(at hpc.Time) (found []stay, jobs map[string]*hpc.Job
 	return found, jobs
 }
 
-// sharesKnown reports whether a job's request says which part of the job each of n nodes has.
+// sharesKnown reports whether a job's request determines how many of its processors are on each of n
+// nodes.
 func sharesKnown(job *hpc.Job, n int) bool {
 	tasks := job.Tasks
 	return n == 1 || job.Exclusive != "" || tasks == n || job.TasksPerNode > 0 &&
@@ -138,7 +140,7 @@ func (q *Queue) addNeighbours(w *workload.Workload, past []stay, jobs map[string
 		}
 		taken[job.ID] = true
 		job.Array, job.TaskRunTimes, job.TaskExitCodes, job.CancelAfter = "", nil, nil, 0
-		job.Dependency, job.Begin, job.Hold = "", 0, false // what this run waited for may be long past
+		job.Dependency, job.Begin, job.Hold = "", 0, false // this run had fulfilled them before it started
 		job.EndAt, job.Requeue = one.end, new(bool)
 		job.Recorded = &hpc.Recorded{Start: one.start, Nodes: one.list, Processors: one.processors, State: hpc.Running}
 		w.Jobs.Append(&job)

@@ -8,13 +8,13 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// A preset job surely runs when the time settled has passed since its recorded start. Slurm's
-// times are whole seconds, and its scheduler may look at the job a second later.
+// settled is the time after its recorded start in which a preset job certainly starts. Slurm's times
+// are whole seconds, and its scheduler may test the job up to a second later.
 const settled = 3 * time.Second
 
-// early moves the node states of the window's start to an earlier time: to the beginning of the pre-roll, or until
-// after the last preset job of the node has started. Otherwise pending jobs could start on such a node at the
-// window's start, before slurmctld knows its state.
+// early moves the node states of the window's start to an earlier time: to the beginning of the pre-roll, or to just
+// after the start of the node's last preset job. Otherwise pending jobs could start on such a node at the window's
+// start, before slurmctld has received its state.
 func early(w *workload.Workload) {
 	last := map[string]hpc.Time{}
 	for _, job := range w.Jobs.All() {

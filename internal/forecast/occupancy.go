@@ -17,7 +17,8 @@ import (
 type Occupancy struct {
 	Step       float64             `json:"step_s"`
 	Partitions []PartitionOccupied `json:"partitions"`
-	// Reservations are the reservations that begin before the last instant and end after the first.
+	// Reservations are the reservations that begin before the last instant and end after the first
+	// instant.
 	Reservations []Reserved `json:"reservations"`
 	// Out is how many nodes are down, drained or failed at the instant of the forecast. A forecast assumes that they
 	// stay out of service.
@@ -57,7 +58,7 @@ type grid struct {
 	n    int
 }
 
-// grid returns the instants of the occupancy. They end at the horizon if this comes first.
+// grid returns the instants of the occupancy. No instant is after the horizon.
 func (o *Options) grid(at hpc.Time) grid {
 	span := o.Occupancy
 	if o.Horizon != 0 {
@@ -162,7 +163,7 @@ func (o *occupied) add(p placed, end hpc.Time) {
 // counts returns how many nodes of a partition are occupied at each instant.
 func (o *occupied) counts(partition string) []float64 { return count(o.use[partition], o.n) }
 
-// count counts the nodes with a mark at each of n instants.
+// count returns, for each of n instants, the number of nodes whose mask has its bit.
 func count(nodes map[string]*mask, n int) []float64 {
 	list := make([]float64, n)
 	for _, m := range nodes {
@@ -175,7 +176,7 @@ func count(nodes map[string]*mask, n int) []float64 {
 	return list
 }
 
-// occupancy returns the quantiles over the realizations.
+// occupancy returns the quantiles of the numbers of occupied nodes over the realizations.
 func (q *Queue) occupancy(all []*realization, g grid) *Occupancy {
 	o := &Occupancy{Step: g.step.Seconds(), Partitions: []PartitionOccupied{}}
 	names := map[string]bool{"": true}
@@ -206,7 +207,7 @@ func (q *Queue) occupancy(all []*realization, g grid) *Occupancy {
 	return o
 }
 
-// reserved returns the reservations of a queue during a grid.
+// reserved returns those reservations of a queue that overlap the time of a grid.
 func (q *Queue) reserved(g grid) []Reserved {
 	list := []Reserved{}
 	open, _ := workload.ReservationsAt(q.Workload.Reservations, q.At)

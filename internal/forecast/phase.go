@@ -13,9 +13,9 @@ import (
 
 // Phase says when slurmctld does its periodic work, which decides in which second a job starts.
 type Phase struct {
-	// Began is when slurmctld started; 0 if it is not known. From then on, slurmctld looks at the
-	// whole queue every sched_interval, at the time limits every 30 seconds and at the priorities
-	// every Priority (controller.c and priority_multifactor.c in Slurm).
+	// Began is when slurmctld started; 0 if it is not known. From then on, slurmctld tests the whole
+	// queue every sched_interval, checks time limits every 30 seconds, and computes priorities every
+	// Priority (controller.c and priority_multifactor.c in Slurm).
 	Began hpc.Time
 	// Priority is PriorityCalcPeriod; 0 for its default of five minutes.
 	Priority time.Duration
@@ -56,9 +56,9 @@ type settings interface {
 // phase. The result lead is at least a minute. The result backfill is the interval of backfill cycles from slurmctld's
 // start to the start of the window. Both are 0 if the phase is not known.
 //
-// slurmctld accepts no interval above three hours (MAX_BACKFILL_INTERVAL in backfill.c). A longer time is divided
-// into n intervals of whole seconds. For this the lead may grow by whole periods: if n and the period have no common
-// factor, one of the first n leads makes the time a multiple of n seconds.
+// slurmctld accepts no interval above three hours (MAX_BACKFILL_INTERVAL in backfill.c). A longer time until the
+// window's start is divided into n intervals of whole seconds. To make this time a multiple of n seconds, align adds
+// whole periods to the lead. If n and the period have no common factor, one of the first n leads fits.
 func (p Phase) align(begin, at hpc.Time) (lead, backfill time.Duration) {
 	const least, longest = time.Minute, 3 * time.Hour
 	if p.Began == 0 {
@@ -84,8 +84,8 @@ func (p Phase) align(begin, at hpc.Time) (lead, backfill time.Duration) {
 	}
 }
 
-// firstBackfill returns when the first backfill cycle from an instant on is due; 0 if that is not
-// known. After an interval without work, the backfill scheduler looks for work every second
+// firstBackfill returns when the first backfill cycle at or after an instant is due; 0 if this is
+// not known. After an interval without work, the backfill scheduler checks for work every second
 // (backfill_agent in backfill.c).
 func (p Phase) firstBackfill(at hpc.Time) hpc.Time {
 	if p.Backfilled == 0 {

@@ -13,11 +13,11 @@ import (
 	"rmreplay/internal/forecast/nested"
 )
 
-// posterior has the distributions of a realization. A few jobs do not show how long the jobs of a user or an array
-// really run, and an error in one job's run time is probably an error in the run times of all. So a realization
-// first draws a distribution for each group, from the distributions that are likely given the jobs that have ended.
-// It then draws the jobs' run times from their group's distribution: a realization's jobs of a group are long or
-// short together.
+// posterior has the distributions of a realization. The few jobs of a user or an array that have ended do not show
+// exactly how long that user's jobs or that array's tasks run. If the prediction for one of them is too short, the
+// others are probably also longer than predicted. So a realization first draws a distribution for each group, from
+// the distributions that are likely given the group's ended jobs. The realization then draws run times from the
+// distribution of the job's group. In one realization all jobs of a group are therefore long, or all are short.
 //
 // The distribution of the widest group is a Bayesian bootstrap of its jobs (Rubin, "The Bayesian bootstrap", The
 // Annals of Statistics 9(1), 1981). The distribution of each narrower group is a draw of the Dirichlet process of
@@ -35,9 +35,8 @@ type drawn struct {
 	wider *drawn // nil for the widest group
 }
 
-// QuantileAfter is [Distribution.QuantileAfter]. For a job that has run longer than the longest time drawn for
-// its group, the wider group's draw is used: the longest time drawn may be shorter than the jobs that still
-// run.
+// QuantileAfter is [Distribution.QuantileAfter]. If a job has run longer than the longest time drawn for its group,
+// the distribution drawn for the wider group is used.
 func (d *drawn) QuantileAfter(q, elapsed float64) float64 {
 	if d.wider != nil && elapsed > d.Longest() {
 		return d.wider.QuantileAfter(q, elapsed)
@@ -70,7 +69,7 @@ func (p *posterior) level(levels []pool, limit float64) *drawn {
 	}
 	name := fnv.New64a()
 	_, _ = name.Write(p.seed[:])              // a hash returns no error
-	_, _ = fmt.Fprintf(name, "%+v", of.group) // not the limit: jobs with all limits are long or short together
+	_, _ = fmt.Fprintf(name, "%+v", of.group) // without the limit: one seed for jobs of all limits
 	rng := rand.New(rand.NewPCG(name.Sum64(), 21))
 	one := &drawn{}
 	if len(levels) > 1 {
@@ -88,16 +87,17 @@ func (p *posterior) level(levels []pool, limit float64) *drawn {
 // candidates is the number of distributions from which the function likely chooses.
 const candidates = 50
 
-// likely draws a group's distribution. If jobs of the group run and none has ended, likely draws several
-// distributions, and takes one with the probability that jobs run longer than these have run (sampling importance
-// resampling: Rubin, "Using the SIR algorithm to simulate posterior distributions", 1988).
+// likely draws a group's distribution. If jobs of the group run and no job of the group has ended, likely draws
+// several distributions and chooses one of them. The weight of a distribution is the probability that it gives to run
+// times longer than those of the running jobs so far (sampling importance resampling: Rubin, "Using the SIR algorithm
+// to simulate posterior distributions", 1988).
 func (d *drawn) likely(rng *rand.Rand, of *pool, limit float64) empirical.Distribution {
 	if len(of.running) == 0 || d.wider == nil {
 		masses, own := d.propose(nil, rng, of, limit)
 		return d.distribution(masses, own, limit)
 	}
-	// The largest sum of log weight and Gumbel noise is a weighted choice. The candidates come in the order of their
-	// noise, the largest first, because then most of them need not be drawn.
+	// The largest sum of log weight and Gumbel noise is a weighted choice. The candidates are in descending order of
+	// their noise, because then most of them need not be drawn.
 	var noise [candidates]float64
 	for i := range noise {
 		noise[i] = -math.Log(rng.ExpFloat64())
@@ -126,11 +126,11 @@ func (d *drawn) likely(rng *rand.Rand, of *pool, limit float64) empirical.Distri
 // shortfall is the probability that a job runs longer than a distribution says.
 const shortfall = 0.01
 
-// propose appends to masses the weights of a group's distribution, given the group's ended jobs: first its own
-// weights, and then the weights of the sticks. The own weights are those of the group's run times and of its tail. The
-// tail consists of sticks as well, of the part of the wider group's draw that is longer than the group's longest job
-// so far (Susarla and Van Ryzin, "Nonparametric Bayesian estimation of survival curves from incomplete observations",
-// Journal of the American Statistical Association 71(356), 1976).
+// propose draws the weights of a group's distribution, given the group's ended jobs, and appends them to masses:
+// first the group's own weights, and then the weights of the sticks. The own weights are those of the group's run
+// times and of its tail. The tail also consists of sticks. They are drawn from the part of the wider group's draw
+// that is longer than the group's longest job so far (Susarla and Van Ryzin, "Nonparametric Bayesian estimation of
+// survival curves from incomplete observations", Journal of the American Statistical Association 71(356), 1976).
 func (d *drawn) propose(masses []empirical.Mass, rng *rand.Rand, of *pool, limit float64) (all []empirical.Mass,
 	own int) {
 	add := func(list []empirical.Mass) {
@@ -153,7 +153,7 @@ func (d *drawn) propose(masses []empirical.Mass, rng *rand.Rand, of *pool, limit
 	return nested.Sticks(masses, rng, of.wider, of.spread), own
 }
 
-// distribution makes the distribution of weights that propose drew, and changes masses.
+// distribution returns the distribution with the weights that propose drew. It changes masses.
 func (d *drawn) distribution(masses []empirical.Mass, own int, limit float64) empirical.Distribution {
 	for i := own; i < len(masses); i++ {
 		masses[i].Seconds = d.wider.Distribution.QuantileAfter(masses[i].Seconds, 0)

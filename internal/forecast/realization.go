@@ -19,33 +19,34 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// realization is one run of a queue. It ends as soon as all jobs that it waits for have started. It does not wait for
-// jobs that never start, nor for jobs above a limit once it waits only for such jobs.
+// realization is one run of a queue. It ends as soon as all jobs of the field open have started. Jobs that can never
+// start are not in open. If all jobs that are left in open are above a limit, the realization ends as well.
 type realization struct {
 	from  hpc.Time
 	until hpc.Time // the realization does not end before this instant, except at the horizon
 	// horizon is the last instant of the forecast; [hpc.Never] without a horizon. ended is when the
 	// run ended.
 	horizon, ended hpc.Time
-	starts         map[Key][]hpc.Time // the starts of each job from an instant on, in their order
+	starts         map[Key][]hpc.Time // the starts of each job at the instant from or later, in order
 	// open has the tasks that the realization waits for, by job; -1 for a job that is not an array.
 	open map[string]map[int]bool
-	// whole says that starts are whole seconds, as Slurm's are. slurmctld launches a script in the
-	// second of its allocation; a longer delay is not known before the job ends.
+	// whole says that starts are whole seconds, as in Slurm. Each launch is taken as the start,
+	// because slurmctld mostly launches a script in the second of the allocation, and reports a
+	// longer delay only when the job ends.
 	whole bool
 	unmet *unmet.Jobs
-	// reasons has the last reason for which each job waited. beyond are the jobs of open that ask for more than a limit
-	// for one job: they start in no realization, unless somebody changes the limit.
+	// reasons has the last reason for which each job waited. beyond has those jobs of open that request more than a
+	// limit allows for one job. They start in no realization, unless somebody changes the limit.
 	reasons map[Key]string
 	beyond  map[string]bool
-	// elsewhere are the jobs of open that may run in several partitions, which have different limits.
+	// elsewhere has those jobs of open that may run in several partitions with different limits.
 	elsewhere map[string]bool
 	changes   bool            // commands of the workload may change limits
 	past      map[string]bool // preset jobs that end before the instant
 	warnings  []string        // the engine's warnings
 	occupied  *occupied       // nil unless the forecast has an occupancy
-	late      int             // running jobs that did not run at the instant
-	lost      int             // pending jobs that were refused
+	late      int             // running jobs of the queue that did not run at the instant in this realization
+	lost      int             // pending jobs of the queue that were refused
 	refused   string          // the first refused job, and why it was refused
 }
 
@@ -90,7 +91,7 @@ func (q *Queue) spec(w *workload.Workload, opts Options, dir string, seed uint64
 		simulator := *spec.Simulator
 		spec.Simulator = &simulator
 		if q.states == nil && LikeSlurm(&spec) {
-			simulator.Lead, _ = q.Phase.align(w.Begin(), q.At) // this slurmctld's first backfill cycle comes within 30 seconds
+			simulator.Lead, _ = q.Phase.align(w.Begin(), q.At) // the model's first backfill cycle is within 30 seconds
 		}
 		return spec
 	}
@@ -102,7 +103,7 @@ func (q *Queue) spec(w *workload.Workload, opts Options, dir string, seed uint64
 	return spec
 }
 
-// play makes the realization. The directory of the specification exists while it runs.
+// play runs the realization. The directory of the specification exists only during the run.
 func (r *realization) play(ctx context.Context, spec experiment.Spec) error {
 	if len(r.open) == 0 && r.until == 0 {
 		return nil
@@ -127,7 +128,7 @@ func (r *realization) play(ctx context.Context, spec experiment.Spec) error {
 	return nil
 }
 
-// see takes an event of the run.
+// see processes an event of the run.
 func (r *realization) see(e rm.Event) error {
 	if e.Job == "" {
 		return nil
@@ -175,7 +176,7 @@ func (r *realization) see(e rm.Event) error {
 	return nil
 }
 
-// waits notes why a job waits.
+// waits stores the reason for which a job waits.
 func (r *realization) waits(key Key, reason string) {
 	r.reasons[key] = reason
 	switch {
@@ -187,7 +188,7 @@ func (r *realization) waits(key Key, reason string) {
 	}
 }
 
-// why returns the reason for which a job that has not started waited last; "" if it is not known.
+// why returns the last reason of a job that has not started; "" if it is not known.
 func (r *realization) why(key Key) string {
 	return cmp.Or(r.reasons[key], r.reasons[Key{key.Job, -1}])
 }
@@ -206,7 +207,7 @@ func (r *realization) start(key Key, from hpc.Time) hpc.Time {
 	return hpc.Never
 }
 
-// never removes jobs that never start from the jobs that the realization waits for.
+// never removes jobs that can never start from the field open.
 func (r *realization) never(jobs []string) {
 	for _, job := range jobs {
 		delete(r.open, job)
@@ -214,8 +215,8 @@ func (r *realization) never(jobs []string) {
 	}
 }
 
-// doubtsOf counts the realizations in which a job of the queue's running jobs did not run, a pending job was
-// refused, or the engine warned.
+// doubtsOf returns notes about the number of realizations in which a running job of the queue did not run at the
+// beginning, in which a pending job was refused, or in which the engine warned.
 func doubtsOf(all []*realization) (list []string) {
 	late, lost, refused := 0, 0, ""
 	warned := map[string]int{}

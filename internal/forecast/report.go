@@ -24,14 +24,14 @@ type Report struct {
 	Seed         uint64    `json:"seed"`
 	// Horizon is the last instant of the forecast; nil without a horizon.
 	Horizon *time.Time `json:"horizon,omitempty"`
-	// By is the instant for [Waiting.StartsBy]; nil if nobody asks for it.
+	// By is the instant for [Waiting.StartsBy]; nil if it is not requested.
 	By      *time.Time `json:"by,omitempty"`
 	Running int        `json:"running"`
 	Jobs    []Waiting  `json:"jobs"`
 	// WhatIf has the variants of a job that is submitted at the instant of the forecast.
 	WhatIf []Waiting `json:"what_if,omitempty"`
 	Notes  []string  `json:"notes,omitempty"`
-	// Occupancy has the numbers of nodes that jobs will occupy; nil unless it was asked for.
+	// Occupancy has the numbers of nodes that jobs will occupy; nil if it was not requested.
 	Occupancy *Occupancy `json:"occupancy,omitempty"`
 }
 
@@ -44,10 +44,11 @@ type Waiting struct {
 	Name      string `json:"name,omitempty"`
 	User      string `json:"user,omitempty"`
 	Partition string `json:"partition,omitempty"`
-	// Nodes is the least number of nodes that the job asks for; 0 if it leaves that to Slurm.
+	// Nodes is the minimum number of nodes that the job requests; 0 if the job requests no number of
+	// nodes.
 	Nodes  int       `json:"nodes,omitempty"`
 	CPUs   int       `json:"cpus"`
-	Limit  float64   `json:"limit_s,omitempty"` // 0 if the job does not ask for a limit
+	Limit  float64   `json:"limit_s,omitempty"` // 0 if the job requests no limit
 	Submit time.Time `json:"submit"`
 	// P10, P50 and P90 are quantiles of the start; nil if the job starts in too few realizations, or after the horizon.
 	P10 *time.Time `json:"p10"`
@@ -88,14 +89,14 @@ type Variant struct {
 const submitted = "forecast-submit"
 
 // NewReport makes a forecast of a queue, and a forecast of each variant of a job that could be submitted to the
-// queue. The realizations of all variants have the same draws. The parameter by is the instant for [Waiting.StartsBy],
-// or 0. The error says that this instant is after the horizon, or why no forecast can be made.
+// queue. The realizations of all variants have the same draws. The parameter by is the instant for
+// [Waiting.StartsBy], or 0. NewReport returns an error if by is after the horizon, or if no forecast can be made.
 func NewReport(ctx context.Context, source string, q *Queue, variants []Variant, by hpc.Time, opts Options) (*Report,
 	error) {
 	horizon := opts.horizon(q.At)
 	if by > horizon {
-		return nil, fmt.Errorf("the probability to start by %s: after the horizon, %s (want an earlier instant, or a "+
-			"longer --horizon)", by, horizon)
+		return nil, fmt.Errorf("computing the probability to start by %s: this is after the horizon, %s "+
+			"(want an earlier instant, or a longer --horizon)", by, horizon)
 	}
 	r := &Report{
 		Source: source, At: q.At.Std(), Engine: EngineName(&opts.Engine), RunTimes: opts.RunTimes, Arrivals: opts.Arrivals,
@@ -232,7 +233,7 @@ func (q *Queue) waiting(keys []Key, all []*realization, by hpc.Time, opts Option
 }
 
 // stuck says why a job starts in no realization. Slurm's reason at the instant of the forecast may be different, such
-// as Priority. A job that only waits beyond the horizon needs no reason, unless it is above a limit.
+// as Priority. A job that still waits at the horizon has a reason here only if it is above a limit.
 func (w *Waiting) stuck(all []*realization, key Key) {
 	for _, r := range all {
 		if reason := r.why(key); slurmspec.AboveLimit(reason) || reason != "" && w.Never == len(all) {
@@ -242,7 +243,7 @@ func (w *Waiting) stuck(all []*realization, key Key) {
 	}
 }
 
-// instant returns nil for an instant that is not set, is after the horizon, or never comes.
+// instant returns nil for an instant that is 0, [Later] or [hpc.Never].
 func instant(t hpc.Time) *time.Time {
 	if t == 0 || t >= Later {
 		return nil
@@ -377,7 +378,7 @@ func (e *Evaluation) Render() string {
 	}{{"Slurm's own estimate (squeue --start)", e.Slurm}, {"a forecast with time limits as run times", e.Limits}} {
 		if other.Beside != nil {
 			fmt.Fprintf(&b, "\ncompared with %s, over %d %s: median error %.0f s, here %.0f s; mean %.0f s, here %.0f s; "+
-				"the forecast is closer for %.0f %%, farther for %.0f %%\n",
+				"the forecast is closer for %.0f %% of the jobs, and farther for %.0f %%\n",
 				other.name, other.Jobs,
 				quantity.Plural(other.Jobs, "job", "jobs"), other.MedianError, other.ForecastError, other.MeanError,
 				other.ForecastMean,

@@ -9,9 +9,9 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Rewind is [Course.Freeze] without a window: the realizations play the run again from its beginning. Everything up
-// to the instant is played as it was, and only the run times of jobs that end later are drawn. So the scheduler has
-// its whole state. A window cannot restore all of this state: the shares of jobs on their nodes, the phase of the
+// Rewind is [Course.Freeze] without a window: the realizations repeat the run from its beginning. Up to the instant
+// the workload is the run's own, and only the run times of jobs that end later are drawn. So the scheduler has its
+// whole state. A window cannot restore all of this state: the shares of jobs on their nodes, the phase of the
 // scheduler's periodic work, and the reservations that it planned. A realization takes as long as the run did.
 func (c *Course) Rewind(at hpc.Time) (*Queue, error) {
 	if at <= c.Manifest.VirtualStart || c.Manifest.VirtualEnd != 0 && at > c.Manifest.VirtualEnd {
@@ -43,7 +43,7 @@ func (q *Queue) state(key Key) phase {
 	return phase{}
 }
 
-// redraw gives new run times to the tasks of a job that have not ended at the instant.
+// redraw draws new run times for those tasks of a job that have not ended at the instant.
 func (d draws) redraw(job *hpc.Job, q *Queue, seed uint64, realization int) {
 	if job.CancelAfter > 0 && job.Submit.Add(job.CancelAfter) >= q.At {
 		job.CancelAfter = 0
@@ -54,11 +54,11 @@ func (d draws) redraw(job *hpc.Job, q *Queue, seed uint64, realization int) {
 		if state.over {
 			continue
 		}
-		elapsed := state.lost.Seconds() // a requeued job runs for the same time again, and an earlier run was cut short
+		elapsed := state.lost.Seconds() // a requeued job starts anew, so it runs longer than its lost runs
 		if state.running {
 			elapsed = max(elapsed, q.At.Sub(state.start).Seconds())
 		}
-		switch { // how the task will end is not known
+		switch { // a forecast assumes that the task succeeds
 		case task < 0:
 			job.ExitCode = 0
 			forgetEnd(job)

@@ -12,11 +12,11 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// RunTimes is where the run times of a forecast come from.
+// RunTimes says where the run times of a forecast come from.
 type RunTimes string
 
 const (
-	// FromHistory draws the share of its time limit that a job uses from the shares that earlier jobs used. See
+	// FromHistory draws which share of its time limit a job uses, from the shares that earlier jobs used. See
 	// [Shares].
 	FromHistory RunTimes = "history"
 	// FromModel draws from the distribution that a trained model predicts.
@@ -24,7 +24,7 @@ const (
 	// FromLimits lets every job run until its time limit, as Slurm assumes for `squeue --start`, and
 	// succeed, so that the jobs which depend on it can start.
 	FromLimits RunTimes = "limits"
-	// True takes the recorded run times. It is only for a queue that comes from a run.
+	// True uses the recorded run times. It is only for a queue that comes from a run.
 	True RunTimes = "true"
 )
 
@@ -35,7 +35,7 @@ type Distribution interface {
 	QuantileAfter(q, elapsed float64) float64
 }
 
-// Learner learns run times from past jobs, and has a distribution for any job.
+// Learner learns run times from past jobs, and returns a distribution for any job.
 type Learner interface {
 	predict.Predictor
 	Distribution(s predict.Submission) Distribution
@@ -53,8 +53,8 @@ type untilLimit float64
 // QuantileAfter is [Distribution.QuantileAfter].
 func (l untilLimit) QuantileAfter(float64, float64) float64 { return float64(l) }
 
-// newUntilLimit returns the distribution of a request. Without a limit the job does not end. On Slurm it ends a
-// second before its limit, because slurmctld looks at time limits every 30 seconds, and could stop the job in the
+// newUntilLimit returns the distribution of a request. Without a limit the job does not end. On Slurm the job ends a
+// second before its limit. slurmctld checks time limits every 30 seconds, and might otherwise stop the job in the
 // second in which it ends.
 func newUntilLimit(r *hpc.Request, onSlurm bool) untilLimit {
 	limit := predict.Limit(r)
@@ -67,8 +67,7 @@ func newUntilLimit(r *hpc.Request, onSlurm bool) untilLimit {
 	return untilLimit(limit)
 }
 
-// learned has the distribution of each job of a queue, and of each job that [Recent] repeats but that has not ended
-// ([arrival]).
+// learned has the distribution of each job of a queue, and of each unfinished job that [Recent] repeats ([arrival]).
 type learned map[string]Distribution
 
 // learn returns the distributions of the run times of a queue's jobs.
@@ -76,8 +75,8 @@ func (q *Queue) learn(ctx context.Context, opts Options) (learned, error) {
 	of, learner := learned{}, opts.Learner
 	if m, given := learner.(Modelled); given && q.future != nil {
 		if t, ok := m.Predictor.(*trained); ok && t.until > q.At {
-			return nil, fmt.Errorf("the model's data go up to %v, after the instant (want a model that was trained "+
-				"with --until %v or earlier)", t.until, q.At)
+			return nil, fmt.Errorf("the model was trained on data up to %v, after the forecast's instant "+
+				"(want a model that was trained with --until %v or earlier)", t.until, q.At)
 		}
 	}
 	if learner != nil {
@@ -124,8 +123,8 @@ func (l learned) drawn(seed uint64, realization int) draws {
 // of returns the distribution of the run times of a job or an arrival; nil if the job has no distribution.
 func (d draws) of(name string) Distribution { return d.posterior.draw(d.learned[name]) }
 
-// draw gives a job the run times of a realization. The draw depends only on the seed, the realization and the job's
-// name, so variants of a queue have the same draws.
+// draw sets the run times of a job for a realization. The draw depends only on the seed, the realization and the
+// job's name, so variants of a queue have the same draws.
 func (d draws) draw(job *hpc.Job, q *Queue, seed uint64, realization int) {
 	switch {
 	case q.past[job.ID]:

@@ -16,25 +16,26 @@ import (
 )
 
 // Shares is a [Learner] that needs no training. A job's distribution is made of the shares of the time limit that
-// earlier jobs used, multiplied by the job's own limit. For jobs without a limit it is made of run times. The
-// earlier jobs form groups, from narrow to wide: the job's class ([predict.Class]); its user's jobs with its limit,
-// partition and constraint; all users' jobs with these three; all users' jobs with its limit; all jobs. In each
-// group the last jobs that started count, whether they have ended or not: see [weigh].
+// earlier jobs used, multiplied by the job's own limit. For jobs without a limit it is made of run times. The earlier
+// jobs form groups, from narrow to wide: the job's class ([predict.Class]); its user's jobs with its limit, partition
+// and constraint; all users' jobs with these three; all users' jobs with its limit; all jobs. In each group the jobs
+// that started last count, even if they have not ended: see [Shares.weigh].
 //
-// A few jobs do not show the whole distribution of their group, so each group's distribution is mixed with the
-// distribution of the next wider group. The mixture is the posterior of a Dirichlet process, given the group's ended
-// jobs, and the mean of the process is the wider group's distribution (Ferguson, The Annals of Statistics 1(2),
-// 1973). The concentration of the process is the weight of the wider group, as a number of jobs
+// A few jobs do not show the whole distribution of run times in a group, so each group's distribution is mixed with
+// the distribution of the next wider group. The mixture is the posterior of a Dirichlet process, given the group's
+// ended jobs, and the mean of the process is the wider group's distribution (Ferguson, The Annals of Statistics 1(2),
+// 1973). The concentration of the process is the weight of the wider group, expressed as a number of jobs
 // ([Shares.learnConcentrations]).
 type Shares struct {
 	open    map[int64]*share // jobs that wait or run
 	started map[group][]*share
-	// first is the time of the first known end: jobs that ended earlier are not known.
+	// first is the time of the first known end. Ends before it are not known.
 	first hpc.Time
-	// concentration has the value of each level except the last level; it is nil if it must be learned
-	// anew.
+	// concentration has a value for each level except the last level. It is nil if the values must
+	// be learned anew.
 	concentration []float64
-	// spread has the concentrations by how alike the jobs of a group are ([nested.Concentrations]).
+	// spread has the concentrations that are learned from how similar the jobs of a group are
+	// ([nested.Concentrations]).
 	spread []float64
 	// weighed caches the results of [Shares.weigh] for an instant, until the next start or end: jobs that wait at the
 	// same time share wide groups.
@@ -49,10 +50,11 @@ type groupLimit struct {
 
 type weighed struct {
 	masses []empirical.Mass
-	// tail stands for jobs that are longer than all ended jobs of the group: its Seconds are the longest run time so far.
+	// tail is the weight of jobs that are longer than all ended jobs of the group. Its Seconds are the longest run
+	// time so far.
 	tail    empirical.Mass
 	ended   int
-	running []float64 // how long jobs have run so far, in seconds, while the group has no ended job
+	running []float64 // how long the running jobs have run so far, in seconds; only if no job of the group has ended
 }
 
 // share is a job from which the run times of other jobs are predicted.
@@ -76,10 +78,11 @@ type group struct {
 
 const levels = 5
 
-// most is how many jobs count in a group, by level: the jobs that started last.
+// most is the maximum number of jobs that count in a group, by level. The jobs that started last
+// count.
 var most = [levels]int{100, 500, 5000, 5000, 5000}
 
-// NewShares returns a learner that has seen nothing.
+// NewShares returns a learner without jobs.
 func NewShares() *Shares {
 	return &Shares{open: map[int64]*share{}, started: map[group][]*share{}}
 }
@@ -114,7 +117,7 @@ func (s *Shares) Start(number int64, at hpc.Time) {
 	job.start, s.weighed = at, nil
 	for _, group := range job.groups {
 		list := s.started[group]
-		if len(list) >= 2*most[group.level] { // seldom, because this moves all elements
+		if len(list) >= 2*most[group.level] { // not at every start, because this moves all elements
 			list = append(list[:0], list[len(list)-most[group.level]+1:]...)
 		}
 		s.started[group] = append(list, job)
@@ -185,9 +188,8 @@ type pool struct {
 	group group
 	weighed
 	wider float64 // the concentration: the weight of the wider groups, as a number of jobs
-	// spread is the concentration with which a draw takes this weight from the wider group's draw. If the jobs of a
-	// group are alike, the group differs from other groups by more than the weight says. How much more is learned
-	// from groups with ended jobs.
+	// spread is the concentration with which this weight is drawn from the wider group's draw. If the jobs within
+	// groups are similar, a group differs from other groups more than a draw with the concentration wider would show.
 	spread float64
 }
 
@@ -223,11 +225,10 @@ func (s *Shares) weighGroup(of group, at hpc.Time, limit float64) weighed {
 	return known
 }
 
-// weigh returns the distribution that ended and running jobs show, as shares of their limits times the given limit
-// ([stats.ProductLimit]). Two errors are corrected: short jobs end first, so the jobs that have ended are too short
-// on average; and short jobs that started before the first known end are missing, so the known jobs of that time are
-// too long. The parameter limit is in seconds, or 0. If no job has ended, there is no
-// distribution.
+// weigh estimates the distribution of run times from ended and running jobs: the shares of their limits, times the
+// given limit ([stats.ProductLimit]). It corrects two errors: short jobs end first, so the jobs that have ended are
+// too short on average; and short jobs that started before the first known end are missing, so the known jobs of that
+// time are too long. The parameter limit is in seconds, or 0. If no job has ended, there is no distribution.
 func (s *Shares) weigh(jobs []*share, at hpc.Time, limit float64) (w weighed) {
 	longest := 0.0
 	list := make([]stats.Observation, len(jobs))
@@ -267,7 +268,8 @@ func (s *Shares) weigh(jobs []*share, at hpc.Time, limit float64) (w weighed) {
 	return w
 }
 
-// evenly spreads the tail between the longest job and the limit, or without a limit puts the tail at the longest job.
+// evenly spreads the tail between the longest job and the limit. Without a limit, the tail has the run time of the
+// longest job.
 func (w *weighed) evenly(limit float64) (masses []empirical.Mass) {
 	const pieces = 10
 	for i := range pieces {
@@ -280,13 +282,13 @@ func (w *weighed) evenly(limit float64) (masses []empirical.Mass) {
 	return masses
 }
 
-// concentrations are the values from which learnConcentrations chooses. With the last value the narrower group does
-// not count.
+// concentrations are the values from which learnConcentrations chooses. With the last value, infinity, the narrower
+// group does not count.
 var concentrations = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, math.Inf(1)}
 
 // learnConcentrations finds the concentration of each level under which the last jobs would have been predicted best,
-// each job from the jobs that had ended when it started. The best concentration gives the largest likelihood of the
-// bins in which the jobs' used shares lie; the edges of the bins are quantiles of all shares. The wider levels come
+// each job from the jobs that had ended when it started. The best concentration maximizes the likelihood of the bins
+// in which the jobs' used shares are. The edges of the bins are quantiles of all shares. The wider levels are learned
 // first.
 func (s *Shares) learnConcentrations() {
 	const bins = 20
@@ -372,7 +374,7 @@ func (s *Shares) learnConcentrations() {
 	}
 }
 
-// learnSpread learns how alike the jobs of a group are, from the ranks of the shares that ended jobs used.
+// learnSpread learns how similar the jobs of a group are, from the ranks of the shares that ended jobs used.
 func (s *Shares) learnSpread(ended []*share, shares []float64) {
 	groups := make([][]group, len(ended))
 	for i, job := range ended {

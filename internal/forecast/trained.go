@@ -5,9 +5,9 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// trained is a model that was trained on everything until an instant. The model must still see the ends of the jobs
-// that were submitted by then and had not ended, because these ends were not in the training data. Which jobs these are
-// is known only after the instant, so the events until the instant are held back.
+// trained is a model that was trained on everything until an instant. The training data lack the ends of the jobs
+// that had not ended at that instant. So the model must still receive these jobs with their ends. Which jobs had not
+// ended is known only after the instant, so trained stores the events until the instant and passes them on later.
 type trained struct {
 	predict.Predictor
 	until hpc.Time
@@ -15,10 +15,10 @@ type trained struct {
 	held  []heldEvent        // in the order of time
 }
 
-// heldJob is a job that the model has not been told about yet.
+// heldJob is a job that has not been passed to the model.
 type heldJob struct {
 	number  int64
-	request *hpc.Request // a copy; nil once the job has ended or left
+	request *hpc.Request // a copy; nil once the job has ended or was removed
 }
 
 // heldEvent is the submission or the start of a job.
@@ -28,8 +28,8 @@ type heldEvent struct {
 	starts bool
 }
 
-// Trained returns a [Learner] of a trained model. The model was trained on everything until an instant, and does not
-// learn from these events again. It learns from later jobs, and from earlier jobs that had not ended by the instant.
+// Trained returns a [Learner] of a model that was trained on everything until an instant. The model does not learn
+// from these events again. It learns from later jobs, and from earlier jobs that had not ended by that instant.
 func Trained(until hpc.Time, model predict.Predictor) Learner {
 	return Modelled{&trained{Predictor: model, until: until, open: map[int64]*heldJob{}}}
 }
@@ -74,7 +74,7 @@ func (t *trained) End(number int64, at hpc.Time, state hpc.State) {
 	t.Predictor.End(number, at, state)
 }
 
-// release tells the model of the events that were held back, except for events of jobs that ended.
+// release passes the stored events to the model, except those of jobs that have ended.
 func (t *trained) release() {
 	for _, e := range t.held {
 		switch {

@@ -12,9 +12,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// UseCluster gives each queue of a run the fair-share usage and the phase of slurmctld's periodic work at its
-// instant. slurm.conf gives the half-life of usage (PriorityDecayHalfLife) and the periods. Only Slurm and the model
-// of Slurm use them.
+// UseCluster adds to each queue of a run the fair-share usage and the phase of slurmctld's periodic work at the
+// queue's instant. The half-life of usage (PriorityDecayHalfLife) and the periods come from slurm.conf. Only Slurm
+// and the model of Slurm use them.
 func (c *Course) UseCluster(dir string) error {
 	cluster, err := experiment.OpenCluster(dir, 0)
 	if err != nil {
@@ -62,13 +62,13 @@ func Priorities(dir string) string {
 	if kind, _ := cluster.Get("PriorityType"); kind != "priority/multifactor" {
 		return ""
 	}
-	return "the site has priority/multifactor, and the simulator knows no priorities (want --policy slurm, or " +
+	return "the site has priority/multifactor, and the simulator ignores priorities (want --policy slurm, or " +
 		"--engine slurm)"
 }
 
 // usage returns the usage of each user in each account at an instant: the usage at the run's beginning and the
 // processor seconds since then, less the decay. It equals Slurm's usage if there are no TRESBillingWeights and no
-// usage factors of QOS. Jobs that name no account are left out.
+// usage factors of QOS. Jobs without an account are left out.
 func (c *Course) usage(at hpc.Time) []hpc.Usage {
 	if c.halfLife == 0 {
 		return nil

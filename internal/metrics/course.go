@@ -41,7 +41,7 @@ func NewCourse(rows []run.Row, opts Options, columns int) *Course {
 			sums[min(columns-1, int(rows[i].Submit.Sub(c.From)/length))].add(wait)
 		}
 	}
-	next := 0 // the first point that a column needs
+	next := 0 // the first point that overlaps the column
 	for i := range columns {
 		from := c.From.Add(time.Duration(i) * length)
 		to := from.Add(length)

@@ -11,16 +11,16 @@ import (
 	"rmreplay/internal/run"
 )
 
-// ByJob takes each job as a group of its own. Only [Fairness] has this grouping.
+// ByJob makes each job a group of its own. Only [Fairness] has this grouping.
 const ByJob By = "job"
 
 // FairnessBy are the groupings of [Summary.Fairness].
 var FairnessBy = []By{ByUser, ByAccount, ByQOS, ByJob}
 
-// Fairness says how equally groups of jobs were served. Its numbers compare the means of the
-// groups, so that a user counts once however many jobs the user has. The numbers also depend on
-// what the groups ask for: large jobs wait longer under any scheduler. So compare the numbers
-// between runs of one workload. No value alone shows whether a run is fair.
+// Fairness says how equally groups of jobs were served. Its numbers compare the means of the groups,
+// so that a user counts once however many jobs the user has. The numbers also depend on what the
+// groups request: large jobs wait longer under any scheduler. So compare the numbers between runs of
+// one workload. No value alone shows whether a run is fair.
 type Fairness struct {
 	// Groups is the number of groups with a job that has a wait.
 	Groups int `json:"groups"`
@@ -179,19 +179,21 @@ var FairnessFigures = func() (list []FairnessFigure) {
 
 // FairStart is the unfairness of a run by fair start times (Sabin, Kochhar and Sadayappan, "Job
 // Fairness in Non-Preemptive Job Scheduling", ICPP 2004). The fair start time of a job is the start
-// that it would have had if no job had come after it. A job is treated unfairly if it started later:
-// a later job took its place. Package fairstart computes fair start times in the simulator.
+// that it would have had if no job had come after it. A job is treated unfairly if it started later
+// than that, because later jobs delayed it. Package fairstart computes fair start times in the
+// simulator.
 type FairStart struct {
 	// Policy decides in the simulator which jobs start.
 	Policy string `json:"policy"`
 	// Agreement is the share of jobs that the simulator starts, with all jobs of the run, within a
 	// second of the run's own starts. Exact says that the simulator repeats all starts exactly, and
-	// that no job is approximated. If it does not repeat them, fair start times come from a model
-	// of the run's scheduler and machine, which begins with the run's own state at each submission.
+	// that no job is approximated. If the simulator does not repeat all starts, each fair start time
+	// comes from a simulation that begins with the run's state at the job's submission.
 	Agreement Float `json:"agreement"`
 	Exact     bool  `json:"exact"`
 	// Approximated counts the jobs of an otherwise exact computation whose simulation begins with
-	// the state at their submission, because too many jobs had come since the queue was last empty.
+	// the state at their submission, because too many jobs had been submitted since the queue was
+	// last empty.
 	Approximated int `json:"approximated_jobs"`
 	// Jobs counts the jobs that have a fair start time. LeftOut counts the other accepted jobs:
 	// they never started (in the run or in the simulation), ran when the window began, were
@@ -201,8 +203,8 @@ type FairStart struct {
 	LeftOut int `json:"left_out_jobs"`
 	// Unfair is the number of jobs that started more than a second after their fair start time.
 	Unfair int `json:"unfair_jobs"`
-	// MeanMiss is the mean over all jobs of max(0, start − fair start time), MeanUnfairMiss the mean
-	// over unfairly treated jobs, and MaxMiss the largest value, in seconds.
+	// The miss of a job is max(0, start − fair start time), in seconds. MeanMiss is its mean over
+	// all jobs, MeanUnfairMiss its mean over unfairly treated jobs, and MaxMiss its largest value.
 	MeanMiss       Float `json:"mean_miss_s"`
 	MeanUnfairMiss Float `json:"mean_miss_of_unfair_s"`
 	MaxMiss        Float `json:"max_miss_s"`
@@ -222,7 +224,7 @@ var FairStartFigures = []FairStartFigure{
 	{Figure{Key: "unfair_share", Label: "unfairly treated jobs", Better: Lower,
 		Meaning: "the share of jobs that started later than they would have without later jobs"}, (*FairStart).UnfairShare},
 	{Figure{Key: "mean_miss_s", Label: "mean miss of fair start", Unit: "s", Better: Lower,
-		Meaning: "how much later than without later jobs a job started, on average over all jobs; 0 for one that did not"},
+		Meaning: "how much later than without later jobs a job started, on average over all jobs; 0 for a job that did not"},
 		func(f *FairStart) Float { return f.MeanMiss }},
 	{Figure{Key: "max_miss_s", Label: "max miss of fair start", Unit: "s", Better: Lower,
 		Meaning: "how much later than without later jobs the most delayed job " +

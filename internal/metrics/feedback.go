@@ -41,9 +41,9 @@ type Feedback struct {
 	Week Week  `json:"week"`
 }
 
-// Lateness describes the lateness ℓ(i) = â(i) − a(i) of a set of submissions: the instant
-// of the submission in the replay minus the recorded one (definition 13). Lateness is negative for
-// an earlier submission.
+// Lateness describes the lateness ℓ(i) = â(i) − a(i) of a set of submissions: the submit time in the
+// replay minus the recorded submit time (definition 13). Lateness is negative if the replay submits
+// earlier.
 type Lateness struct {
 	Submissions int `json:"submissions"`
 	// Mean is ℓ̄ = Σ ℓ(i) / n in seconds (equation 3). It grows with the length of the
@@ -112,9 +112,9 @@ type Day struct {
 type Week struct {
 	Recorded  [168]int `json:"recorded"`
 	Submitted [168]int `json:"submitted"`
-	// RecordedVariation and Variation are the coefficients of variation of the 168 counts:
-	// standard deviation / mean. Think times carry an evening's delay into the night, so a
-	// replay with feedback loses part of the weekly rhythm (section 7.3.2). The two numbers
+	// RecordedVariation and Variation are the coefficients of variation of the 168 counts: standard
+	// deviation / mean. Think times move an evening's submissions into the night if jobs are late,
+	// so a replay with feedback loses part of the weekly rhythm (section 7.3.2). The two numbers
 	// show how much.
 	RecordedVariation Float `json:"recorded_variation"`
 	Variation         Float `json:"variation"`
@@ -127,8 +127,8 @@ type submission struct {
 }
 
 // NewFeedback computes the metrics of a run with feedback. The parameter opts gives the inner
-// window. By default the window begins when a twentieth of the time between the first and the last
-// recorded submission has passed, and ends after three quarters of it.
+// window. By default the window begins after 5 % of the time between the first and the last recorded
+// submission, and ends after 75 % of that time.
 func NewFeedback(rows []run.Row, how run.Feedback, opts Options) *Feedback {
 	return NewFeedbackOf(all(rows), how, opts)
 }

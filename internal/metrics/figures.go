@@ -39,7 +39,7 @@ var Figures = []Figure{
 	{"mean_queue_jobs", "mean queue", "jobs", Lower, func(m *Metrics) Float { return m.MeanQueue },
 		"waiting jobs, on average from the first start, or the begin of the window, to the last end"},
 	{"mean_wait_s", "mean wait", "s", Lower, func(m *Metrics) Float { return m.Wait.Mean },
-		"the time from submission to start, on average over jobs; a few long waits decide it"},
+		"the time from submission to start, on average over jobs; it depends mostly on a few long waits"},
 	{"median_wait_s", "median wait", "s", Lower, func(m *Metrics) Float { return m.Wait.Median },
 		"half of the jobs waited no longer"},
 	{"p90_wait_s", "p90 wait", "s", Lower, func(m *Metrics) Float { return m.Wait.P90 },
@@ -50,7 +50,7 @@ var Figures = []Figure{
 	{"mean_turnaround_s", "mean turnaround", "s", Lower, func(m *Metrics) Float { return m.Turnaround.Mean },
 		"the time from submission to end, on average over jobs"},
 	{"mean_slowdown", "mean slowdown", "", Lower, func(m *Metrics) Float { return m.Slowdown.Mean },
-		"turnaround / run time, on average over jobs; 1 is a job that did not wait"},
+		"turnaround / run time, on average over jobs; 1 for a job that did not wait"},
 	{"high_slowdown_jobs", "jobs with slowdown > 5", "", Lower, func(m *Metrics) Float { return Float(m.HighSlowdown) },
 		"jobs that took more than five times their run time from submission to end"},
 	{"mean_bounded_slowdown", "mean bounded slowdown", "", Lower, func(m *Metrics) Float { return m.BoundedSlowdown.Mean },
@@ -76,7 +76,7 @@ var NodeFigures = []Figure{
 		"how long nodes had no job, summed over nodes"},
 }
 
-// LossFigures are the numbers that compare runs in which a job lost what it had run.
+// LossFigures are the numbers that compare runs in which the work of a job's run was lost.
 var LossFigures = []Figure{
 	{"requeues", "requeues", "", Lower, func(m *Metrics) Float { return Float(m.Requeues) },
 		"runs that ended in a requeue of their job"},
@@ -153,12 +153,12 @@ var ioFigures = []struct {
 	of func(*IO) Float
 }{
 	{Figure{Key: "awrt_s", Label: "AWRT", Unit: "s", Better: Lower,
-		Meaning: "turnaround weighted by area: the mean over nodes x run time"}, func(io *IO) Float { return io.AWRT }},
+		Meaning: "the mean turnaround, weighted with nodes x run time"}, func(io *IO) Float { return io.AWRT }},
 	{Figure{Key: "aspwas_s", Label: "ASpWAS", Unit: "s", Better: Lower,
 		Meaning: "how long users have waited for the work that nodes do, on average over node time"},
 		func(io *IO) Float { return io.ASpWAS }},
 	{Figure{Key: "mean_stretch", Label: "mean stretch", Better: Lower,
-		Meaning: "run time / run time alone, on average over the jobs with I/O; 1 is a job that never waited for a file system"}, func(io *IO) Float { return io.MeanStretch }},
+		Meaning: "run time / run time alone, on average over the jobs with I/O; 1 for a job that never waited for a file system"}, func(io *IO) Float { return io.MeanStretch }},
 	{Figure{Key: "max_stretch", Label: "max stretch", Better: Lower, Meaning: "the largest stretch of a job"},
 		func(io *IO) Float { return io.MaxStretch }},
 	{Figure{Key: "stretched_jobs", Label: "stretched jobs", Unit: "jobs", Better: Lower,
@@ -178,16 +178,17 @@ var fileSystemFigures = []struct {
 	of func(*FileSystemUse) Float
 }{
 	{Figure{Key: "io_utilization", Label: "used", Better: Higher,
-		Meaning: "what jobs moved, as a part of what the file system could have moved"},
+		Meaning: "the bytes that jobs moved, divided by the bytes that the file system could have moved"},
 		func(f *FileSystemUse) Float { return f.Utilization }},
 	{Figure{Key: "io_demand", Label: "asked for", Better: Neither,
-		Meaning: "what jobs asked for, as a part of the bandwidth; above the part that is used, jobs waited for the file system"}, func(f *FileSystemUse) Float { return f.Demand }},
+		Meaning: "the rate that jobs requested, divided by the bandwidth; if it is above the utilization, jobs waited for the file system"}, func(f *FileSystemUse) Float { return f.Demand }},
 	{Figure{Key: "io_oversubscribed", Label: "oversubscribed", Better: Lower,
-		Meaning: "the part of the time in which jobs asked for more than the bandwidth"},
+		Meaning: "the part of the time in which jobs requested more than the bandwidth"},
 		func(f *FileSystemUse) Float { return f.Oversubscribed }},
 }
 
-// IsShare reports whether the figure of a key is a part of a whole, which people read in per cent.
+// IsShare reports whether the figure of a key is a part of a whole, so that tables print it in per
+// cent.
 func IsShare(key string) bool {
 	return key == "utilization" || key == "node_utilization" || strings.HasPrefix(key, "io_")
 }
@@ -198,7 +199,7 @@ var totalWait = Figure{"total_wait_s", "waited in all", "s", Lower, func(m *Metr
 		return 0
 	}
 	return m.Wait.Mean * Float(m.Waited)
-}, "the sum of the waits of its jobs"}
+}, "the sum of the waits of the jobs"}
 
 // GroupFigures are the [Figures] that are meaningful for a group of jobs, and the sum of its waits.
 var GroupFigures = append(pick("utilization", "mean_wait_s", "median_wait_s", "p90_wait_s", "mean_bounded_slowdown"),

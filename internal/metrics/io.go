@@ -24,10 +24,10 @@ type IO struct {
 	// node seconds in which jobs waited for a file system.
 	LostNodeSeconds Float `json:"lost_node_s"`
 	// AWRT is the mean turnaround, weighted with the jobs' areas a = nodes x run time: Σ a F / Σ a.
-	// ASpWAS weights every instant at which a node works with how long the job's user has waited
-	// for it: M(2) / M(1), where M(q) = Σ nodes (F^(q+1) - W^(q+1)) / (q+1), F is the turnaround and
-	// W the wait (Goponenko et al., SBAC-PAD 2022, define M(p+1) / M(p); here p = 1). Both are in
-	// seconds, over the jobs that started and ended.
+	// ASpWAS is the mean, over the time that nodes work, of how long the job's user has waited for
+	// that work: M(2) / M(1), where M(q) = Σ nodes (F^(q+1) - W^(q+1)) / (q+1), F is the turnaround
+	// and W the wait (Goponenko et al., SBAC-PAD 2022, define M(p+1) / M(p); here p = 1). Both are
+	// in seconds, over the jobs that started and ended.
 	AWRT   Float `json:"awrt_s"`
 	ASpWAS Float `json:"aspwas_s"`
 
@@ -38,24 +38,24 @@ type IO struct {
 type FileSystemUse struct {
 	Name      string `json:"name"`
 	Bandwidth int64  `json:"bytes_per_s"`
-	// Moved is the number of bytes that the jobs moved. Utilization is Moved divided by what the file
-	// system could have moved. Demand is what the jobs asked for, also divided by what the file system
-	// could have moved, and PeakDemand is the largest part of the bandwidth that jobs asked for at
-	// once. Oversubscribed is the part of the time in which jobs asked for more than the bandwidth.
+	// Moved is the number of bytes that the jobs moved. Utilization is Moved divided by what the
+	// file system could have moved. Demand is the mean rate that the jobs requested, and PeakDemand
+	// the largest rate that they requested at once, both divided by the bandwidth. Oversubscribed is
+	// the part of the time in which jobs requested more than the bandwidth.
 	Moved          Float `json:"moved_bytes"`
 	Utilization    Float `json:"utilization"`
 	Demand         Float `json:"demand"`
 	PeakDemand     Float `json:"peak_demand"`
 	Oversubscribed Float `json:"oversubscribed"`
 	// Limit is the bandwidth that schedulers use for planning, in bytes per second. Licenses is the
-	// number of licenses that stand for this bandwidth. Requested is the mean number of licenses that
-	// running jobs requested. Expected adds the estimates for running jobs without such a request; it
-	// has no value if the record has no estimates.
+	// number of licenses that represent this bandwidth. Requested is the mean number of licenses
+	// that running jobs requested. Expected adds the estimates for running jobs that request no
+	// licenses. Expected has no value if the record has no estimates.
 	Limit     int64 `json:"limit_bytes_per_s"`
 	Licenses  int64 `json:"licenses"`
 	Requested Float `json:"requested_licenses"`
 	Expected  Float `json:"expected_licenses"`
-	// OverTime has the same for [IOParts] equal parts of the time.
+	// OverTime has these values for [IOParts] equal parts of the time.
 	OverTime []FileSystemPart `json:"over_time"`
 }
 
@@ -73,8 +73,8 @@ const IOParts = 24
 
 // NewIO returns how the jobs of a run shared file systems, or nil if the run has no file systems.
 // The record has no rates: the model of package bandwidth computes them from the periods in which
-// jobs ran. For the stretch of a job that ran several times, the last run counts. NewIO returns an
-// error if a job or a file system of the record cannot be read.
+// jobs ran. If a job ran several times, its stretch is that of its last run. NewIO returns an error
+// if a job or a file system of the record cannot be read.
 func NewIO(rows []run.Row, m *run.Manifest) (*IO, error) {
 	played, err := newPlayback(rows, m)
 	if played == nil {

@@ -15,10 +15,10 @@ import (
 	"rmreplay/internal/run"
 )
 
-// FileSystemLoad is the load of a file system at an instant: the rates that running jobs ask for
-// and get, in bytes per second, and the licenses of the file system that these jobs hold. Requested
-// counts the licenses that the jobs requested. Expected adds the estimates for jobs without such a
-// request.
+// FileSystemLoad is the load of a file system at an instant: the rates that running jobs request and
+// get, in bytes per second, and the licenses of the file system that these jobs hold. Requested
+// counts the licenses that the jobs requested. Expected adds the estimates for jobs that request no
+// licenses.
 type FileSystemLoad struct {
 	bandwidth.Load
 	Requested, Expected int64
@@ -28,11 +28,11 @@ type FileSystemLoad struct {
 type FileSystemCourse struct {
 	hpc.FileSystem
 	From, To hpc.Time
-	// Asked and Granted are in bytes per second. Oversubscribed is the part of the time in which jobs
-	// asked for more than the bandwidth.
+	// Asked and Granted are in bytes per second. Oversubscribed is the part of the time in which
+	// jobs requested more than the bandwidth.
 	Asked, Granted, Oversubscribed []float64
 	// Requested and Expected are licenses, as in [FileSystemLoad]. Expected is nil if the record
-	// names no estimates.
+	// does not name the method of its estimates.
 	Requested, Expected []float64
 }
 
@@ -98,7 +98,8 @@ func (c *FileSystemCourse) partSeconds() float64 {
 	return c.To.Sub(c.From).Seconds() / float64(len(c.Asked))
 }
 
-// add adds a load that holds for a period. Values are sums over seconds, until they are divided.
+// add adds a load that is constant in a period. The values are integrals over time until divide
+// makes means of them.
 func (c *FileSystemCourse) add(from, to hpc.Time, load *FileSystemLoad) {
 	from, to = max(from, c.From), min(to, c.To)
 	if to <= from {
@@ -123,7 +124,7 @@ func (c *FileSystemCourse) add(from, to hpc.Time, load *FileSystemLoad) {
 	}
 }
 
-// divide makes means of the sums.
+// divide makes means of the integrals.
 func (c *FileSystemCourse) divide() {
 	width := c.partSeconds()
 	for _, values := range c.values() {
@@ -166,12 +167,12 @@ func (c *FileSystemCourse) summarize() FileSystemUse {
 	return use
 }
 
-// playback plays the I/O of a run's jobs again.
+// playback simulates the I/O of a run's jobs from the periods in which they ran.
 type playback struct {
 	systems []hpc.FileSystem
 	model   *bandwidth.Model
 	jobs    []ioJob
-	// expects says that the record names the estimates of its scheduler.
+	// expects says that the record names the method of its estimates.
 	expects bool
 	loads   []FileSystemLoad // licenses at an instant; the model fills in the rates
 }
@@ -185,7 +186,8 @@ type ioJob struct {
 	requested, expected []int64
 }
 
-// nodesOf returns the number of nodes of an allocation; on a pool, of its processors.
+// nodesOf returns the number of nodes of an allocation. On a machine without nodes, it returns the
+// number of processors.
 func nodesOf(nodes, processors int) int { return cmp.Or(nodes, processors, 1) }
 
 // newPlayback returns nil for a run without file systems.
@@ -205,7 +207,7 @@ func newPlayback(rows []run.Row, m *run.Manifest) (*playback, error) {
 	var estimator ioaware.Estimator = ioaware.Nothing{}
 	if p.expects {
 		if estimator, err = ioaware.ParseEstimator(m.IOEstimate); err != nil {
-			return nil, fmt.Errorf("estimates of the run: %w", err)
+			return nil, fmt.Errorf("reading the run's io_estimate: %w", err)
 		}
 	}
 	p.loads = make([]FileSystemLoad, len(p.systems))
@@ -261,7 +263,7 @@ type change struct {
 	job    int
 	apply  func(p *playback, c *change)
 	nodes  int
-	counts int64 // 1 if the job takes its licenses, -1 if it gives them back
+	counts int64 // 1 if the job allocates its licenses, -1 if it releases them
 }
 
 // changes returns what happens to the jobs, in the order of the instants.
@@ -304,15 +306,15 @@ func (p *playback) stop(c *change)    { p.model.Stop(c.at, c.job) }
 func (p *playback) suspend(c *change) { p.model.Suspend(c.at, c.job) }
 func (p *playback) resume(c *change)  { p.model.Resume(c.at, c.job) }
 
-// each calls a function for the periods up to an instant. The loads of the file systems, in their
-// order, are constant in a period. each can be called only once.
+// each calls visit for each period up to the instant until. In a period the loads of the file
+// systems are constant. They are in the order of the file systems. each can be called only once.
 func (p *playback) each(until hpc.Time, visit func(from, to hpc.Time, loads []FileSystemLoad)) {
 	changes := p.changes()
 	if len(changes) == 0 {
 		return
 	}
 	now := changes[0].at
-	// advance visits the periods up to an instant.
+	// advance calls visit for the periods up to an instant.
 	advance := func(at hpc.Time) {
 		for now < at {
 			next := max(min(p.model.Next(), at), now)

@@ -15,8 +15,8 @@ import (
 // LossCause says why the work of a job's run was lost.
 type LossCause string
 
-// The causes of losses. If a job ended in another state than COMPLETED, the cause for its last run
-// is this state in lower case: "failed".
+// The causes of losses. If a job's final state is not COMPLETED, the cause for its last run is that
+// state in lower case: "failed".
 const (
 	LostToPreemption LossCause = "preempted" // another job ended the run, by a requeue or for good
 	LostToRequeue    LossCause = "requeued"  // a user, an administrator or a failed node ended the run
@@ -27,7 +27,7 @@ type Loss struct {
 	Cause LossCause `json:"cause"`
 	Runs  int       `json:"runs"`
 	// ProcessorSeconds is the processor time of these runs, and Share is its share of the processor
-	// time of all jobs. Both cover the whole run, not only the interval T.
+	// time of all jobs. Both also count the time outside the interval T.
 	ProcessorSeconds Float `json:"processor_s"`
 	Share            Float `json:"share"`
 }
@@ -94,7 +94,7 @@ func (a *accumulator) addLimit(r *run.Row) {
 	a.unused.add(r.TimeLimit-(r.End.Sub(r.Start)-r.Suspended), r.Processors)
 }
 
-// lossList returns the losses, the largest first.
+// lossList returns the losses, with the largest first.
 func (a *accumulator) lossList() []Loss {
 	all := area{}
 	for _, held := range a.byState {
@@ -111,7 +111,8 @@ func (a *accumulator) lossList() []Loss {
 	return list
 }
 
-// LostShare returns the share of all losses in what jobs held. It is NaN if jobs held nothing.
+// LostShare returns the part of the processor time of all jobs that was lost. It is NaN if jobs held
+// no processors.
 func (m *Metrics) LostShare() Float {
 	all, lost := 0.0, 0.0
 	for _, held := range m.HeldByState {
@@ -123,15 +124,15 @@ func (m *Metrics) LostShare() Float {
 	return ratio(lost, all)
 }
 
-// LostStory says for people how many runs of jobs a replay lost, from its values of [LossFigures];
-// the parameter run is the index of the replay among several. The text is empty if nothing was
-// lost.
+// LostStory returns a sentence about the runs of jobs that a replay lost. The function value returns
+// the replay's [LossFigures]; the parameter run is the replay's index among several replays. The
+// text is empty if no run was lost.
 func LostStory(value func(key string, run int) Float, run int) string {
 	requeues, preemptions := value("requeues", run), value("preemptions", run)
 	if !(requeues+preemptions > 0) {
 		return ""
 	}
-	return fmt.Sprintf("Jobs lost what they had run in %s and %s: %s processor hours.",
+	return fmt.Sprintf("Jobs lost the work of runs in %s and %s: %s processor hours.",
 		quantity.Counted(int(preemptions), "preemption", "preemptions"),
 		quantity.Counted(int(requeues), "requeue", "requeues"), number(value("lost_processor_s", run)/3600))
 }

@@ -7,7 +7,7 @@
 // IV.B. They describe a workload that was known in advance and that ran to its end. Two traps:
 //
 //   - Utilization and throughput depend on the interval T over which they are taken. By default
-//     T is the makespan, from the first start to the last end, with the slow filling and the
+//     T is the makespan, from the first start to the last end. It includes the slow filling and the
 //     long emptying of a machine that is idle before and after: a single long job that starts
 //     last halves the utilization of a week and says nothing about the scheduler. To measure a
 //     busy machine, give an interval that leaves both ends out. Without contention utilization
@@ -35,16 +35,16 @@
 //
 // # Who is counted
 //
-// Rejected jobs never existed for the scheduler: they count only in [Metrics.Rejected]. A job
-// that never started has no wait, a job that did not end has no turnaround, and a job
-// that ran for no time has a bounded slowdown, but no slowdown. Beware of survivorship: in a run
-// that was cut short, or where impatient users cancel waiting jobs, the longest waits are missing
-// from the mean. [Metrics.LeftOut] counts the missing jobs.
+// The scheduler never saw rejected jobs: they count only in [Metrics.Rejected]. A job that never
+// started has no wait, a job that did not end has no turnaround, and a job that ran for no time has
+// a bounded slowdown, but no slowdown. Beware of survivorship: in a run that was cut short, or where
+// impatient users cancel waiting jobs, the longest waits are missing from the mean.
+// [Metrics.LeftOut] counts the missing jobs.
 //
-// A requeued job waits until its first start, and from each requeue to the next start: a run that is
-// lost is not waiting. Its turnaround is from its first submission to its last end, and the processor
-// time of its lost runs counts as used. The run time of a suspended
-// job includes the time that it was stopped; its processors count as unused meanwhile.
+// A requeued job waits until its first start, and from each requeue to the next start: the time of a
+// lost run does not count as waiting. Its turnaround is from its first submission to its last end,
+// and the processor time of its lost runs counts as used. The run time of a suspended job includes
+// the time of the suspension. During that time its processors count as unused.
 package metrics
 
 import (
@@ -75,8 +75,8 @@ type Options struct {
 	// Submitted, if not 0, leaves out jobs that were submitted before this instant from waits, and
 	// from all figures that depend on a wait. Their use of the machine counts.
 	Submitted hpc.Time
-	// From and To bound the interval T of utilization, throughput and queue length. 0
-	// stands for the first start and the last end.
+	// From and To bound the interval T of utilization, throughput and queue length. If From is 0, T
+	// begins with the first start. If To is 0, T ends with the last end.
 	From, To hpc.Time
 	// Nodes and Processors are the machine's capacity; 0 if unknown. Utilization is then
 	// unknown too.
@@ -108,13 +108,14 @@ type Metrics struct {
 	//	U        = Σ usage(T) / ((b − a) × processors)
 	//	usage(T) = (min(end, b) − max(start, a)) × the job's processors
 	//
-	// (SC'18, IV.A and IV.B, where it counts nodes). The sum runs over the periods in which
-	// a job held processors; periods outside T add nothing.
+	// (SC'18, IV.A and IV.B, where it counts nodes). The sum is over all periods in which a job held
+	// processors. Time outside T adds nothing.
 	Utilization Float `json:"utilization"`
 	// NodeUtilization is the part of the nodes that had jobs, on average over T. UsedNodeSeconds is
 	// how long nodes had jobs, summed over nodes, in node seconds. IdleNodeSeconds is how long nodes
 	// had no jobs, including nodes that were out of service. A node that jobs share counts once. All
-	// three are NaN if the machine's nodes are not known, or the nodes of a job ([NoNodes]).
+	// three are NaN if the number of the machine's nodes or of a job's nodes is not known
+	// ([NoNodes]).
 	NodeUtilization Float `json:"node_utilization"`
 	UsedNodeSeconds Float `json:"used_node_s"`
 	IdleNodeSeconds Float `json:"idle_node_s"`
@@ -147,21 +148,22 @@ type Metrics struct {
 	// VIII.B regards the users of such jobs as unsatisfied.
 	HighSlowdown int `json:"high_slowdown_jobs"`
 
-	// Requeues is the number of runs that ended in a requeue, and Preemptions the number of runs that
-	// another job ended, by a requeue or for good. LostProcessorSeconds is what these runs held,
-	// inside T or not, in processor seconds: lost unless the jobs write checkpoints.
+	// Requeues is the number of runs that ended in a requeue, and Preemptions the number of runs
+	// that another job ended, by a requeue or for good. LostProcessorSeconds is the processor time
+	// of these runs, inside T or not, in processor seconds. It is lost unless the jobs write
+	// checkpoints.
 	Requeues             int   `json:"requeues"`
 	Preemptions          int   `json:"preemptions"`
 	LostProcessorSeconds Float `json:"lost_processor_s"`
-	// HeldByState is what all jobs held, inside T or not, by their final state, in processor seconds.
-	// A run that has not ended does not count.
+	// HeldByState is the processor time of all jobs, inside T or not, by their final state, in
+	// processor seconds. A run that has not ended does not count.
 	HeldByState map[hpc.State]Float `json:"held_processor_s_by_state"`
 
-	// Losses are processor hours that led to nothing, by their cause.
+	// Losses are the processor times of runs whose work was lost, by their cause.
 	Losses []Loss `json:"losses"`
 	// LimitProcessorSeconds is time limit x processors of the last runs that ended, and
-	// UnusedLimitProcessorSeconds is the part of this that the runs did not use. A scheduler plans
-	// with limits. Runs without a limit do not count. Both are NaN if no run has a limit.
+	// UnusedLimitProcessorSeconds is the part of this product that the runs did not use. A scheduler
+	// plans with limits. Runs without a limit do not count. Both are NaN if no run has a limit.
 	LimitProcessorSeconds       Float `json:"limit_processor_s"`
 	UnusedLimitProcessorSeconds Float `json:"unused_limit_processor_s"`
 
@@ -192,7 +194,7 @@ const (
 	// NotStartedAgain jobs lost a run, and had not started again when they ended, or when the
 	// replay ended. They have no wait, turnaround or slowdown.
 	NotStartedAgain Omission = "not_started_again"
-	// NotEnded jobs have a wait and no other time. Their use of the machine counts.
+	// NotEnded jobs have a wait, but no turnaround and no slowdown. Their use of the machine counts.
 	NotEnded Omission = "not_ended"
 	// Preset jobs were running when the window began: the scheduler did not decide their
 	// waits and starts.
@@ -207,8 +209,8 @@ const (
 	// NoProcessors jobs started on an unknown number of processors. They add nothing to
 	// utilization.
 	NoProcessors Omission = "no_processors"
-	// NoNodes jobs held an unknown number of nodes of a machine with nodes. How the machine's nodes
-	// were used is then not known.
+	// NoNodes jobs held an unknown number of nodes. If there is such a job, the utilization of nodes
+	// is not known.
 	NoNodes Omission = "no_nodes"
 	// NoEligible jobs have an unknown wait since eligible, because the record does not say when
 	// they became eligible. They count here only if this wait is known for other jobs.
@@ -267,8 +269,8 @@ type BoundedSlowdown struct {
 // results are equal to the last bit.
 func Compute(rows []run.Row, opts Options) Metrics { return ComputeAll(all(rows), opts) }
 
-// ComputeAll is [Compute] for rows that are not in a slice. It iterates over them more than
-// once. It keeps only the times of each job in memory.
+// ComputeAll is [Compute] for rows that are not in a slice. It iterates over them more than once. It
+// stores only the times of each job in memory.
 func ComputeAll(rows iter.Seq[*run.Row], opts Options) Metrics {
 	a := newAccumulator(rows, opts)
 	for row := range rows {
@@ -536,11 +538,11 @@ func Quantile(sorted []float64, p float64) float64 {
 	return sorted[i] + (h-float64(i))*(sorted[i+1]-sorted[i])
 }
 
-// area is a sum of durations times counts, in 128 bits. A year on a million processors has
-// more nanoseconds than 64 bits hold, and a sum of floats would depend on its order.
+// area is a sum of durations times counts, in 128 bits. A year on a million processors has more
+// nanoseconds than 64 bits can represent, and a sum of floats would depend on its order.
 type area struct{ high, low uint64 }
 
-// add adds d × n. Neither is negative in a sound record; a negative value counts as 0.
+// add adds d × n. If d or n is negative, because the record is damaged, it adds nothing.
 func (s *area) add(d time.Duration, n int) {
 	if d <= 0 || n <= 0 {
 		return

@@ -51,8 +51,7 @@ func (a *accumulator) addNodes(held []run.Segment) {
 	}
 }
 
-// listed returns the nodes of a host list. It reports false for a text that is not a list of
-// nodes.
+// listed returns the nodes of a host list, or false for a text that is not a host list.
 func (u *nodeUse) listed(text string) ([]int32, bool) {
 	if nodes, seen := u.lists[text]; seen {
 		return nodes, nodes != nil

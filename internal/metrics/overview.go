@@ -12,9 +12,9 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// Overview is what an administrator asks of a run first: how its jobs ended, who used the machine,
-// who waited, and when. Waits are defined as in [Metrics]: jobs that never started, preset jobs and
-// jobs with inconsistent times have no wait.
+// Overview answers an administrator's first questions about a run: how its jobs ended, who used the
+// machine, who waited, and when. Waits are defined as in [Metrics]: jobs that never started, preset
+// jobs and jobs with inconsistent times have no wait.
 type Overview struct {
 	Jobs         int               // rows of the record, rejected jobs included
 	States       map[hpc.State]int // states of all jobs, also [hpc.Rejected]
@@ -25,8 +25,7 @@ type Overview struct {
 	// and LastEnd bound the runs of jobs.
 	FirstSubmit, LastSubmit, FirstStart, LastEnd hpc.Time
 
-	// Usage is what each partition, account and user used, the largest user of processors
-	// first.
+	// Usage is what each partition, account and user used, in descending order of processor seconds.
 	Usage map[By][]Usage
 	// Hours are the waits by the hour of the week of the submission, from Monday 0 h in the
 	// zone of the options.
@@ -139,7 +138,8 @@ func (o *Overview) count(r *run.Row, opts Options) {
 	o.LastEnd = max(o.LastEnd, r.End)
 }
 
-// addLongest keeps the jobs that waited longest. Jobs with equal waits keep their order.
+// addLongest adds a job to [Overview.Longest] if it is among the jobs that waited longest. Jobs with
+// equal waits stay in the order of the rows.
 func (o *Overview) addLongest(r *run.Row, wait float64) {
 	n := len(o.Longest)
 	if wait <= 0 || n == longestWaits && wait <= secondsWaited(o.Longest[n-1]) {
@@ -204,7 +204,7 @@ func GPUs(r *run.Row) int {
 			typed += n
 		}
 	}
-	return cmp.Or(untyped, typed) // Slurm lists the models besides the sum
+	return cmp.Or(untyped, typed) // Slurm lists the sum, and also the number of each model
 }
 
 func sortedUsage(of map[string]*Usage) []Usage {

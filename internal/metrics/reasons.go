@@ -16,8 +16,8 @@ import (
 
 // ReasonTotal is how long jobs waited for one reason.
 type ReasonTotal struct {
-	// Reason is in Slurm's words without its details; empty for waits without a recorded reason,
-	// because they were short or fell between two looks at the queue.
+	// Reason is Slurm's reason without its details. It is empty for waits without a recorded reason:
+	// they were short, or between two queries of the queue.
 	Reason string `json:"reason"`
 	Jobs   int    `json:"jobs"` // jobs that had the reason at some time
 	// Seconds is the sum of their waits with the reason, and Share its share of all waits.

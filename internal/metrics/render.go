@@ -44,7 +44,7 @@ func (s *Summary) Render(w io.Writer, zone *time.Location) error {
 	return err
 }
 
-// renderRun writes what was run and how fast.
+// renderRun writes the engine and the speed of the run.
 func (s *Summary) renderRun(b *bytes.Buffer) {
 	engine := s.Engine
 	if s.Policy != "" {
@@ -159,7 +159,7 @@ func renderGroups(b *bytes.Buffer, by By, groups []Group) {
 	renderGroupParts(b, groups)
 }
 
-// renderWarnings writes the warnings. They come last, so that they stay on the screen.
+// renderWarnings writes the warnings. They are the last lines, so that they stay on the screen.
 func (s *Summary) renderWarnings(b *bytes.Buffer) {
 	if len(s.Warnings) == 0 {
 		return

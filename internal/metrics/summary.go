@@ -55,7 +55,7 @@ type Summary struct {
 	Valid  bool      `json:"valid"`
 	// Doubt says why the run is not valid; empty if it is valid.
 	Doubt string `json:"not_valid_reason,omitempty"`
-	// NotSubmitted is the number of jobs that the run ended too early to submit.
+	// NotSubmitted is the number of jobs that were not submitted, because the run ended too early.
 	NotSubmitted int `json:"not_submitted"`
 
 	// VirtualSeconds is the virtual time that the run covered, WallSeconds the real time
@@ -82,7 +82,7 @@ type Summary struct {
 	// Fairness says how equally users, accounts, QOS and jobs were served; nil if it was not computed.
 	Fairness map[By]Fairness `json:"fairness,omitempty"`
 
-	// FairStart is the unfairness by fair start times; nil if it was not asked for.
+	// FairStart is the unfairness by fair start times; nil if it was not requested.
 	FairStart *FairStart `json:"fair_start,omitempty"`
 
 	// Course is drawn below the table of distributions; nil for no picture.
@@ -117,7 +117,7 @@ func ParseBy(s string) (By, error) {
 	for i, by := range Groupings {
 		names[i] = string(by)
 	}
-	return "", fmt.Errorf("%q: not something to group jobs by (%s)", s, spelling.Meant(s, names))
+	return "", fmt.Errorf("%q: jobs cannot be grouped by this (%s)", s, spelling.Meant(s, names))
 }
 
 // Group is the metrics of the jobs of one group.
@@ -144,8 +144,8 @@ func FromRun(r *run.Run, opts Options, by ...By) (*Summary, error) {
 	return s, err
 }
 
-// outside returns an error if no job was pending or running between From and To: all jobs ended before, or
-// were submitted after.
+// outside returns an error if no job was pending or running between From and To, because all jobs ended before From
+// or were submitted after To.
 func (o Options) outside(rows []run.Row) error {
 	first, last := hpc.Never, hpc.Time(0)
 	for i := range rows {
@@ -154,7 +154,7 @@ func (o Options) outside(rows []run.Row) error {
 	if last == 0 || (o.From == 0 || o.From <= last) && (o.To == 0 || o.To >= first) {
 		return nil
 	}
-	return fmt.Errorf("the figures from %s to %s: outside the run, whose jobs go from %s to %s",
+	return fmt.Errorf("computing figures from %s to %s: this is outside the run (want times between %s and %s)",
 		cmp.Or(o.From, first), cmp.Or(o.To, last), first, last)
 }
 
@@ -177,8 +177,8 @@ func NewSummary(rows []run.Row, m *run.Manifest, opts Options, by ...By) *Summar
 	return s
 }
 
-// WithManifest returns the options. If Nodes, Processors or Window is 0, it has the value of a
-// run's manifest.
+// WithManifest returns the options with the manifest's values for Nodes, Processors and Window where
+// these are 0.
 func (o Options) WithManifest(m *run.Manifest) Options {
 	if o.Nodes == 0 {
 		o.Nodes = m.Cluster.Nodes
@@ -215,10 +215,10 @@ func known(v float64) Float {
 	return Float(v)
 }
 
-// Groups returns the metrics of the jobs in groups, sorted by name, for [BySize] by size.
-// All groups have the interval T of all jobs, so that the processor seconds of the groups add up to
-// the total. Utilization is the group's share of the machine. For [ByPartition] it is the share of
-// the partition's own capacity, if the parameter partitions has the partition.
+// Groups returns the metrics of the jobs in groups, sorted by name, for [BySize] by size. The
+// metrics of all groups are over the interval T of all jobs, so that the processor seconds of the
+// groups add up to the total. Utilization is the group's share of the machine. For [ByPartition] it
+// is the share of the partition's own capacity, if the parameter partitions has the partition.
 func Groups(rows []run.Row, by By, opts Options, partitions []run.Partition) []Group {
 	first, last, _ := opts.period(all(rows))
 	if opts.From == 0 {
@@ -250,7 +250,7 @@ func Groups(rows []run.Row, by By, opts Options, partitions []run.Partition) []G
 	return groups
 }
 
-// ofPartition replaces the machine's capacity by the partition's.
+// ofPartition returns the options with the partition's capacity instead of the machine's.
 func ofPartition(opts Options, name string, partitions []run.Partition) Options {
 	for _, p := range partitions {
 		if p.Name == name {

@@ -225,7 +225,7 @@ func TestParseBy(t *testing.T) {
 			t.Errorf("ParseBy(%q) = %q, %v", by, got, err)
 		}
 	}
-	const want = `"colour": not something to group jobs by (want partition, account, user, qos, size, state)`
+	const want = `"colour": jobs cannot be grouped by this (want partition, account, user, qos, size, state)`
 	if _, err := ParseBy("colour"); err == nil || err.Error() != want {
 		t.Errorf("error is %v, want %s", err, want)
 	}
@@ -325,7 +325,7 @@ func TestLostStory(t *testing.T) {
 	if got := LostStory(value, 0); got != "" {
 		t.Errorf("no run was lost: %q", got)
 	}
-	if got, want := LostStory(value, 1), "Jobs lost what they had run in 2\u00a0preemptions and 1\u00a0requeue: 1.50 processor hours."; got != want {
+	if got, want := LostStory(value, 1), "Jobs lost the work of runs in 2\u00a0preemptions and 1\u00a0requeue: 1.50 processor hours."; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	none := func(string, int) Float { return NoValue() } // a comparison without lost runs lacks the figures

@@ -45,7 +45,8 @@ func (w *waitParts) list(jobs int) []WaitPart {
 	return list
 }
 
-// MeanPart returns the mean of a part of the waits, in seconds. It is NaN if no job has a wait.
+// MeanPart returns the mean of a part of the wait over jobs, in seconds. It is NaN if no job has a
+// wait.
 func (m *Metrics) MeanPart(part waits.Part) Float {
 	if m.Waited == 0 {
 		return NoValue()

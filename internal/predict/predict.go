@@ -4,14 +4,14 @@
 //
 // # No leakage
 //
-// A predictor must use nothing that is unknown at the submission. Three rules ensure it:
+// A predictor must not use anything that is unknown at the submission. Three rules ensure this:
 //
 //   - A predictor sees a [Submission]: an instant and an [hpc.Request]. The job's behaviour (its
 //     run time, its exit code) is another type, which no method of [Predictor] takes.
-//   - It learns of run times only by [Predictor.End], from the instants of starts and ends, and of
-//     other targets by [Measurer.Measure], when the job ends.
+//   - At a job's end, it receives the run time through [Predictor.Start] and [Predictor.End], and
+//     the value of another target through [Measurer.Measure].
 //   - [Play] calls the methods in the order of time. If a job ends at the instant of a submission,
-//     the predictor is told of the end first, as in the simulator.
+//     the predictor receives the end first, as in the simulator.
 //
 // So the prediction for a job that is submitted at t depends only on events until t.
 package predict
@@ -25,13 +25,13 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Submission is what is known about a job when its user submits it.
+// Submission has the data about a job that are known when its user submits it.
 type Submission struct {
 	// Number names the job in the calls for its start and its end. No two jobs may have the same
 	// number at the same time, from submission to end.
 	Number int64
 	At     hpc.Time
-	// Request is what the user asked for. A predictor must not keep the pointer.
+	// Request is the user's request. A predictor must not store the pointer.
 	Request *hpc.Request
 }
 
@@ -41,18 +41,18 @@ type Predictor interface {
 	// Predict predicts the run time of a job that could be submitted now. It does not change the
 	// predictor.
 	Predict(s Submission) Prediction
-	// Submit predicts the run time of a job that is submitted, and remembers the job.
+	// Submit predicts the run time of a submitted job, and stores the job until its end.
 	Submit(s Submission) Prediction
 	// Start says that a submitted job starts.
 	Start(number int64, at hpc.Time)
-	// End says that a submitted job ends. A job that ends without a start has no run time. A job that
-	// ends in the state [hpc.Pending] is requeued under another number, and its run does not count as
-	// a run time either.
+	// End says that a submitted job ends. A job that ends without a start has no run time. The state
+	// [hpc.Pending] means that the job is requeued. It is then submitted again with a different
+	// number, and the run that ended does not count as a run time either.
 	End(number int64, at hpc.Time, state hpc.State)
 }
 
 // Prediction is the predicted distribution of a run time, by three of its quantiles. All are in
-// seconds, at least 0, and ascending. In a prediction of a single number all three are equal.
+// seconds, at least 0, and ascending. If the prediction is a single number, all three are equal.
 type Prediction struct {
 	P10 float64 `json:"p10_s"`
 	P50 float64 `json:"p50_s"`
@@ -61,12 +61,13 @@ type Prediction struct {
 	Limit float64 `json:"limit_s,omitempty"`
 }
 
-// Point returns a prediction of a single number of seconds, which is cut to the request's limit.
+// Point returns the prediction of a single number of seconds. If it is above the request's limit,
+// the limit replaces it.
 func Point(seconds float64, r *hpc.Request) Prediction {
 	return RunTime.Point(seconds, r)
 }
 
-// Limit returns the time limit of a request in seconds, or 0 without a limit.
+// Limit returns the time limit of a request in seconds; 0 if the request has no limit.
 func Limit(r *hpc.Request) float64 {
 	if r.TimeLimit <= 0 || r.TimeLimit == hpc.Unlimited {
 		return 0
@@ -97,14 +98,15 @@ func within(x, lowest, highest float64) float64 {
 }
 
 // A run time is drawn from a log-normal distribution (of seconds + 1), with a different spread on
-// either side of the median. On axes of normal quantiles, straight lines lead from P10 to P50 and to
-// P90, and go on with the same slopes in the tails, up to the limit.
+// either side of the median. As a function of the normal quantile, log(seconds + 1) is a straight
+// line from P10 to P50, and another line from P50 to P90. Both lines continue with the same slopes
+// into the tails, up to the limit.
 
 // deviates is the 90 % quantile of the standard normal distribution.
 const deviates = 1.2815515655446004
 
-// Quantile returns the quantile q of the run time in seconds. The parameter q is between 0 and 1:
-// a uniform random q gives a random run time.
+// Quantile returns the quantile q of the run time in seconds. The parameter q is between 0 and 1. A
+// uniform random q gives a random run time.
 func (p Prediction) Quantile(q float64) float64 {
 	z := math.Sqrt2 * math.Erfinv(2*within(q, 0, 1)-1)
 	median := math.Log1p(p.P50)
@@ -145,11 +147,11 @@ func (p Prediction) Probability(seconds float64) float64 {
 }
 
 // QuantileAfter is [Prediction.Quantile] for a job that has run for elapsed seconds so far: the
-// quantile of the whole run time, among the run times longer than that. If the distribution has no
-// longer run times, the result is the parameter elapsed.
+// quantile of the whole run time, among the run times longer than elapsed. If the distribution has
+// no longer run times, the result is elapsed.
 //
-// Beyond the median it computes with the share s of longer run times, since 1-s rounds to 1 in the
-// far tail. The result is the run time that a share s(1-q) exceeds.
+// For an elapsed time above the median, it computes with the share s of longer run times, since 1-s
+// rounds to 1 in the far tail. The share s(1-q) of all run times is longer than the result.
 func (p Prediction) QuantileAfter(q, elapsed float64) float64 {
 	q = within(q, 0, 1)
 	ran := p.Probability(elapsed)
@@ -170,8 +172,8 @@ func (p Prediction) QuantileAfter(q, elapsed float64) float64 {
 	return max(elapsed, seconds)
 }
 
-// Processors returns how many processors a request asks for, as far as the request tells: tasks, or
-// nodes times tasks per node, times processors per task; at least 1.
+// Processors returns the number of processors of a request: the larger of the number of tasks and
+// nodes x tasks per node, times the processors per task. The result is at least 1.
 func Processors(r *hpc.Request) float64 {
 	tasks := max(float64(r.Tasks), float64(r.MinNodes)*float64(max(r.TasksPerNode, 1)), 1)
 	return tasks * float64(max(r.CPUsPerTask, 1))

@@ -9,8 +9,8 @@ import (
 
 // The predictors of this file need no training. Their predictions are single numbers.
 
-// ledger has the submitted jobs that have not ended. For each it keeps a value of type T that the
-// predictor needs at the job's end.
+// ledger has the submitted jobs that have not ended. For each job it stores a value of type T that
+// the predictor needs at the job's end.
 type ledger[T any] struct {
 	target Target
 	jobs   map[int64]open[T]
@@ -57,9 +57,9 @@ func (l *ledger[T]) end(number int64, at hpc.Time, state hpc.State) (what T, val
 	return job.what, max(at.Sub(job.start).Seconds(), 0), true
 }
 
-// fallback predicts for jobs for which a predictor has no data. It predicts what the user asked
-// for. If the user asked for nothing, it predicts the mean of all ended jobs, or 0 before any job
-// has ended.
+// fallback predicts jobs for which a predictor has no data. It predicts the value that the user
+// requested. Without such a value, it predicts the mean of all ended jobs, or 0 before any job has
+// ended.
 type fallback struct {
 	sum   float64
 	count float64
@@ -74,8 +74,8 @@ func (f *fallback) value(t Target, r *hpc.Request) float64 {
 	return f.sum / f.count
 }
 
-// UserLimit predicts what the user asked for: the time limit, or the memory. For a job that asks
-// for nothing it predicts the mean of all ended jobs.
+// UserLimit predicts the value that the user requested: the time limit, or the memory. For a job
+// without such a request it predicts the mean of all ended jobs.
 type UserLimit struct {
 	ledger[struct{}]
 	all fallback
@@ -104,8 +104,8 @@ func (u *UserLimit) End(number int64, at hpc.Time, state hpc.State) {
 
 // LastTwo predicts the mean run time of the user's two jobs that ended last (Tsafrir, Etsion and
 // Feitelson, "Backfilling using system-generated predictions rather than user runtime estimates",
-// IEEE TPDS 18(6), 2007). After a single job of the user it predicts that job's run time, and
-// before the first job the time limit, as [UserLimit] does.
+// IEEE TPDS 18(6), 2007). If only one job of the user has ended, it predicts that job's run time.
+// Before the first end, it makes the prediction of [UserLimit].
 type LastTwo struct {
 	ledger[string]
 	users map[string]*lastTwo
@@ -147,8 +147,8 @@ func (l *LastTwo) End(number int64, at hpc.Time, state hpc.State) {
 	l.users[name] = &lastTwo{value, value}
 }
 
-// ClassKey names a class. Two jobs with equal keys are of one class: they probably run the same
-// program again.
+// ClassKey identifies a class. Two jobs with equal keys belong to one class: they probably run the
+// same program.
 type ClassKey struct {
 	// Manual is the name that the user gave the class with "jobtype=NAME;" in the job's comment.
 	// The other fields are then empty.
@@ -159,12 +159,13 @@ type ClassKey struct {
 	Limit  time.Duration
 }
 
-// manualClass finds the name of a class in a comment, as the analytical services of the
-// workload-adaptive scheduler do (github.com/algo74).
+// manualClass matches the name of a class in a comment, in the form of the analytical services of
+// the workload-adaptive scheduler (github.com/algo74).
 var manualClass = regexp.MustCompile(`jobtype=([A-Za-z0-9_]+);`)
 
-// Class returns the class of a request. The workload-adaptive scheduler uses the script's
-// arguments. Few records have them, so here a class is the user, name, size and limit.
+// Class returns the class of a request. For the workload-adaptive scheduler, the script's arguments
+// also belong to the class. Few records have arguments, so here a class is the user, name, size and
+// limit.
 func Class(r *hpc.Request) ClassKey {
 	if r.Comment != "" {
 		if found := manualClass.FindStringSubmatch(r.Comment); found != nil {
@@ -195,8 +196,8 @@ func (d *DecayedMean) Add(x, a float64) {
 func (d *DecayedMean) Mean() float64 { return d.Sum / d.Count }
 
 // ClassAverage predicts the recursive average with decay of the run times in the job's class; see
-// [Class]. A job of a new class gets the average of its user, and a job of a new user the
-// prediction of [UserLimit].
+// [Class]. For a job of a new class it predicts the average of the job's user, and for a job of a
+// new user it makes the prediction of [UserLimit].
 type ClassAverage struct {
 	ledger[ClassKey]
 	classes map[ClassKey]*DecayedMean
@@ -208,8 +209,8 @@ func NewClassAverage(t Target) *ClassAverage {
 	return &ClassAverage{ledger: newLedger[ClassKey](t), classes: map[ClassKey]*DecayedMean{}}
 }
 
-// userClass is the key under which all jobs of a user are averaged. It differs from the classes of
-// single jobs, whose size is not 0.
+// userClass returns the key for the average of all jobs of a user. It differs from all keys of
+// single jobs, because their size is not 0.
 func userClass(user string) ClassKey { return ClassKey{User: user} }
 
 // Predict is [Predictor.Predict].
@@ -225,7 +226,7 @@ func (c *ClassAverage) Predict(s Submission) Prediction {
 // Submit is [Predictor.Submit].
 func (c *ClassAverage) Submit(s Submission) Prediction {
 	key := Class(s.Request)
-	key.User = s.Request.User // also for a class that the user named, for the user's own average
+	key.User = s.Request.User // for the user's average, also if the user named the class
 	c.submit(s.Number, key)
 	return c.Predict(s)
 }

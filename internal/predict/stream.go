@@ -13,17 +13,17 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Case is a job of a workload together with its run time. Predictors get only its Submission; the
-// run time is for the caller of [Play].
+// Case is a job of a workload together with its run time. Predictors receive only its Submission.
+// The run time is for the caller of [Play].
 type Case struct {
 	Submission
 	ID string // in the workload; "ARRAY_TASK" for a task
 	// Job is the job's index in the workload, from 0.
 	Job int `json:"-"`
-	// Start and End say when it ran. Both are 0 if it never ran, or if the times are not known. A job
-	// that was still running when its record was made has only a start.
+	// Start and End say when the job ran. Both are 0 if the job never ran, or if the times are not
+	// known. A job that was still running when its record was made has only a start.
 	Start, End hpc.Time
-	// Gone is when a job that never ran left the queue; 0 if that is not known.
+	// Gone is when a job that never ran left the queue; 0 if this time is not known.
 	Gone  hpc.Time
 	State hpc.State
 	// Used is the value of a measured target, in its unit; 0 if it is not known, and for the target
@@ -50,8 +50,8 @@ func (c *Case) Value() float64 {
 	return c.Seconds()
 }
 
-// Cases are the jobs of a workload in the order of their submissions, with counts of decisions
-// about them.
+// Cases are the jobs of a workload in the order of their submissions, with counts of jobs that lack
+// data.
 type Cases struct {
 	List []Case
 	// NeverRan counts jobs that left the queue without a start, and Unknown the jobs whose end is not
@@ -75,8 +75,8 @@ type Cases struct {
 	Target Target
 }
 
-// MadeNote says which fields that predictors read were made by rules, and what that means for
-// scores. It is empty if there is no such field.
+// MadeNote returns a note about fields that predictors read and that rules made, and about what this
+// means for scores. It returns "" if there is no such field.
 func (c *Cases) MadeNote() string {
 	var made []string
 	for _, f := range workload.Fields {
@@ -87,16 +87,16 @@ func (c *Cases) MadeNote() string {
 	if len(made) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("workload complete made fields by rules that know how the jobs ran: %s; the scores say nothing "+
-		"of a log that has recorded them", strings.Join(made, ", "))
+	return fmt.Sprintf("workload complete made fields by rules that use how the jobs ran: %s; the scores do not apply "+
+		"to a log that has recorded them", strings.Join(made, ", "))
 }
 
 // CasesOf returns the jobs of a workload for predictions of run times: see [TargetCases].
 func CasesOf(w *workload.Workload) (*Cases, error) { return TargetCases(w, RunTime) }
 
-// TargetCases returns the jobs of a workload, each task of an array as a job. A job's run time is
+// TargetCases returns the jobs of a workload. Each task of an array is a job. A job's run time is
 // its recorded end minus its recorded start, or the workload's run time if these are not recorded.
-// The error names a job whose array is not valid.
+// It returns an error if the array of a job is not valid.
 func TargetCases(w *workload.Workload, t Target) (*Cases, error) {
 	c := &Cases{Target: t, List: make([]Case, 0, w.Jobs.Len()), LeftOut: map[string]int{}, Made: map[workload.Field]int{}}
 	for _, u := range w.Unusable {
@@ -134,7 +134,7 @@ func (c *Cases) Check() error {
 		}
 	}
 	if c.NoValue == 0 {
-		return nil // no job ran; the callers report that
+		return nil // no job ran; the callers report this
 	}
 	want := "field 7 of SWF, or the steps' TRESUsageInTot of sacct"
 	if c.Target == IO {
@@ -145,8 +145,8 @@ func (c *Cases) Check() error {
 		want)
 }
 
-// AtOnce returns the cases with each job's end moved to its submission. So each job's value is
-// known as soon as the job is submitted, which is more than a predictor can know in reality.
+// AtOnce returns the cases with each job's end moved to its submission. So each job's value is known
+// at its submission, which is not possible in reality.
 func (c *Cases) AtOnce() *Cases {
 	known := *c
 	known.List = slices.Clone(c.List)
@@ -204,7 +204,7 @@ func (c *Cases) add(i int, job *hpc.Job, request *hpc.Request, task int) {
 }
 
 // taskState returns the state in which a task of an array ended, from the task's own outcome. The
-// recorded state is the whole array's, and it is known only after the last task has ended.
+// recorded state is that of the whole array, which is known only after the last task has ended.
 func taskState(job *hpc.Job, task int, record *hpc.Recorded) hpc.State {
 	switch {
 	case record.End == 0:
@@ -225,9 +225,9 @@ const (
 	classEnd
 )
 
-// Play plays cases to a predictor in the order of time. It calls the function seen, unless that is
-// nil, with each case and the prediction at its submission. Starts and ends up to and including an
-// instant come before a submission at that instant. Play stops after the last submission, and
+// Play calls a predictor with the events of cases in the order of time. If seen is not nil, Play
+// calls it with each case and the prediction at its submission. Starts and ends up to and including
+// an instant come before a submission at that instant. Play stops after the last submission, and
 // leaves out later ends. It returns the context's error.
 func Play(ctx context.Context, cases []Case, p Predictor, seen func(c *Case, p Prediction)) error {
 	_, err := play(ctx, cases, p, seen)
@@ -266,10 +266,10 @@ func play(ctx context.Context, cases []Case, p Predictor, seen func(c *Case, p P
 	return due, nil
 }
 
-// Quantiles plays a workload to a predictor. For each job it returns the quantile q of the run
-// time, in seconds, as predicted at the job's submission. For an array it returns the largest value
-// of its tasks. The jobs must be in the order of their submissions, as [workload.Workload.Sort]
-// leaves them. It returns the context's error, or the error of [CasesOf].
+// Quantiles calls a predictor with the events of a workload. For each job it returns the quantile q
+// of the run time, in seconds, as predicted at the job's submission. For an array it returns the
+// largest value of its tasks. The jobs must be in the order of their submissions
+// ([workload.Workload.Sort]). It returns the context's error, or the error of [CasesOf].
 func Quantiles(ctx context.Context, w *workload.Workload, p Predictor, q float64) ([]float64, error) {
 	cases, err := CasesOf(w)
 	if err != nil {
@@ -280,7 +280,7 @@ func Quantiles(ctx context.Context, w *workload.Workload, p Predictor, q float64
 	return list, err
 }
 
-// advance reports the starts and ends that are due by an instant to the predictor.
+// advance calls the predictor with the starts and ends up to an instant.
 func advance(due *agenda.Agenda[*Case], p Predictor, until hpc.Time) {
 	for due.Next() <= until && len(*due) > 0 {
 		entry := due.Pop()

@@ -35,7 +35,8 @@ func ParseTarget(name string) (Target, error) {
 	return "", fmt.Errorf("%q: not a target (want %s)", name, strings.Join(known, ", "))
 }
 
-// Measured reports whether values of the target come from the record, and not from starts and ends.
+// Measured reports whether values of the target come from the record instead of from starts and
+// ends.
 func (t Target) Measured() bool { return t == Memory || t == IO }
 
 // Unit returns the unit of the target's values.
@@ -57,8 +58,8 @@ func (t Target) What() string {
 	return "run time"
 }
 
-// Asked returns what a request asks for, in the target's unit, or 0: the time limit, or the memory for
-// each processor. Nobody asks for I/O.
+// Asked returns the requested value in the target's unit: the time limit, or the memory for each
+// processor. It returns 0 if the request has no such value. Jobs do not request I/O.
 func (t Target) Asked(r *hpc.Request) float64 {
 	switch {
 	case t == IO:
@@ -73,8 +74,8 @@ func (t Target) Asked(r *hpc.Request) float64 {
 	return 0
 }
 
-// Limit returns the upper bound of the target's values, in its unit, or 0 without a bound. Only
-// run times have such a bound, because not every system enforces requested memory.
+// Limit returns the upper bound of the target's values, in the target's unit; 0 if there is no
+// bound. Only run times have such a bound, because not every system enforces requested memory.
 func (t Target) Limit(r *hpc.Request) float64 {
 	if t.Measured() {
 		return 0
@@ -82,7 +83,7 @@ func (t Target) Limit(r *hpc.Request) float64 {
 	return Limit(r)
 }
 
-// Point returns a prediction of a single value, which is cut to the limit.
+// Point returns the prediction of a single value. If it is above the limit, the limit replaces it.
 func (t Target) Point(value float64, r *hpc.Request) Prediction {
 	return Prediction{P10: value, P50: value, P90: value, Limit: t.Limit(r)}.Sound()
 }

@@ -40,7 +40,7 @@ var bandKinds = []bandKind{reserved, down, drained}
 // hatching describes the pattern of each kind.
 var hatching = map[bandKind]string{reserved: "rising lines", down: "grid of lines", drained: "falling lines"}
 
-// allNodes stands for every node in a reservation.
+// allNodes is the value of a reservation's nodes that means all nodes.
 const allNodes = "ALL"
 
 // newBands returns the bands of a run, sorted by their start.
@@ -58,7 +58,7 @@ func outageBands(events []hpc.NodeEvent, from hpc.Time, span float64, index map[
 		reason     string
 		start, end float64
 	}
-	open := make(map[int]outage) // for each node that is out of service
+	open := make(map[int]outage) // the present outage of each node that is out of service
 	nodes := make(map[outage][]int)
 	var order []outage
 	end := func(node int, at float64) {
@@ -116,7 +116,7 @@ func namesOf(index map[string]int) []string {
 	return names
 }
 
-// newBand completes a band with its nodes.
+// newBand returns the band with its nodes.
 func newBand(b band, nodes []int, names []string) band {
 	slices.Sort(nodes)
 	var list []string
@@ -128,8 +128,8 @@ func newBand(b band, nodes []int, names []string) band {
 	return b
 }
 
-// reservationBands returns the periods of reservations, as they were created, updated and
-// deleted.
+// reservationBands returns the periods of reservations, from the events that created, updated and
+// deleted them.
 func reservationBands(events []hpc.ReservationEvent, from hpc.Time, span float64, index map[string]int) []band {
 	type version struct {
 		hpc.Reservation
@@ -165,7 +165,7 @@ func reservationBands(events []hpc.ReservationEvent, from hpc.Time, span float64
 	return list
 }
 
-// updated returns the reservation r with the values that an update, the parameter by, sets.
+// updated returns the reservation r with the values that the update by sets.
 func updated(r, by hpc.Reservation) hpc.Reservation {
 	r.Start, r.Duration = cmp.Or(by.Start, r.Start), cmp.Or(by.Duration, r.Duration)
 	if by.Nodes != "" || by.NodeCount != 0 {
@@ -214,7 +214,7 @@ func periods(r *hpc.Reservation, since, until float64, from hpc.Time, index map[
 	return list
 }
 
-// repeats returns after how many seconds a reservation repeats.
+// repeats returns the seconds from one repetition of a reservation to the next.
 func repeats(r *hpc.Reservation) float64 {
 	switch {
 	case r.HasFlag("HOURLY"):
@@ -227,7 +227,7 @@ func repeats(r *hpc.Reservation) float64 {
 	return math.Inf(1)
 }
 
-// describe says what a band shows, without its time.
+// describe returns a text about a band without its time.
 func (g *Gantt) describe(b *band) string {
 	text := map[bandKind]string{reserved: "Reservation " + b.name, down: "Down", drained: "Drain"}[b.kind]
 	if b.detail != "" {

@@ -43,7 +43,8 @@ func newFrame(sets []compare.Set, zone *time.Location) frame {
 	return f
 }
 
-// shift returns what is added to a run's instants to get the first run's dates.
+// shift returns the duration that is added to a run's instants to convert them to the first run's
+// dates.
 func (f *frame) shift(r *compare.Realization) time.Duration {
 	if gap := f.base.Sub(origin(r)); gap > otherDates || gap < -otherDates {
 		return gap
@@ -65,14 +66,14 @@ func (f *frame) points() []float64 {
 	return x
 }
 
-// curve sums up values that hold for a period. The method add takes the same time for long and
-// short periods.
+// curve sums up values that are constant in a period. The method add takes equally long for long and
+// for short periods.
 type curve struct {
-	part [bins + 1]float64 // sums of value times covered share, of periods that cover the bin in part
-	step [bins + 1]float64 // changes of the sum of the values that cover the whole bin
+	part [bins + 1]float64 // sums of value x covered share, for periods that cover a part of the bin
+	step [bins + 1]float64 // changes of the sum of the values whose periods cover the whole bin
 }
 
-// add adds a value from one place to another. The unit of places is a bin.
+// add adds a value from one position to another. The unit of positions is a bin.
 func (c *curve) add(from, to, value float64) {
 	from, to = min(max(from, 0), bins), min(max(to, 0), bins)
 	if !(to > from) {
@@ -100,7 +101,7 @@ func (c *curve) values() []float64 {
 	return out
 }
 
-// course is the course of a run, as means of each bin.
+// course has values of a run over time, as the mean of each bin.
 type course struct {
 	processors, running, queued, gpus []float64
 	parts                             [][]float64 // processors of each group of jobs
@@ -185,11 +186,11 @@ type courses struct {
 	sets   [][]course
 }
 
-// listedGroups is the number of groups with a colour of their own.
+// listedGroups is the largest number of groups with separate colours.
 const listedGroups = 6
 
-// newCourses computes the courses of all runs. It groups jobs by their partition, or else by their
-// account, by the first of these that has two values.
+// newCourses computes the courses of all runs. It groups jobs by their partition if there are at
+// least two partitions, or otherwise by their account if there are at least two accounts.
 func newCourses(sets []compare.Set, overviews []*metrics.Overview, zone *time.Location) *courses {
 	c := &courses{frame: newFrame(sets, zone)}
 	if c.empty() {
@@ -228,8 +229,7 @@ func newCourses(sets []compare.Set, overviews []*metrics.Overview, zone *time.Lo
 	return c
 }
 
-// largest returns the names of the groups of all sets, the group with the most processor seconds
-// first.
+// largest returns the names of the groups of all sets, in descending order of processor seconds.
 func largest(overviews []*metrics.Overview, by metrics.By) []string {
 	sum := make(map[string]float64)
 	var names []string

@@ -50,7 +50,7 @@ func (r *Report) feedback() (Section, error) {
 	t.Caption = "Lateness, in the first run of each set"
 	s.Blocks = append(s.Blocks, Block{Table: t})
 	submissions, err := figure.NewTimeline("submissions", "Submissions over time", "submissions so far",
-		"Number of jobs submitted so far, as recorded and in the replays. A replay to the right of the record is late.",
+		"Number of jobs submitted by each time, as recorded and in the replays. A line to the right of the record means lateness.",
 		submissionLines(sets, names), r.options.Zone)
 	if err != nil {
 		return s, err
@@ -67,7 +67,7 @@ func (r *Report) feedback() (Section, error) {
 				"counts once.", shares(names, sets, userLateness)},
 		{"week", "Submissions over the week", "hour of the week, from Monday 0 h " + r.options.Zone.String(),
 			"submissions an hour of the week",
-			"Think times carry an evening's delay into the night, so replays lose part of the weekly rhythm.",
+			"If jobs end late, submissions move from the evening into the night, so replays lose part of the weekly rhythm.",
 			weekLines(first, names)},
 	}
 	for _, f := range figures {
@@ -124,7 +124,7 @@ func submissionLines(sets []compare.Set, names []string) []figure.Series {
 			if i == bins-1 {
 				until = last
 			}
-			n, _ := slices.BinarySearch(list, until+1) // the number of submissions until then
+			n, _ := slices.BinarySearch(list, until+1) // the number of submissions by that time
 			line[i] = float64(n)
 		}
 		return line
@@ -142,8 +142,8 @@ func submissionLines(sets []compare.Set, names []string) []figure.Series {
 	return lines
 }
 
-// shares returns the cumulative shares of values over a linear axis, without the lowest and
-// the highest hundredth.
+// shares returns the cumulative shares of values over a linear axis. The axis leaves out the lowest
+// and the highest hundredth of the values.
 func shares(names []string, sets []compare.Set, values func(*compare.Realization) []float64) []figure.Series {
 	var all []float64
 	of := make([][][]float64, len(sets))

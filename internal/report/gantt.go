@@ -32,7 +32,7 @@ type Gantt struct {
 	Payload template.JS
 
 	image image.Image
-	nodes []string // sorted by name; numbers in names by their value
+	nodes []string // sorted by name; numbers in names are sorted by their value
 	from  time.Time
 	span  float64 // seconds
 	jobs  []occupation
@@ -46,8 +46,8 @@ type occupation struct {
 	ranges     []nodeRange
 }
 
-// nodeRange is a range of consecutive nodes, by index, with the lanes that a job has in their rows. The zero value
-// of lanes stands for the whole row.
+// nodeRange is a range of consecutive nodes, by index, with the lanes that a job has in their rows. The zero value of
+// lanes means the whole row.
 type nodeRange struct {
 	first, count int
 	lanes        lanes
@@ -72,8 +72,8 @@ func newGantt(name, title string, r *compare.Realization, zone *time.Location) (
 	g.shareNodes(&r.Manifest.Cluster)
 	g.bands = newBands(&r.Administration, from, g.span, index)
 	g.Caption = fmt.Sprintf(
-		"Each row is one of %d %s, each column a time (%s). Colours are partitions, unless another property is chosen. "+
-			"Jobs that share a node share its row. A requeued job is shown where it ran last.",
+		"Each row is one of %d %s, each column a time (%s). Colours show partitions, unless another property is chosen. "+
+			"Jobs that share a node share its row. A requeued job is shown only on the nodes of its last run.",
 		len(g.nodes), quantity.Plural(len(g.nodes), "node", "nodes"), g.zone())
 	g.Data, g.Bands = g.table(), g.bandTable()
 	g.image = g.picture(pictureWidth, pictureHeight)
@@ -129,7 +129,7 @@ func (g *Gantt) collectNodes(r *compare.Realization) map[string]int {
 	collect := func(hosts string) {
 		names, err := hostlist.Expand(hosts)
 		if err != nil {
-			return // a host list that cannot be read is not shown
+			return // the chart leaves out nodes of a host list that cannot be read
 		}
 		for _, name := range names {
 			if _, ok := index[name]; !ok {
@@ -177,7 +177,8 @@ func consecutive(names []string, index map[string]int) []nodeRange {
 	return list
 }
 
-// appendNode adds a node to the last range if it follows that range, and else begins a new range.
+// appendNode adds a node to the last range if the node follows that range. Otherwise it begins a new
+// range.
 func appendNode(list []nodeRange, node int, l lanes) []nodeRange {
 	if n := len(list); n > 0 && list[n-1].first+list[n-1].count == node && list[n-1].lanes == l {
 		list[n-1].count++
@@ -255,8 +256,8 @@ func (g *Gantt) picture(width, height int) image.Image {
 	return img
 }
 
-// listedCategories is the number of categories with a colour of their own. All other categories are
-// grey.
+// listedCategories is the largest number of categories with separate colours. All other categories
+// are grey.
 const listedCategories = 7
 
 // legend names the partitions and their colours in the picture.
@@ -281,7 +282,7 @@ func categoryColour(i int) color.RGBA {
 	return figure.Colours[min(i, listedCategories)]
 }
 
-// categories numbers the values of a property of the jobs, the most frequent value first.
+// categories numbers the values of a property of the jobs, in descending order of their frequency.
 func (g *Gantt) categories(value func(*run.Row) string) (names []string, of []int) {
 	counts := make(map[string]int)
 	for i := range g.jobs {

@@ -44,7 +44,7 @@ type category struct {
 	Of    []int    `json:"of"`
 }
 
-// offset is a difference from UTC that holds from an instant on.
+// offset is a time zone's difference from UTC from an instant on.
 type offset struct {
 	From    float64 `json:"from"` // seconds since the chart's beginning
 	Seconds int     `json:"seconds"`
@@ -110,11 +110,10 @@ func (g *Gantt) payload() ([]byte, error) {
 	return json.Marshal(p)
 }
 
-// pack encodes what the jobs held as base64 of unsigned varints with seven bits a byte. A
-// job has its start and its run time in seconds, its number of node ranges, and for each
-// range the number of nodes skipped since the previous range and twice the number of nodes in
-// it, plus one if the job shares these nodes. After such a number, the first lane and the number of lanes
-// follow.
+// pack encodes the nodes that jobs held as base64 of unsigned varints with seven bits a byte. For each job it encodes
+// the start and the run time in seconds, the number of node ranges, and the ranges. For each range it encodes the
+// number of nodes skipped since the previous range, and twice the number of nodes in the range, plus one if the job
+// shares these nodes. If the job shares them, the first lane and the number of lanes follow.
 func (g *Gantt) pack() string {
 	var b []byte
 	for i := range g.jobs {

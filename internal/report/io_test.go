@@ -47,7 +47,7 @@ func TestFileSystemsSection(t *testing.T) {
 			t.Errorf("%s: figures %q, want %q", name, figures, want)
 		}
 		text := string(pageOf(t, r))
-		for _, want := range []string{"lustre oversubscribed", "mean stretch", "the part of the time in which jobs asked for more than the bandwidth"} {
+		for _, want := range []string{"lustre oversubscribed", "mean stretch", "the part of the time in which jobs requested more than the bandwidth"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: no %q on the page", name, want)
 			}

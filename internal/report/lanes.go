@@ -15,7 +15,7 @@ type lanes struct{ first, count uint8 }
 // rowLanes is the number of lanes of each row.
 const rowLanes = 64
 
-// A job that holds at least this share of a node's processors has the whole row.
+// whole is the share of a node's processors from which on a job has the whole row.
 const whole = 0.98
 
 // share returns the lanes as fractions of the row.
@@ -26,10 +26,10 @@ func (l lanes) share() (low, high float64) {
 	return float64(l.first) / rowLanes, float64(l.first+l.count) / rowLanes
 }
 
-// shareNodes gives each job a part of the rows of its nodes in proportion to its processors there, so that jobs
-// that share a node lie one above the other. A record does not have each node's processors. shareNodes takes as
-// a node's processors the largest number that jobs held there at the same time, but at least the average of the
-// cluster's nodes. Jobs that were ever suspended do not count.
+// shareNodes gives each job a part of the rows of its nodes in proportion to its processors there, so that jobs that
+// share a node are drawn one above the other. A record does not have each node's processors. shareNodes estimates
+// them as the largest number of processors that jobs held there at the same time, but at least as the average of the
+// cluster's nodes. Jobs that were suspended at some time do not count.
 func (g *Gantt) shareNodes(c *run.Cluster) {
 	average := 0.0
 	if c.Nodes > 0 {
@@ -93,8 +93,8 @@ func (l lanes) mask() uint64 {
 	return (1<<l.count - 1) << l.first
 }
 
-// freeLanes returns as many free lanes side by side as the parameter count says. If there are fewer free lanes, it
-// returns count/2 lanes, or count/4, and so on. If no lane is free, the jobs overlap.
+// freeLanes returns count consecutive free lanes. If there are no such lanes, it returns count/2 lanes, or count/4,
+// and so on. If no lane is free, the result overlaps other jobs.
 func freeLanes(busy uint64, count uint8) lanes {
 	for n := count; n > 0; n /= 2 {
 		free := ^busy
@@ -117,8 +117,8 @@ func (o *occupation) processorsPerNode() float64 {
 	return float64(o.row.Processors) / float64(max(1, nodes))
 }
 
-// sweep visits the starts and ends of all jobs in their order, ends first. It leaves out jobs
-// that ran for no time.
+// sweep calls visit for the starts and ends of all jobs in order of time. At one instant, ends come
+// before starts. It leaves out jobs with a run time of 0.
 func (g *Gantt) sweep(visit func(job *occupation, starts bool)) {
 	byStart, byEnd := make([]*occupation, 0, len(g.jobs)), make([]*occupation, 0, len(g.jobs))
 	for i := range g.jobs {

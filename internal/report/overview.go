@@ -22,7 +22,7 @@ type StateBar struct {
 	Parts []StatePart
 }
 
-// StatePart are the jobs that ended in one way.
+// StatePart has the number of jobs that ended in one state.
 type StatePart struct {
 	Label, Count, Share string
 	Width               float64 // per cent of the bar
@@ -75,8 +75,8 @@ func stateBar(o *metrics.Overview) StateBar {
 	return bar
 }
 
-// story says in words what happened in the first run of a set: its jobs and the machine, and
-// then the waits.
+// story returns paragraphs about the first run of a set: about its jobs and the machine, and then
+// about the waits.
 func (r *Report) story(set int) []Block {
 	o := r.overviews[set]
 	var list []Block
@@ -142,7 +142,7 @@ func named(list []metrics.Usage) (n int) {
 	return n
 }
 
-// endStory says how the jobs ended.
+// endStory returns a sentence about how the jobs ended.
 func endStory(o *metrics.Overview) string {
 	var parts []string
 	for _, e := range endings {
@@ -174,7 +174,7 @@ func enumerate(parts []string) string {
 	return strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
 }
 
-// machineStory says how full the machine was.
+// machineStory returns a sentence about how full the machine was.
 func (r *Report) machineStory(set int, o *metrics.Overview) string {
 	processors := r.Sets[set].Runs[0].Manifest.Cluster.Processors
 	utilization := r.value("utilization", set)
@@ -204,7 +204,7 @@ func (r *Report) machineStory(set int, o *metrics.Overview) string {
 	return text + "."
 }
 
-// waitStory says how long jobs waited.
+// waitStory returns a sentence about how long jobs waited.
 func (r *Report) waitStory(set int, o *metrics.Overview) string {
 	median, p90, mean := r.value("median_wait_s", set), r.value("p90_wait_s", set), r.value("mean_wait_s", set)
 	if !median.Known() {
@@ -230,7 +230,7 @@ func (r *Report) waitStory(set int, o *metrics.Overview) string {
 		quantity.Duration(metrics.Float(waits.Seconds(longest))))
 }
 
-// worstStory says when the queue was longest, and who waited longest.
+// worstStory returns sentences about when the queue was longest, and about who waited longest.
 func (r *Report) worstStory(set int, o *metrics.Overview) string {
 	if len(o.Longest) == 0 || len(r.courses.sets) == 0 {
 		return ""
@@ -280,8 +280,8 @@ func longestWaiting(list []metrics.Usage, jobs int) *metrics.Usage {
 // topUsers is the number of users in the table of users.
 const topUsers = 10
 
-// usersTable lists the users with the most processor hours in the first run of a set. Jobs that never
-// started, or that ran when the window began, have no wait to count.
+// usersTable lists the users with the most processor hours in the first run of a set. Jobs that
+// never started, and jobs that ran when the window began, have no wait.
 func (r *Report) usersTable(set int) *Table {
 	list := r.overviews[set].Usage[metrics.ByUser]
 	if named(list) == 0 {

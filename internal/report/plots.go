@@ -71,7 +71,7 @@ func newHeatMap(c *compare.Comparison) (*Figure, error) {
 		Plots: []*plot.Plot{p},
 		Caption: "Each cell is the Euclidean distance between the waits of two runs. If all runs came from one " +
 			"distribution, " +
-			"the blocks within a set and the blocks between sets would look alike.",
+			"the blocks within a set and the blocks between sets would look similar.",
 	}
 	if len(d.Rows) > maxColumns {
 		return f, nil // the page's table above has the means of the blocks
@@ -112,8 +112,8 @@ func (m matrix) X(c int) float64 { return float64(c) }
 // Y is the position of a row.
 func (m matrix) Y(r int) float64 { return float64(r) }
 
-// runTicks name the runs of a heat map, from the top on a vertical axis. With many runs
-// they name a few.
+// runTicks name the runs of a heat map, from the top on a vertical axis. If there are many runs,
+// only some of them are named.
 type runTicks struct {
 	*compare.Distances
 	down bool
@@ -140,8 +140,8 @@ func (t runTicks) Ticks(_, _ float64) []plot.Tick {
 	return ticks
 }
 
-// raster draws a heat map as a picture, which is smaller than squares for many runs. A cell
-// has many pixels, because viewers smooth pictures.
+// raster draws a heat map as a picture. For many runs, a picture needs less space than a figure of
+// squares. A cell has many pixels, because viewers smooth pictures.
 func raster(heat *plotter.HeatMap) image.Image {
 	columns, rows := heat.GridXYZ.Dims()
 	cell := max(1, 1000/rows)
@@ -191,14 +191,14 @@ func addScale(p *plot.Plot, scale palette.Palette, low, high, n float64) error {
 	return nil
 }
 
-// newJobDifferences returns the figure of one pair, after figure 6 of SC'18, with the dates of the baseline. The
-// parameter first is the baseline's first submission. The figure has the panels with differences; it is nil without
-// differences.
+// newJobDifferences returns the figure of the differences of a pair, modelled on figure 6 of SC'18, with the dates of
+// the baseline. The parameter first is the baseline's first submission. The figure has only the panels that have
+// differences. newJobDifferences returns nil if there are no differences.
 func newJobDifferences(p *compare.Pair, name string, first hpc.Time, zone *time.Location) (*Figure, error) {
 	differences := p.Jobs.Differences()
 	f := &Figure{
 		Name: "jobs-" + compare.Letter(p.Set), Title: "Differences job by job, " + name, Width: figure.Wide,
-		Caption: "The median difference of the jobs that were submitted at about that time, and their range. " +
+		Caption: "The median and the range of the differences of jobs that were submitted at about the same time. " +
 			"A value above zero is later, or longer, than in the baseline. The axes are logarithmic away from zero, so that " +
 			"large differences do not hide small ones.",
 		Data: &Table{Head: []string{"submitted, " + zone.String(), "median of start", "earliest", "latest"}, Folded: true},
@@ -241,8 +241,8 @@ func newJobDifferences(p *compare.Pair, name string, first hpc.Time, zone *time.
 	return f, nil
 }
 
-// newForest returns the figure of the relative differences of all metrics with their
-// intervals, or nil without intervals.
+// newForest returns the figure of the relative differences of all metrics with their intervals. It
+// returns nil if there are no intervals.
 func newForest(c *compare.Comparison) (*Figure, error) {
 	if !c.Inference || len(c.Sets) < 2 {
 		return nil, nil // no intervals to draw
@@ -311,8 +311,8 @@ func addWhisker(p *plot.Plot, d *compare.MetricDifference, y float64, c color.RG
 	return nil
 }
 
-// newGanttFigure returns the picture of a Gantt chart, which begins at an instant, as a
-// figure.
+// newGanttFigure returns the picture of a Gantt chart as a figure. The chart begins at the instant
+// from.
 func newGanttFigure(g *Gantt, from hpc.Time, zone *time.Location) *Figure {
 	p := figure.NewPlot(g.legend(), zone.String(), "nodes")
 	p.X.Tick.Marker = figure.DateTicks{Zone: zone}

@@ -29,8 +29,8 @@ func newReasons(sets []compare.Set, c *courses) (*Figure, error) {
 	}
 	f := &Figure{
 		Name: "pending-reasons", Title: "Why jobs waited", Width: figure.Wide,
-		Caption: "Waiting jobs by the part of their wait, one above the other, in the first run of each set. A replay looks " +
-			"every few minutes, so the reason of short waits is unknown.",
+		Caption: "Waiting jobs by the part of their wait, one above the other, in the first run of each set. A replay queries reasons " +
+			"only every few minutes, so the reasons of short waits are unknown.",
 		Data: &Table{Head: []string{"time, " + c.zone.String()}, Folded: true},
 	}
 	if len(sets) > 1 {
@@ -69,7 +69,7 @@ func newReasons(sets []compare.Set, c *courses) (*Figure, error) {
 	return f, nil
 }
 
-// eachPart calls a function for each period of the jobs' waits, each of a single part.
+// eachPart calls a function for each period of the jobs' waits. A period belongs to a single part.
 func eachPart(r *compare.Realization, call func(part waits.Part, from, to hpc.Time)) {
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -82,7 +82,8 @@ func eachPart(r *compare.Realization, call func(part waits.Part, from, to hpc.Ti
 	}
 }
 
-// partNames returns the parts that the waits of all sets have, the longest first and unknown last.
+// partNames returns the parts that occur in the waits of all sets, in descending order of their
+// sums. The part "unknown" is last.
 func partNames(sets []compare.Set) (names []waits.Part) {
 	sums := make(map[waits.Part]float64)
 	for k := range sets {

@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/quantity"
 )
 
-// releases says how two releases of Slurm changed the same workload and configuration before the
-// scheduler decided anything. It is empty for runs on one release.
+// releases returns blocks about how two releases of Slurm changed the same workload and
+// configuration before any decision of the scheduler. It returns nil for runs on one release.
 func (r *Report) releases(p *compare.Pair) []Block {
 	d := p.Releases
 	if d == nil {
@@ -29,7 +29,7 @@ func (r *Report) releases(p *compare.Pair) []Block {
 		}
 		facts = append(facts, fmt.Sprintf("Only %s warns: %s", side, w.Text))
 	}
-	facts = append(facts, fmt.Sprintf("sbatch submits %d of %s in another way.", d.Submissions.Different,
+	facts = append(facts, fmt.Sprintf("sbatch submits %d of %s in a different way.", d.Submissions.Different,
 		quantity.Counted(d.Submissions.Compared, "job", "jobs")))
 	for _, f := range d.Submissions.Fields {
 		facts = append(facts, fmt.Sprintf("%s differs in %s, the first of which is %s: %s instead of %s.", f.Name,
@@ -46,7 +46,7 @@ func (r *Report) releases(p *compare.Pair) []Block {
 	}
 	list = append(list, Block{List: facts})
 	if len(d.Configuration) > 0 {
-		t := &Table{Caption: "Keys of slurm.conf with other values on the two releases",
+		t := &Table{Caption: "Keys of slurm.conf whose values differ between the two releases",
 			Head: []string{"key", a, b, "reason", "effect"}, Prose: true}
 		for _, key := range d.Configuration {
 			t.Rows = append(t.Rows, []string{key.Key, cmp.Or(key.Baseline, quantity.Unknown), cmp.Or(key.Set, quantity.Unknown),
@@ -65,7 +65,7 @@ func (r *Report) releases(p *compare.Pair) []Block {
 	return list
 }
 
-// causes list why the first runs of both sides diverged, as far as the records show the causes.
+// causes returns the causes that the records show for a divergence of the first runs of both sides.
 func causes(d *compare.Divergence) []string {
 	var list []string
 	for _, cause := range d.Causes {

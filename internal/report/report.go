@@ -1,9 +1,9 @@
 // Package report shows runs and their comparison, as one self-contained HTML page and as
 // figures for papers.
 //
-// The page shows its figures without scripts and prints as it looks, and every figure has a
-// table of its numbers. Only the Gantt chart also has a script, with which the reader zooms
-// in. Without scripts its picture remains.
+// The page shows its figures without scripts, and looks the same when it is printed. Every figure
+// has a table of its numbers. Only the Gantt chart also has a script, for zooming. Without scripts
+// the page shows a picture of the chart.
 package report
 
 import (
@@ -151,7 +151,7 @@ func New(sets []compare.Set, opts Options) (*Report, error) {
 	return r, nil
 }
 
-// single reports whether the report is of one run.
+// single reports whether the report is about one run.
 func (r *Report) single() bool { return len(r.Sets) == 1 && !several(r.Sets) }
 
 // several reports whether a set has several runs.
@@ -167,13 +167,14 @@ func (r *Report) empty() bool {
 // Valid reports whether all runs are valid.
 func (r *Report) Valid() bool { return r.Comparison.Valid }
 
-// Doubt names a run that is not valid and says why. It returns "" if all runs are valid.
+// Doubt returns a text that names a run that is not valid, and says why. It returns "" if all runs
+// are valid.
 func (r *Report) Doubt() string { return r.Comparison.Doubt }
 
 var (
 	//go:embed page.html
 	pageSource string
-	// Style is the style sheet of the page, for other pages, too.
+	// Style is the style sheet of the page. Other pages also use it.
 	//go:embed style.css
 	Style string
 	//go:embed gantt.css
@@ -189,7 +190,7 @@ const generator = `<meta name="generator" content="rmreplay report">`
 
 // IsPage reports whether a file that begins like this is a page of this package.
 func IsPage(head []byte) bool {
-	// only the title marks pages of earlier versions
+	// pages of earlier versions have only this title
 	return bytes.Contains(head, []byte(generator)) || bytes.Contains(head, []byte(" rmreplay report</title>"))
 }
 

@@ -348,7 +348,7 @@ func TestHardlyChance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := textOf(t, r); !strings.Contains(text, "is hardly chance, but 10 of 100 comparisons of equal settings find one.") {
+	if text := textOf(t, r); !strings.Contains(text, "is hardly chance, but on average 10 of 100 comparisons of equal settings find one.") {
 		t.Error("the page does not say how often a difference that is significant is chance")
 	}
 }

@@ -100,7 +100,7 @@ func (r *Report) stateBars() (b Block) {
 	return b
 }
 
-// legend says what the letters of the sets mean, and what their values are.
+// legend returns a text about what the letters of the sets and the values mean.
 func (r *Report) legend() string {
 	var legend []string
 	for i, set := range r.Sets {
@@ -140,10 +140,10 @@ func (r *Report) tile(m *compare.Metric) Tile {
 	return t
 }
 
-// shortVerdict says how much one pair of sets differs.
+// shortVerdict returns a sentence about how many metrics of a pair of sets differ.
 func (r *Report) shortVerdict(p *compare.Pair) string {
 	c := r.Comparison
-	significant, vary := 0, 0 // metrics that are the same in all runs are not tested
+	significant, vary := 0, 0 // metrics that are equal in all runs are not tested
 	for k := range c.Metrics {
 		for n := range c.Metrics[k].Differences {
 			if d := &c.Metrics[k].Differences[n]; d.Set == p.Set && (d.Low != 0 || d.High != 0) {
@@ -173,7 +173,7 @@ func (r *Report) shortVerdict(p *compare.Pair) string {
 	return text + "."
 }
 
-// runs is the section on what was run and whether the runs are valid.
+// runs returns the section on the runs: what they are, and whether they are valid.
 func (r *Report) runs() (Section, error) {
 	s := Section{ID: "runs", Title: "What was run"}
 	if r.Valid() {
@@ -373,13 +373,13 @@ func (r *Report) waiting() (Section, error) {
 	return s, nil
 }
 
-// fairness is the section with the figures of fairness, if somebody asked for them.
+// fairness is the section with the figures of fairness. It is empty unless the options request them.
 func (r *Report) fairness() (Section, error) {
 	s := Section{ID: "fairness", Title: "Fairness"}
 	if r.empty() || !r.Comparison.ShowFairness {
 		return s, nil
 	}
-	s.Blocks = append(s.Blocks, paragraph("How equally users, accounts, QOS and jobs were served. These figures depend on what they asked for, too: compare them between runs of one workload."))
+	s.Blocks = append(s.Blocks, paragraph("How equally users, accounts, QOS and jobs were served. These figures also depend on what was requested: compare them only between runs of one workload."))
 	s.Blocks = append(s.Blocks, r.figures(r.Comparison.Fairness)...)
 	return s, nil
 }
@@ -450,7 +450,7 @@ func (r *Report) differences(set int, table []compare.Metric) *Table {
 	return t
 }
 
-// verdicts say in words what the tests of the whole schedules found.
+// verdicts returns paragraphs about the results of the tests of whole schedules.
 func (r *Report) verdicts() []Block {
 	c := r.Comparison
 	var list []Block
@@ -477,10 +477,10 @@ func (r *Report) machine() (Section, error) {
 	}
 	many := ""
 	if several(r.Sets) {
-		many = " Lines are means over the runs of a set, bands the range of its runs."
+		many = " Lines are means over the runs of a set, and bands show the range of its runs."
 	}
 	if c.moved {
-		many += " Runs of other dates are shown on the dates of the first run."
+		many += " Runs on different dates are shown on the dates of the first run."
 	}
 	stack, err := newStack(r.Sets, c)
 	if err != nil {
@@ -533,7 +533,7 @@ func scaled(values []float64, factor float64) []float64 {
 	return out
 }
 
-// positive reports whether a line is above 0 somewhere.
+// positive reports whether a line is above 0 at some point.
 func positive(s figure.Series) bool { return slices.Max(s.High) > 0 }
 
 // names are the names of the sets in figures.
@@ -702,7 +702,7 @@ func (r *Report) jobs() (Section, error) {
 	return s, nil
 }
 
-// divergences describe where the first runs of both sides begin to differ.
+// divergences returns blocks about how the first runs of both sides begin to differ.
 func (r *Report) divergences(p *compare.Pair) []Block {
 	if len(p.Divergences) == 0 {
 		return []Block{paragraph("%s against %s: %s.", compare.Letter(p.Set), compare.Letter(p.Baseline), p.Agreement())}
@@ -740,7 +740,7 @@ func (r *Report) divergences(p *compare.Pair) []Block {
 		later = append(later, text)
 	}
 	if len(later) > 0 {
-		list = append(list, paragraph("The first of the other kinds:"), Block{List: later})
+		list = append(list, paragraph("The first divergence of each other kind:"), Block{List: later})
 	}
 	return list
 }
@@ -766,8 +766,8 @@ func twoSamples(p *compare.Pair) []Block {
 		}
 		quantities.Rows = append(quantities.Rows, append(row, q.CliffsDelta.Text(), q.P.Text()))
 	}
-	factors := &Table{Caption: "What the difference of the mean waits may come from, each factor by itself, over the jobs " +
-		"whose value is on both sides (above 100 %: the rest of the difference goes the other way)",
+	factors := &Table{Caption: "Possible causes of the difference of the mean waits. Each factor is examined separately, over the jobs " +
+		"whose value is on both sides (above 100 %: the rest of the difference has the opposite sign)",
 		Head: []string{"factor", "jobs in common strata", "difference", "if " + b + " were distributed as " + a, "explained"}}
 	for _, f := range p.Periods.Factors {
 		factors.Rows = append(factors.Rows, []string{f.Factor, f.Covered.Percent(), quantity.SignedDuration(f.Difference), quantity.SignedDuration(f.Standardized), f.Explained.Percent()})
@@ -878,30 +878,31 @@ func (r *Report) nodes() (Section, error) {
 	return s, nil
 }
 
-// methods is the section on how the numbers were computed. It explains what the page shows.
+// methods is the section on how the numbers were computed. It explains only numbers that are on the
+// page.
 func (r *Report) methods() (Section, error) {
 	c := r.Comparison
 	s := Section{ID: "methods", Title: "How to read this"}
 	if r.single() {
 		s.Blocks = append(s.Blocks, Block{List: []string{
-			"One run shows what happened in it, not how much of it was chance: another run of the same workload gives other waits. To compare two configurations, make several runs of each.",
-			"Waits are skewed: a few jobs wait long and most hardly at all. The mean describes the few, the median the many.",
+			"One run does not show how much of what happened was chance: another run of the same workload gives different waits. To compare two configurations, make several runs of each.",
+			"Waits are skewed: a few jobs wait long, and most jobs hardly wait. The mean describes the few jobs, and the median the many.",
 		}})
 		return s, nil
 	}
-	list := []string{"The unit of observation is a run, not a job: jobs of one run share the machine, and what one loses another gains."}
+	list := []string{"The unit of observation is a run, not a job: jobs of one run share the machine, so that one job gains what another job loses."}
 	if several(r.Sets) {
-		list = append(list, fmt.Sprintf("Intervals are bootstrap intervals over runs (BCa with the tails of Student's t), %.4g %%, seed %d. Below about eight runs a side they are somewhat too narrow.", 100*c.Level, c.Seed))
+		list = append(list, fmt.Sprintf("Intervals are bootstrap intervals over runs (BCa with the tails of Student's t), %.4g %%, seed %d. With fewer than about eight runs on each side they are somewhat too narrow.", 100*c.Level, c.Seed))
 	}
 	if c.Inference && len(c.Sets) > 1 {
 		list = append(list,
 			"p is the p-value of a permutation test of equal means. Holm's correction accounts for all metrics of the table: a difference is significant if the corrected p-value is small enough.",
-			"Hedges' g is the difference in standard deviations of a run. Cliff's δ is the share of pairs of runs in which the set is larger, less the share in which it is smaller.",
-			"Detectable is the true difference that this number of runs detects in 80 % of cases. If it is larger than a difference that matters, there are too few runs, and “no difference found” says little.",
-			"The energy test compares the distances between runs within and across sets; it notices any difference, but jobs with long, erratic waits weigh most. "+
-				"The depth test (Liu and Singh, with spatial depth) compares how central the runs of one set are in the other; it is robust to outliers and weak with few runs. Holm's correction accounts for both tests.",
-			fmt.Sprintf("A difference that is significant is hardly chance, but %.4g of 100 comparisons of equal settings find one. "+
-				"Whether it matters is another question: look at its size.", 100*(1-c.Level)))
+			"Hedges' g is the difference in standard deviations of a run. Cliff's δ is the share of pairs of runs in which the set's value is larger, less the share in which it is smaller.",
+			"Detectable is the true difference that this number of runs detects in 80 % of cases. If it is larger than a difference that would matter to you, there are too few runs, and “no significant difference” means little.",
+			"The energy test compares the distances between runs within and across sets; it detects any kind of difference, but jobs with long, erratic waits weigh most. "+
+				"The depth test (Liu and Singh, with spatial depth) compares how central the runs of one set are in the other; it is robust to outliers, but detects little with few runs. Holm's correction accounts for both tests.",
+			fmt.Sprintf("A significant difference is hardly chance, but on average %.4g of 100 comparisons of equal settings find one. "+
+				"Its size shows whether it matters.", 100*(1-c.Level)))
 	}
 	s.Blocks = append(s.Blocks, Block{List: list})
 	return s, nil

@@ -48,7 +48,7 @@ func ending(r *compare.Realization) hpc.Time {
 	return jobs
 }
 
-// setName is the name of a set in figures and tables, with its letter among several sets.
+// setName returns the name of a set in figures and tables, after the set's letter.
 func setName(i int, s compare.Set) string { return compare.Letter(i) + " " + quantity.Name(s.Name) }
 
 // distributions returns, for each set, the share of jobs whose value is at most x. The
@@ -62,7 +62,7 @@ func distributions(sets []compare.Set, minValue float64, value func(*run.Row) fl
 			for n := range s.Runs[i].Rows {
 				row := &s.Runs[i].Rows[n]
 				if row.Start < s.Runs[i].Manifest.WindowStart {
-					continue // a preset job: the scheduler did not decide its wait
+					continue // the scheduler did not decide the wait of a preset job
 				}
 				if v := value(row); !math.IsNaN(v) {
 					list = append(list, v)
@@ -162,7 +162,7 @@ func firstSubmission(r *compare.Realization) hpc.Time {
 	return first
 }
 
-// sortBy sorts a list by ascending values. Equal values keep their order.
+// sortBy sorts a list by ascending values. Elements with equal values stay in their order.
 func sortBy[T any](list []T, value func(T) float64) {
 	slices.SortStableFunc(list, func(a, b T) int { return cmp.Compare(value(a), value(b)) })
 }

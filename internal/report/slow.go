@@ -56,9 +56,9 @@ func slowJobsOf(name string, s compare.Set) slowJobs {
 	return out
 }
 
-// newSlowJobs returns the figure of the jobs with a high slowdown, after figure 10 of
-// SC'18: their number in each set and the distribution of their slowdowns. It returns nil
-// if no set has such jobs.
+// newSlowJobs returns the figure of the jobs with a high slowdown, modelled on figure 10 of SC'18.
+// It shows their number in each set, and the distribution of their slowdowns. It returns nil if no
+// set has such jobs.
 func newSlowJobs(sets []compare.Set) (*Figure, error) {
 	var slow []slowJobs
 	for i, s := range sets {
@@ -134,7 +134,7 @@ func newSlowJobs(sets []compare.Set) (*Figure, error) {
 	return f, nil
 }
 
-// spread says what marks the range of several runs.
+// spread returns a text about how the figure shows the range of several runs.
 func spread(sets []compare.Set) string {
 	if !several(sets) {
 		return ""

@@ -107,7 +107,8 @@ func (c *courses) addRows(t *Table, sets []compare.Set, k int, parts [][]float64
 	}
 }
 
-// groupColour is the colour of a group. The last group, which has all other jobs, is grey.
+// groupColour returns the colour of a group. The last group, which has the jobs of all other groups,
+// is grey.
 func groupColour(group, groups int) color.RGBA {
 	if group == listedGroups && groups == listedGroups+1 {
 		return figure.Colours[len(figure.Colours)-1]

@@ -45,8 +45,8 @@ func (r *Run) Administration() (a Administration, err error) {
 	return a, nil
 }
 
-// answers are the resource manager's answers to administration, in order. An answer that take has
-// taken has an empty text.
+// answers are the resource manager's answers to node events and reservations, in order. The method
+// take empties the text of an answer that it has returned.
 type answers struct{ list []Event }
 
 func newAnswers(events []Event) *answers {
@@ -59,10 +59,10 @@ func newAnswers(events []Event) *answers {
 	return &a
 }
 
-// take takes the first answer to a request. It reports whether the request was carried out, and
-// when. If the simulator refused it, the answer begins with "refused: ". If slurmctld refused it,
-// ": refused: " follows the request and the administrator's reason. The reason may contain these
-// words, too.
+// take removes the first answer to a request, and returns when the request was answered and whether
+// it was carried out. If the simulator refused the request, the answer begins with "refused: ". If
+// slurmctld refused the request, the answer has the request, the administrator's reason and ":
+// refused: ". The administrator's reason may also contain these words.
 func (a *answers) take(kind rm.EventKind, request, reason string) (at hpc.Time, done bool) {
 	for len(a.list) > 0 && a.list[0].Reason == "" {
 		a.list = a.list[1:]

@@ -23,7 +23,8 @@ func byJob(rows []Row) iter.Seq[[]Row] {
 	}
 }
 
-// giveAll sets the reasons of a run's rows, or of all tasks of one array, and [Row.ArrayEligible].
+// giveAll sets [Row.Reasons] and [Row.ArrayEligible]. The rows are those of a run, or of all tasks
+// of one array.
 func (r *Reasons) giveAll(rows []Row, m *Manifest) {
 	for i := range rows {
 		rows[i].Reasons = nil
@@ -64,9 +65,9 @@ func setArrayEligible(tasks []Row) {
 	}
 }
 
-// giveArrayLimit adds the reason [AtArrayLimit] to the tasks of an array where their other reasons do not explain the
-// wait. In the simulator, a task that waits for its array's limit is in the queue behind other tasks: its
-// [Row.First], if not known, becomes its start.
+// giveArrayLimit adds the reason [AtArrayLimit] to those parts of the tasks' waits that no other reason explains. In
+// the simulator, a task that waits for its array's limit is in the queue behind other tasks. If its [Row.First] is
+// not known, the start of the task replaces it.
 func giveArrayLimit(tasks []Row, m *Manifest) {
 	var runs []hpc.Interval
 	eligible := make([]hpc.Time, len(tasks))
@@ -92,7 +93,8 @@ func giveArrayLimit(tasks []Row, m *Manifest) {
 	}
 }
 
-// overlay adds a span to the spans of a wait, which are in order, where they have no reason or the queue is the reason.
+// overlay returns the spans of a wait with the parameter more in place of those parts of spans that have no reason,
+// or whose reason is the queue. The spans are in order of time.
 func overlay(spans []Span, more Span) (list []Span) {
 	add := func(s Span, from, to hpc.Time) {
 		if s.From, s.To = max(s.From, from), min(s.To, to); s.From < s.To {

@@ -24,8 +24,8 @@ type backgroundTable[T, R any] struct {
 	put   func(*table[R], []T) error
 	batch []T        // filled by add
 	full  chan []T   // batches for the goroutine; nil after stop
-	used  chan []T   // written batches, back from the goroutine
-	done  chan error // the goroutine's error, once
+	used  chan []T   // batches that the goroutine has written, for reuse
+	done  chan error // receives the goroutine's error when the goroutine ends
 	// written, if not nil, is called with each value that the goroutine has written. The calls are
 	// made in add.
 	written func(T)

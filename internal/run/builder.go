@@ -17,7 +17,7 @@ import (
 //
 // A builder keeps every job until the run ends, and a run may have millions of jobs. It therefore
 // stores only the job's history and a pointer to the request, and makes the row when it is needed.
-// When a row is on the disk, the builder keeps only its packed outcome, for the metrics.
+// When a row is on the disk, the builder stores only the row's packed outcome, for the metrics.
 type builder struct {
 	final finalRows              // the oldest submissions, if the writer has finalized them
 	open  []*submission          // the others, in the order of submission
@@ -33,7 +33,7 @@ type builder struct {
 // submission is one job, or one array with all its tasks.
 type submission struct {
 	first    taskRow // the row of the job, or of the array's first task
-	made     bool    // first is a row
+	made     bool    // first has been filled in
 	answered bool
 	heard    bool // known only from events
 	final    bool // the row can no longer change
@@ -59,8 +59,8 @@ type taskRow struct {
 	nodeCount, task              int32
 	priority                     uint32
 	rmJob                        uint32
-	started                      bool     // the Started event has come
-	held                         bool     // one segment from start; if not set, rare has the segments
+	started                      bool     // the Started event has arrived
+	held                         bool     // the only segment begins at start; if false, rare has the segments
 	rare                         *rareRow // nil for most jobs
 }
 
@@ -383,10 +383,10 @@ func (r *taskRow) requeue(e *rm.Event) {
 	rare.exitCode, rare.signal = 0, 0
 }
 
-// amend gives the present run the start and the processors of the accounting. The time of an event
-// is when the event was seen; start and end from the accounting are consistent. With gang scheduling, slurmctld's
-// launch message for an exclusive job leaves out those processors of the job's nodes that other jobs hold; the
-// accounting has them.
+// amend gives the present run the start and the processors of the accounting. The time of an event is the time at
+// which the driver saw the event, so it may not fit the accounting's end. With gang scheduling, slurmctld's launch
+// message for an exclusive job leaves out those processors of the job's nodes that other jobs hold; the accounting
+// has them.
 func (r *taskRow) amend(o *rm.Outcome) {
 	if !r.started {
 		return
@@ -492,8 +492,8 @@ func (r *taskRow) segments() []Segment {
 	return r.rare.segments
 }
 
-// openSegment begins a period in which the job holds processors. The first period follows from
-// start and end, so openSegment lists it only when there is a second period.
+// openSegment begins a period in which the job holds processors. The fields start and end describe
+// the first period, so openSegment lists this period only when a second period begins.
 func (r *taskRow) openSegment(at hpc.Time) {
 	if !r.held && len(r.segments()) == 0 {
 		r.held = true
@@ -675,7 +675,7 @@ func (r *rareRow) put(row *Row) {
 
 func (r *rareRow) putSegments(row *Row) {
 	n := len(r.segments)
-	// A single uninterrupted segment says no more than Start and End.
+	// A single uninterrupted segment is the period from Start to End.
 	if n > 1 || n == 1 && (row.Start == 0 || r.segments[0].EndedBy == rm.Suspend || r.segments[0].PreemptedBy != "") {
 		row.Segments = slices.Clone(r.segments)
 	}
@@ -751,7 +751,7 @@ func (b *builder) counts(workload int) Counts {
 type finalRows struct {
 	refs  []packed.Ref
 	store *packed.Store[Row]
-	row   Row // the last added row; here because a local variable would escape to the heap
+	row   Row // the last added row; a field, because a local variable would escape to the heap
 	ended int // number of jobs that were accepted and have ended
 }
 

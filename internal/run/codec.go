@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// outcomeCodec gives the journal every field of an outcome.
+// outcomeCodec encodes and decodes all fields of an outcome in the journal.
 var outcomeCodec = compactjson.New[rm.Outcome]()
 
 // EncodeJob returns a whole submission as one compact JSON object in the format of package jobjson.
@@ -23,7 +23,7 @@ func EncodeJob(job *hpc.Job) []byte { return jobjson.Append(nil, job) }
 // DecodeJob decodes the result of [EncodeJob].
 func DecodeJob(data []byte) (*hpc.Job, error) {
 	if bytes.Contains(data, []byte(`"submit_ns":`)) {
-		return nil, errors.New("decoding a job: it is in the form of an earlier version (want the run made again)")
+		return nil, errors.New("decoding a job: its format is that of an earlier version of rmreplay (repeat the run)")
 	}
 	var in jobjson.Job
 	if err := jobjson.Unmarshal(data, &in); err != nil {

@@ -43,7 +43,7 @@ func TestEncodeJobKeys(t *testing.T) {
 	if diff := cmp.Diff(job, back); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if _, err := DecodeJob([]byte(`{"id":"7","submit_ns":1000000000000,"request":{},"behaviour":{}}`)); err == nil || !strings.Contains(err.Error(), "of an earlier version (want the run made again)") {
+	if _, err := DecodeJob([]byte(`{"id":"7","submit_ns":1000000000000,"request":{},"behaviour":{}}`)); err == nil || !strings.Contains(err.Error(), "that of an earlier version of rmreplay (repeat the run)") {
 		t.Errorf("an earlier version: %v", err)
 	}
 }

@@ -24,8 +24,8 @@ const (
 	tempSuffix    = ".tmp"
 )
 
-// CheckNew returns the error that [Create] would return because of the contents of the directory.
-// It changes nothing. With it a caller can refuse a directory before a long computation.
+// CheckNew returns the error that [Create] would return because of the contents of the directory. It
+// changes nothing. A caller can thus refuse a directory before a long computation.
 func CheckNew(dir string, overwrite bool) error {
 	if err := checkNew(dir, overwrite); err != nil {
 		return fmt.Errorf("creating run record %s: %w", dir, err)

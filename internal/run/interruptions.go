@@ -105,9 +105,9 @@ func (h *history) start(at hpc.Time, o rm.Outcome) {
 	h.add(at, rm.Started, &o)
 }
 
-// suspend adds the suspensions of a run that ended at the instant end, or still lasts if this is
-// 0. A suspension of the last run may last until the run's end, and then has no resumption. A
-// suspension in a lost run always ends with the job's return to the queue.
+// suspend adds the suspensions of a run of the job. The run ended at the instant end, or still lasts
+// if end is 0. A suspension of the last run may last until the run's end: such a suspension has no
+// resumption. A suspension in a lost run always ends with the job's return to the queue.
 func (h *history) suspend(end hpc.Time, lost bool) {
 	for len(h.suspensions) > 0 && (end == 0 || h.suspensions[0].From <= end) {
 		s := h.suspensions[0]

@@ -127,7 +127,7 @@ func (j *journal) line(data []byte) error {
 	case l.Warning != nil:
 		j.warnings = addWarning(j.warnings, *l.Warning)
 	default:
-		return errors.New("the line is neither a job, an event nor a warning")
+		return errors.New("the line is not a job, an event or a warning")
 	}
 	return nil
 }

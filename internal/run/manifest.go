@@ -61,8 +61,8 @@ type Manifest struct {
 	Cluster  Cluster  `json:"cluster"`
 	Jobs     Counts   `json:"jobs"` // set by the writer
 
-	// Reasons says that some events are reasons of pending jobs ([rm.Waiting]). It is false in
-	// older records of Slurm, which may have them, too.
+	// Reasons says that some events are reasons of pending jobs ([rm.Waiting]). In older records of
+	// Slurm it is false even if there are such events.
 	Reasons bool `json:"reasons,omitempty"`
 	// Feedback describes the model of users' reactions; nil for a rigid replay.
 	Feedback *Feedback `json:"feedback,omitempty"`
@@ -94,13 +94,14 @@ type Manifest struct {
 
 	// FileSystems are the file systems whose bandwidth the jobs shared.
 	FileSystems []FileSystem `json:"file_systems,omitempty"`
-	// IOSchedule is the strategy of the driver outside slurmctld that decided on starts.
+	// IOSchedule is the strategy by which a driver outside slurmctld decided when held jobs start;
+	// empty without such a driver.
 	IOSchedule string `json:"io_schedule,omitempty"`
-	// IOEstimate names the estimates of the jobs' use of file systems that the scheduler or the
-	// driver had, as [rmreplay/internal/ioaware.ParseEstimator] reads it; empty without estimates.
+	// IOEstimate names the method that estimated the jobs' use of file systems for the scheduler or
+	// the driver; empty without estimates. [rmreplay/internal/ioaware.ParseEstimator] reads it.
 	IOEstimate string `json:"io_estimate,omitempty"`
 
-	// Scheduler holds the controller's own counters, if they were read.
+	// Scheduler has slurmctld's own counters; nil if they were not read.
 	Scheduler *rm.Scheduler `json:"scheduler,omitempty"`
 
 	// Network is the network of the daemons. It is "private" if other processes cannot reach it. In
@@ -299,7 +300,7 @@ func (m *Manifest) derive() {
 	}
 }
 
-// manifestJSON is a Manifest whose virtual times have a form that every JSON reader can hold.
+// manifestJSON is a Manifest whose virtual times are RFC 3339 texts.
 type manifestJSON struct {
 	*plainManifest
 	WindowStart  time.Time `json:"window_start,omitzero"`
@@ -390,7 +391,8 @@ func writeManifest(dir string, m Manifest) error {
 // ErrNotRun says that a directory is not a run record.
 var ErrNotRun = errors.New("not a run record")
 
-// notRun returns the error for a directory without a manifest: it may not exist, or contain runs.
+// notRun returns the error for a directory without a manifest. The directory may not exist, or it
+// may have runs in subdirectories.
 func notRun(dir string) error {
 	if _, err := os.Stat(dir); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotRun, err)

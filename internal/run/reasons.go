@@ -10,8 +10,8 @@ import (
 
 // Reasons are the reasons of the pending jobs ([rm.Waiting]) of a run.
 type Reasons struct {
-	// seen has spans without their ends, in the order of the events. Those of task -1 are for all
-	// tasks of an array.
+	// seen has spans without their ends, in the order of the events. The spans of task -1 are for
+	// all tasks of an array.
 	seen   map[reasonKey][]Span
 	starts map[reasonKey][]rm.PriorityPart // components of priorities at the last starts
 	end    hpc.Time                        // end of the run, or its last event if that is later
@@ -51,12 +51,12 @@ func (r *Reasons) add(e *Event) {
 func (r *Reasons) Any() bool { return len(r.seen) > 0 }
 
 // BeforeWindow is the reason for waiting before a workload's window. Until the window begins, a
-// reservation of the engine keeps jobs from starting, and the record does not know the real queue.
+// reservation of the engine keeps jobs from starting, and the record does not have the real queue.
 // So no reason of the site applies to that time.
 const BeforeWindow = "before the window"
 
-// AtArrayLimit is the reason, in a record without reasons of Slurm, for the time in which as many tasks
-// of the job's array ran as its limit allows: the other tasks could not start then.
+// AtArrayLimit is a reason in records without Slurm's reasons. A task has it while so many tasks of
+// its array run that the array's limit lets no other task start.
 const AtArrayLimit = "JobArrayTaskLimit: as many tasks of the array ran as its limit allows"
 
 // beforeWindow adds the reason for the time before the window, if the row has no reasons.
@@ -119,7 +119,7 @@ func (r *Row) requeues() []Span {
 		if s.EndedBy != rm.Requeue {
 			continue
 		}
-		eligible := r.Eligible // of the last run, or of the job that waits
+		eligible := r.Eligible // for the last run, or for a run that has not started
 		if slices.ContainsFunc(r.Segments[i+1:], func(next Segment) bool { return next.EndedBy == rm.Requeue }) {
 			eligible = r.Segments[i+1].Eligible // the next run was lost, too
 		}
@@ -132,9 +132,9 @@ func (r *Row) requeues() []Span {
 	return list
 }
 
-// Spans returns the reasons of a job, from its first submission until its last start, its end, or the
-// end of the run. They begin anew at each requeue. The time before a window has the reason
-// [BeforeWindow].
+// Spans returns the reasons of a job, from its first submission until its last start. For a job
+// without a start, they last until the job's end or the run's end. They begin anew at each requeue.
+// The time before a window has the reason [BeforeWindow].
 func (r *Reasons) Spans(row *Row) []Span {
 	until := cmp.Or(row.Start, row.End, r.end)
 	seen := r.seen[reasonKey{row.Job, row.Task}]
@@ -167,7 +167,7 @@ func (r *Reasons) Spans(row *Row) []Span {
 		if s.From < row.Submit || s.From >= until {
 			continue
 		}
-		if current.Reason == requeued && s.Reason == requeued && current.Priority == 0 { // a reported reason
+		if current.Reason == requeued && s.Reason == requeued && current.Priority == 0 { // s reports this requeue
 			s.From = current.From
 		} else {
 			add(s.From)

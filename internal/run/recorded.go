@@ -16,10 +16,10 @@ import (
 const EngineRecorded = "recorded"
 
 // FromWorkload returns a recorded workload as a run, as it happened: the submissions, starts, ends,
-// nodes, processors, priorities and states in the jobs' records ([hpc.Recorded]), and the
-// workload's reservations and node events. It leaves out jobs without a record, and counts them in
-// a warning. The run has no directory, no clock and no configuration. Its machine has the size that
-// the workload gives, or an unknown size.
+// nodes, processors, priorities and states in the jobs' records ([hpc.Recorded]), and the workload's
+// reservations and node events. It leaves out jobs without a record, and counts them in a warning.
+// The run has no directory, no clock and no configuration. If the workload does not give the size of
+// its machine, the size is unknown.
 //
 // Warnings of the manifest with the prefix [LackPrefix] say what the workload does not record, and
 // what follows from that. FromWorkload returns an error if no job has a start.
@@ -89,7 +89,7 @@ func appendRecorded(events []rm.Event, job *hpc.Job, impossible *int) []rm.Event
 			Reason: "rejected when the workload was recorded"})
 	}
 	accepted := rm.Event{At: job.Submit, Kind: rm.Accepted, Job: job.ID, Task: -1}
-	if r := job.Recorded; r.Eligible != 0 && (r.Start == 0 || r.End == 0) { // no other event may have it
+	if r := job.Recorded; r.Eligible != 0 && (r.Start == 0 || r.End == 0) { // there may be no other event for Eligible
 		accepted.Outcome = &rm.Outcome{Eligible: r.Eligible}
 	}
 	events = append(events, accepted)
@@ -118,8 +118,8 @@ const LostRuns = "lost-runs"
 // record a user, a failed node, lack of memory, preemption or the deadline ended them.
 const EndsAsFailed = "ends-as-failed"
 
-// Codes of warnings of valid runs: users submit nothing on some days of the week, because the workload has no
-// submission on these days; jobs that ran when the window began run into a maintenance.
+// Codes of warnings of valid runs. DaysWithoutSubmissions: users submit nothing on some days of the week, because the
+// workload has no submission on these days. PresetInMaintenance: preset jobs run into a maintenance.
 const (
 	DaysWithoutSubmissions = "days-without-submissions"
 	PresetInMaintenance    = "preset-in-maintenance"
@@ -128,7 +128,7 @@ const (
 // OfResult are the codes of warnings that a comparison repeats, because they can explain its differences.
 var OfResult = []string{EndsAsFailed, DaysWithoutSubmissions, PresetInMaintenance}
 
-// Lacks returns what the run's workload does not have, as warnings with the codes of
+// Lacks returns warnings about what the run's workload does not have, with the codes of
 // [FromWorkload]. The error says which part of the record cannot be read.
 func (r *Run) Lacks() ([]Warning, error) {
 	w := r.recorded
@@ -141,8 +141,8 @@ func (r *Run) Lacks() ([]Warning, error) {
 	return lacks(w, "the replayed workload"), nil
 }
 
-// lacks returns what a workload does not record, and what follows from each lack. The texts begin
-// with the parameter name.
+// lacks returns what a workload does not record, and what follows from each lack. The parameter
+// name, the workload's name, is at the beginning of each text.
 func lacks(w *workload.Workload, name string) []Warning {
 	var user, account, qos, partition, nodes, priority, limit, dependency, constraint bool
 	first, users, tasks := "", 0, true

@@ -99,12 +99,12 @@ type Row struct {
 	// Reasons are the reasons for which the job waited, from its submission to its last start.
 	// [Run.Histories] adds them from the events. They are nil if the run has no reasons.
 	Reasons []Span `parquet:"-"`
-	// ArrayEligible is when a hold and a dependency of the job's array were over, because a task might start. It is 0
-	// for an array without a hold and a dependency and if it is not known, and -1 if each task has its own dependency
-	// (aftercorr). [Run.Histories] adds it.
+	// ArrayEligible is when the hold or the dependency of the job's array was over, so that a task might start. It is
+	// 0 if the array has neither, or if the time is not known. It is -1 if each task has its own dependency
+	// (aftercorr). [Run.Histories] sets it.
 	ArrayEligible hpc.Time `parquet:"-"`
-	// PriorityParts are the components of Priority, also from the events; nil if the run does not
-	// have them.
+	// PriorityParts are the components of Priority; nil if the run does not have them.
+	// [Run.Histories] adds them from the events.
 	PriorityParts []rm.PriorityPart `parquet:"-"`
 }
 
@@ -173,8 +173,8 @@ func (r *Row) Runs() []Segment {
 	return list
 }
 
-// RunEnd says how a run of the job ended with the i-th of its held periods: the result over is false if the job was
-// only suspended there. The work of a run that was requeued or preempted is lost.
+// RunEnd says whether a run of the job ended with held[i], and how. The result over is false if the job was only
+// suspended. The work of a run that was requeued or preempted is lost.
 func (r *Row) RunEnd(held []Segment, i int) (over, requeued, preempted bool) {
 	s := &held[i]
 	suspended := s.EndedBy == rm.Suspend

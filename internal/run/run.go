@@ -1,4 +1,4 @@
-// Package run keeps the record of a run on disk: a directory with
+// Package run writes and reads the record of a run, a directory with
 //
 //	manifest.json      the run's inputs, software and course ([Manifest])
 //	jobs.parquet       a row for each job ([Row])
@@ -185,8 +185,8 @@ func (r *Run) Events() ([]Event, error) {
 	return events, err
 }
 
-// Submissions returns the answered jobs as a workload, in the order of submission. Each job is as
-// in the original workload; a job array is one job.
+// Submissions returns the accepted and the rejected jobs, in the order of submission. Each job is as
+// in the original workload. A job array is one job.
 func (r *Run) Submissions() ([]*hpc.Job, error) {
 	rows, err := r.Jobs()
 	if err != nil {

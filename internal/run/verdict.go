@@ -38,7 +38,7 @@ type Verdict struct {
 	LookAt []string `json:"look_at"`
 }
 
-// FirstDifference is a start that differs. Instants are RFC 3339 in UTC.
+// FirstDifference is the first job whose starts differ. Instants are RFC 3339 in UTC.
 type FirstDifference struct {
 	Job      string `json:"job"`
 	Recorded string `json:"recorded_start"`

@@ -43,12 +43,12 @@ func Workload(dir string) (*workload.Workload, error) {
 		return nil, fmt.Errorf("reading workload: %w", err)
 	}
 	w.Jobs, w.Source = workload.JobsOf(jobs...), dir
-	delete(w.Rules, finished.NoteRequeued) // it counts requeues before the run
+	delete(w.Rules, finished.NoteRequeued) // this rule counts requeues before the run
 	return w, nil
 }
 
-// Played returns the workload that the run was given, with its jobs unchanged, in the order of
-// their submission.
+// Played returns the workload that the run played. Its jobs are unchanged and in the order of
+// submission.
 func (r *Run) Played() (*workload.Workload, error) {
 	jobs, err := r.Submissions()
 	if err != nil {

@@ -194,8 +194,8 @@ func (w *Writer) Event(e rm.Event) error {
 }
 
 // finalize writes jobs that have ended to jobs.parquet, in order, up to the first job that has not
-// ended. The parameter changed is the submission of the last event. An array stops it, too: Finish
-// writes arrays and the jobs after them.
+// ended. The parameter changed is the submission of the last event. finalize also stops at an array:
+// Finish writes arrays and the jobs after them.
 func (w *Writer) finalize(changed *submission) error {
 	if changed.final {
 		return fmt.Errorf("job %s: an event comes after the job's end", changed.first.job.ID)
@@ -448,8 +448,8 @@ func (w *Writer) appendHeard(rows []Row, batch []*submission) []Row {
 	return rows
 }
 
-// yieldAll yields the rows, with the reason for the time before the window. It returns false if the
-// visitor wants no more rows.
+// yieldAll yields the rows, with the reason for the time before the window. It returns false if
+// yield has returned false.
 func yieldAll(rows []Row, window hpc.Time, yield func(*Row) bool) bool {
 	for i := range rows {
 		rows[i].beforeWindow(window)
@@ -484,7 +484,7 @@ func (w *Writer) Finish(state State, change func(*Manifest)) error {
 	if err := w.close(); err != nil {
 		return err
 	}
-	// Only Finish uses the state of a closed writer. Meanwhile Rows may read the rows.
+	// Only Finish changes the state of a closed writer, but Rows may still read the rows.
 	err := w.writeTables()
 	if err == nil {
 		err = writeManifest(w.dir, w.finalManifest(state, change))

@@ -17,7 +17,7 @@ const Resamples = 1999
 // too few observations.
 type Interval struct{ Estimate, Low, High float64 }
 
-// Contains reports whether v lies in the interval, ends included.
+// Contains reports whether v is in the interval, including its ends.
 func (i Interval) Contains(v float64) bool { return i.Low <= v && v <= i.High }
 
 // BootstrapOptions say how [Bootstrap] computes an interval.
@@ -27,8 +27,8 @@ type BootstrapOptions struct {
 	Seed      uint64
 }
 
-// Statistic is a number computed from one or more samples. The function must neither keep
-// nor change the samples.
+// Statistic is a number computed from one or more samples. The function must not store or change the
+// samples.
 type Statistic func(samples ...[]float64) float64
 
 // Mean is the [Statistic] of one sample's mean.
@@ -49,10 +49,10 @@ func Relative(samples ...[]float64) float64 {
 	return stat.Mean(samples[1], nil)/base - 1
 }
 
-// Bootstrap returns the value of a statistic of independent samples with its expanded BCa
-// interval (see the package comment). The statistic must be smooth, such as a mean or a function of
-// means, but not a quantile. The interval is NaN if a sample has fewer than two observations. If
-// nothing varies, both ends equal the estimate.
+// Bootstrap returns the value of a statistic of independent samples with its expanded BCa interval
+// (see the package comment). The statistic must be smooth: a mean is, a quantile is not. The
+// interval is NaN if a sample has fewer than two observations. If nothing varies, both ends equal
+// the estimate.
 func Bootstrap(of Statistic, opts BootstrapOptions, samples ...[]float64) Interval {
 	nan := math.NaN()
 	for _, s := range samples {
@@ -91,7 +91,7 @@ func (j jackknife) interval(sorted []float64, estimate, z float64) (low, high fl
 	bias := normal.Quantile(clampTail(shareBelow(sorted, estimate), len(sorted)))
 	end := func(z float64) float64 {
 		shifted := bias + z
-		p := normal.CDF(z * math.Inf(1)) // the end of all samples, if the correction reaches beyond it
+		p := normal.CDF(z * math.Inf(1)) // the largest bootstrap value, if the correction exceeds it
 		if denominator := 1 - j.acceleration*shifted; denominator > 0 {
 			p = normal.CDF(bias + shifted/denominator)
 		}
@@ -100,8 +100,8 @@ func (j jackknife) interval(sorted []float64, estimate, z float64) (low, high fl
 	return end(-z), end(z)
 }
 
-// resample returns the sorted values of a statistic over bootstrap samples. Each sample is
-// resampled on its own. Undefined values are left out.
+// resample returns the sorted values of a statistic over bootstrap samples. Each sample is resampled
+// independently. Undefined values are left out.
 func resample(of Statistic, opts BootstrapOptions, samples [][]float64) []float64 {
 	random := rand.New(rand.NewPCG(opts.Seed, 0xb007))
 	drawn := make([][]float64, len(samples))
@@ -123,8 +123,8 @@ func resample(of Statistic, opts BootstrapOptions, samples [][]float64) []float6
 	return values
 }
 
-// shareBelow returns the share of sorted values below v. Values equal to v count half,
-// because a mean of few discrete values often hits v exactly.
+// shareBelow returns the share of sorted values below v. Values equal to v count half, because a
+// mean of few discrete values often equals v exactly.
 func shareBelow(sorted []float64, v float64) float64 {
 	below, _ := slices.BinarySearch(sorted, v)
 	above := below
@@ -134,19 +134,19 @@ func shareBelow(sorted []float64, v float64) float64 {
 	return float64(below+above) / 2 / float64(len(sorted))
 }
 
-// clampTail keeps a share of n values away from 0 and 1, where the normal quantile is
+// clampTail bounds a share of n values so that it is not 0 or 1, where the normal quantile is
 // infinite.
 func clampTail(p float64, n int) float64 {
 	edge := 0.5 / float64(n)
 	return min(max(p, edge), 1-edge)
 }
 
-// jackknife holds what the jackknife (leaving out one observation at a time) says about a
-// statistic.
+// jackknife has the jackknife's estimates for a statistic. The jackknife leaves out one observation
+// at a time.
 type jackknife struct {
 	acceleration float64 // BCa's acceleration a
 	variance     float64 // variance of the statistic; for a mean, without bias
-	narrow       float64 // the bootstrap's own variance: (n−1)/n of each sample's share
+	narrow       float64 // the variance that the bootstrap has: (n−1)/n of each sample's share
 	freedom      float64 // degrees of freedom after Welch and Satterthwaite
 }
 

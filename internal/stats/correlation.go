@@ -30,7 +30,7 @@ func Intraclass(pairs [][2]float64, level float64) Interval {
 		common += a * b
 		all += (a*a + b*b) / 2
 	}
-	if all <= n*rounding*mean*rounding*mean { // equal values whose mean was rounded do not vary
+	if all <= n*rounding*mean*rounding*mean { // the values are equal, and only their mean was rounded
 		return r
 	}
 	r.Estimate = max(-1, min(1, common/all))

@@ -7,9 +7,9 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// SpatialDepth returns how central each point is among the others: 1 in the middle, towards
-// 0 far outside (see the package comment). It needs at least two points. It returns an
-// error for fewer points and for points that [Distances] refuses.
+// SpatialDepth returns how central each point is among the other points: 1 in the middle, and nearly
+// 0 far outside (see the package comment). It returns an error for fewer than two points, and for
+// points that [Distances] refuses.
 func SpatialDepth(points [][]float64) ([]float64, error) {
 	if err := checkPoints(points); err != nil {
 		return nil, fmt.Errorf("spatial depth: %w", err)
@@ -28,20 +28,20 @@ func SpatialDepth(points [][]float64) ([]float64, error) {
 // DepthTest is the result of [Depth].
 type DepthTest struct {
 	Test
-	// QAB is Liu and Singh's quality index of the second set in the first: the probability
-	// that a run of the first set is no more central in the first set than a run of the
-	// second set is. It is 1/2 if the sets do not differ, below 1/2 if the second set lies
-	// elsewhere or is spread wider, and above 1/2 if the second set is spread less. QBA is the same
-	// probability with the sets exchanged.
+	// QAB is Liu and Singh's quality index of the second set in the first set. It is the probability
+	// that a run of the second set is at least as central in the first set as a run of the first
+	// set. QAB is 1/2 if the sets do not differ, below 1/2 if the second set is shifted or spread
+	// wider, and above 1/2 if the second set is spread less. QBA is the same probability with the
+	// sets exchanged.
 	QAB, QBA float64
 }
 
-// Depth tests whether two sets of points come from one distribution, by the multivariate
-// Wilcoxon test of Liu and Singh ("A Quality Index Based on Data Depth and Multivariate
-// Rank Tests", JASA 88(421), 1993) with spatial depth. Each set serves as the reference
-// once, as Shi, Zhang and Fu propose (Entropy 25(2), 2023): the statistic is 1/2 − min(QAB,
-// QBA), so the result does not depend on the order of the sets. The effect is the
-// statistic, between 0 and 1/2. Depth returns an error for points that [Distances] refuses.
+// Depth tests whether two sets of points come from one distribution, by the multivariate Wilcoxon
+// test of Liu and Singh ("A Quality Index Based on Data Depth and Multivariate Rank Tests", JASA
+// 88(421), 1993) with spatial depth. Each set is the reference once, as Shi, Zhang and Fu propose
+// (Entropy 25(2), 2023): the statistic is 1/2 − min(QAB, QBA), so the result does not depend on the
+// order of the sets. The effect equals the statistic, which is between 0 and 1/2. Depth returns an
+// error for points that [Distances] refuses.
 func Depth(a, b [][]float64, opts TestOptions) (DepthTest, error) {
 	all := append(append([][]float64{}, a...), b...)
 	if err := checkPoints(all); err != nil {
@@ -67,7 +67,7 @@ func Depth(a, b [][]float64, opts TestOptions) (DepthTest, error) {
 	return out, nil
 }
 
-// directions holds the unit vectors from every point to every other point.
+// directions has the unit vectors from every point to every other point.
 type directions struct {
 	n, dim int
 	unit   [][]float64 // unit[i][k*dim:] is the vector from i to k; zero if both points are equal
@@ -109,12 +109,12 @@ func (d *directions) sum(set []int) {
 	}
 }
 
-// qualities returns QAB and QBA of an arrangement. A member of a set is compared with the
-// other members only: counting itself would make it look central.
+// qualities returns QAB and QBA of an arrangement. A member of a set is compared only with the set's
+// other members, because it would seem more central if it counted itself.
 func (d *directions) qualities(order []int, na int) (qab, qba float64) {
 	a, b := order[:na], order[na:]
 	d.sum(a)
-	// own and other hold the outlyingness, 1 − depth, in a point's own set and in the other set.
+	// own and other have the outlyingness, 1 − depth, in a point's own set and in the other set.
 	for place, i := range order {
 		ownCount, otherCount := float64(na), float64(len(b))
 		if place < na {
@@ -134,8 +134,8 @@ func (d *directions) qualities(order []int, na int) (qab, qba float64) {
 	return quality(d.own, a, b), quality(d.other, b, a)
 }
 
-// quality returns the share of pairs in which the member of the reference lies no deeper
-// than the member of the other set. Ties count half.
+// quality returns the share of pairs in which the member of the reference is not deeper than the
+// member of the other set. Ties count half.
 func quality(outlyingness []float64, reference, others []int) float64 {
 	sum := 0.0
 	for _, x := range reference {

@@ -56,8 +56,8 @@ type Spread struct {
 	Deviation float64 // standard deviation; not an error of the mean, because pairs share runs
 }
 
-// SpreadBetween summarizes the distances between two sets of rows of a matrix. It counts
-// each pair once. The same set given twice yields the distances within it.
+// SpreadBetween summarizes the distances between two sets of rows of a matrix. It counts each pair
+// once. If both sets are the same set, the distances are those within this set.
 func SpreadBetween(distances [][]float64, a, b []int) Spread {
 	seen := make(map[[2]int]bool)
 	var list []float64
@@ -75,8 +75,8 @@ func SpreadBetween(distances [][]float64, a, b []int) Spread {
 	return Spread{Pairs: len(list), Mean: mean, Deviation: deviation}
 }
 
-// isometry returns points with the same distances in at most len(points)−1 dimensions. n
-// points always lie in a space of n−1 dimensions, and a run has many more jobs than that.
+// isometry returns points with the same distances in at most len(points)−1 dimensions. There are
+// always such points, and a run has many more jobs, which are the dimensions of the given points.
 func isometry(points [][]float64) [][]float64 {
 	n := len(points)
 	if n < 2 || len(points[0]) < n {

@@ -30,9 +30,9 @@ func HedgesG(a, b []float64) float64 {
 	return difference / deviation * (1 - 3/(4*float64(len(a)+len(b))-9))
 }
 
-// CliffsDelta returns P(b > a) − P(b < a) over all pairs of members (Cliff, Psychological
-// Bulletin 114(3), 1993): 1 if every b is larger than every a, 0 if neither side prevails.
-// It is NaN if a set is empty.
+// CliffsDelta returns P(b > a) − P(b < a) over all pairs of members (Cliff, Psychological Bulletin
+// 114(3), 1993): 1 if every b is larger than every a, and 0 if both probabilities are equal. It is
+// NaN if a set is empty.
 func CliffsDelta(a, b []float64) float64 {
 	sorted := slices.Sorted(slices.Values(b))
 	more, less := 0, 0
@@ -44,10 +44,10 @@ func CliffsDelta(a, b []float64) float64 {
 	return float64(more-less) / float64(len(a)*len(b))
 }
 
-// Holm returns p-values corrected for multiple tests (Holm, Scand. J. Statist. 6, 1979). If
-// all hypotheses with a corrected p-value below α are rejected, the probability of any
-// false rejection is at most α, however the tests depend on each other. NaNs stay NaN and
-// do not count as tests.
+// Holm returns p-values corrected for multiple tests (Holm, Scand. J. Statist. 6, 1979). If all
+// hypotheses with a corrected p-value below α are rejected, the probability of at least one false
+// rejection is at most α, even if the tests depend on each other. NaNs stay NaN and do not count as
+// tests.
 func Holm(p []float64) []float64 {
 	index := make([]int, 0, len(p))
 	for i, v := range p {

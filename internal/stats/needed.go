@@ -6,14 +6,14 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// maxNeeded bounds the result of [Needed].
+// maxNeeded is the largest result of [Needed].
 const maxNeeded = 1_000_000
 
-// Needed returns the number of runs that each of two sets needs at least. With it, a test as in [Power] detects a true
-// difference with the given probability; the parameter shift is this difference, in standard deviations of a single
-// run. A permutation test can be significant with it, too ([SmallestP]). It returns 0 if a million runs are not enough,
-// or if power is not between alpha and 1. An infinite shift (the sets do not vary) needs only as many runs as the
-// permutation test.
+// Needed returns the smallest number of runs in each of two sets with which the test of [Power] detects a true
+// difference with probability power, and with which a permutation test can be significant ([SmallestP]). The
+// parameter shift is the difference in standard deviations of a single run. It is infinite if the sets do not vary:
+// then only the permutation test decides. Needed returns 0 if a million runs are not enough, or if power is not
+// between alpha and 1.
 func Needed(shift, alpha, power float64) int {
 	shift = math.Abs(shift)
 	if !(shift > 0) || !(power > alpha) || power >= 1 {
@@ -28,7 +28,7 @@ func Needed(shift, alpha, power float64) int {
 			return 0
 		}
 	}
-	low := high / 2 // low is not enough, or 1
+	low := high / 2 // low runs are not enough, or low is 1
 	for high-low > 1 {
 		if middle := (low + high) / 2; enough(middle) {
 			high = middle
@@ -40,8 +40,8 @@ func Needed(shift, alpha, power float64) int {
 }
 
 // PooledDeviation returns the standard deviation within sets of observations, and its degrees of
-// freedom. Sets of one observation add nothing. It assumes that all sets vary alike. The deviation is
-// NaN if no set has two observations.
+// freedom. Sets of one observation add nothing. It assumes that all sets have the same variance. The
+// deviation is NaN if no set has two observations.
 func PooledDeviation(sets ...[]float64) (deviation float64, freedom int) {
 	squares := 0.0
 	for _, set := range sets {

@@ -10,7 +10,7 @@ import (
 )
 
 // SmallestPairedP returns the smallest p-value that [PairedTest] can have for n pairs. With five
-// pairs it is 0.0625, so that no difference, however large, is significant at 5 %.
+// pairs it is 0.0625, so that even the largest difference is not significant at 5 %.
 func SmallestPairedP(n int, opts TestOptions) float64 {
 	opts = opts.withDefaults()
 	if n < 1 {
@@ -24,7 +24,7 @@ func SmallestPairedP(n int, opts TestOptions) float64 {
 
 // PairedTest tests whether differences within pairs are symmetric about 0, by the permutation test
 // of their signs (Fisher, The Design of Experiments, 1935, section 21). Use it for runs that have
-// the same workload and the same seed on both sides, which [MeanTest] would take for independent.
+// the same workload and the same seed on both sides, which [MeanTest] would treat as independent.
 // The statistic is |mean|. The effect is the mean in standard deviations of a difference. P is NaN
 // for fewer than two pairs, and for a difference that is not a number.
 func PairedTest(differences []float64, opts TestOptions) Test {
@@ -46,7 +46,7 @@ func PairedTest(differences []float64, opts TestOptions) Test {
 		t.Effect = math.Copysign(math.Inf(1), sum)
 	}
 	opts = opts.withDefaults()
-	bound := math.Abs(sum) * (1 - 1e-9) // sums in another order differ in their last bits
+	bound := math.Abs(sum) * (1 - 1e-9) // sums in a different order differ in their last bits
 	if n < 63 && math.Exp2(float64(n)) <= float64(opts.ExactLimit) {
 		t.Exact, t.Arrangements = true, 1<<n
 		t.P = float64(asExtreme(differences, bound)) / float64(t.Arrangements)
@@ -115,10 +115,10 @@ type Ranking struct {
 	squares float64 // the sum of the squares of all ranks
 }
 
-// Friedman ranks treatments within blocks and tests whether they differ. Row i of blocks holds the
-// values of all treatments in block i. Equal values share their ranks. The test is Friedman's with
-// Conover's correction for ties (Conover, Practical Nonparametric Statistics, 3rd edition, 1999,
-// section 5.8), with the chi-squared distribution.
+// Friedman ranks treatments within blocks and tests whether they differ. Row i of blocks has the
+// values of all treatments in block i. Equal values have the mean of their ranks. The test is
+// Friedman's with Conover's correction for ties (Conover, Practical Nonparametric Statistics, 3rd
+// edition, 1999, section 5.8), with the chi-squared distribution.
 func Friedman(blocks [][]float64) Ranking {
 	r := Ranking{P: math.NaN(), blocks: len(blocks)}
 	if len(blocks) == 0 {

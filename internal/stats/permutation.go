@@ -7,10 +7,10 @@ import (
 	"gonum.org/v1/gonum/stat/combin"
 )
 
-// The usual effort of a permutation test.
+// The defaults of [TestOptions].
 const (
-	// ExactLimit is the largest number of arrangements with which a test counts every arrangement. Two
-	// sets of eight have 12,870.
+	// ExactLimit is the largest number of arrangements with which a test counts every arrangement.
+	// Two sets of eight runs have 12,870 arrangements.
 	ExactLimit = 20_000
 	// Draws is the number of random arrangements that a test draws if there are more than
 	// ExactLimit. A p-value of 0.05 then has a standard error of 0.002.
@@ -27,7 +27,7 @@ type TestOptions struct {
 // Test is the result of a permutation test of the hypothesis that two sets come
 // from one distribution.
 type Test struct {
-	Statistic float64 // the number that was permuted; each test defines its own
+	Statistic float64 // the statistic of the observed arrangement; each test defines its statistic
 	// P is the probability, under the hypothesis, of a statistic at least as extreme. It is
 	// NaN if a set has fewer than two members.
 	P float64
@@ -54,9 +54,9 @@ func arrangements(n, k int) float64 {
 	return math.Round(math.Exp(combin.LogGeneralizedBinomial(float64(n), float64(k))))
 }
 
-// SmallestP returns the smallest p-value that a two-sided permutation test of sets of na
-// and nb members can have. With three members a side it is 0.1, so that no difference,
-// however large, is significant at 5 %.
+// SmallestP returns the smallest p-value that a two-sided permutation test of sets of na and nb
+// members can have. With three members in each set it is 0.1, so that even the largest difference is
+// not significant at 5 %.
 func SmallestP(na, nb int, opts TestOptions) float64 {
 	opts = opts.withDefaults()
 	if na < 1 || nb < 1 {
@@ -86,7 +86,7 @@ func permute(na, nb int, opts TestOptions, statistic func(order []int) float64) 
 		return t
 	}
 	opts = opts.withDefaults()
-	// Sums in another order differ in their last bits. Equal statistics must stay equal.
+	// Sums in a different order differ in their last bits, but must count as equal.
 	bound := t.Statistic - 1e-9*math.Abs(t.Statistic)
 	extreme := 0
 	if arrangements(n, na) <= float64(opts.ExactLimit) {
@@ -116,7 +116,7 @@ func permute(na, nb int, opts TestOptions, statistic func(order []int) float64) 
 	return t
 }
 
-// complement fills order[na:] with the numbers that the ascending order[:na] lacks.
+// complement fills order[na:] with the numbers that are not in order[:na]. The latter is ascending.
 func complement(order []int, na int) {
 	next, taken := na, 0
 	for i := range order {

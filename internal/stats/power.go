@@ -30,9 +30,8 @@ func Power(na, nb int, shift, alpha float64) float64 {
 	}, 0, 1+10/math.Sqrt(2*freedom), 60, quad.Legendre{}, 0)
 }
 
-// Detectable returns the smallest difference, in standard deviations of a single run, that
-// a test as in [Power] detects with the given probability. It is NaN if a set has fewer
-// than two runs.
+// Detectable returns the smallest difference, in standard deviations of a single run, that the test
+// of [Power] detects with probability power. It is NaN if a set has fewer than two runs.
 func Detectable(na, nb int, alpha, power float64) float64 {
 	if na < 2 || nb < 2 || power <= alpha || power >= 1 {
 		return math.NaN()

@@ -31,10 +31,10 @@ type Array struct {
 	Runs   []int  `json:"runs"`   // the numbers of the runs, which are the tasks' numbers
 }
 
-// Submit submits the incomplete runs as a job array to the Slurm that sbatch connects to. The
-// caller must call [Maker.Prepare] first. Every task makes one run with a shared lock on the
-// sweep's directory. Submit returns nil if no run is missing. It fails if an earlier array of this
-// sweep is still in the queue, or if one array cannot hold all runs.
+// Submit submits the incomplete runs as a job array to the Slurm that sbatch connects to. The caller
+// must call [Maker.Prepare] first. Every task makes one run, with a shared lock on the sweep's
+// directory. Submit returns nil if all runs are complete. It returns an error if an earlier array of
+// this sweep is still in the queue, or if the runs are too many for one array.
 func (m *Maker) Submit(ctx context.Context, opts ArrayOptions) (*Array, error) {
 	p := m.Plan
 	if err := p.stillQueued(ctx); err != nil {
@@ -61,7 +61,7 @@ func (m *Maker) Submit(ctx context.Context, opts ArrayOptions) (*Array, error) {
 		return nil, fmt.Errorf("submitting a job array of %d %s: %w", len(a.Runs),
 			quantity.Plural(len(a.Runs), "run", "runs"), err)
 	}
-	a.Job, _, _ = strings.Cut(strings.TrimSpace(out), ";") // after a semicolon, the cluster's name may follow
+	a.Job, _, _ = strings.Cut(strings.TrimSpace(out), ";") // the cluster's name may follow after a semicolon
 	if err := writeJSON(p.path(arrayFile), a); err != nil {
 		return nil, fmt.Errorf("submitting: %w", err)
 	}
@@ -81,7 +81,7 @@ func (p *Plan) stillQueued(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", p.path(arrayFile), err)
 	}
-	// squeue fails for a job that Slurm has forgotten. Such a job is not in the queue.
+	// squeue fails for a job that slurmctld has removed. Such a job is not in the queue.
 	out, err := askSlurm(ctx, "squeue", "--noheader", "--format=%i", "--jobs="+last.Job)
 	if err == nil && strings.TrimSpace(out) != "" {
 		return fmt.Errorf("submitting: job array %s is still in the queue (wait for its end, or run scancel %s)",
@@ -117,7 +117,7 @@ func (m *Maker) script(runs []int, opts ArrayOptions) (string, error) {
 	}
 	for _, o := range opts.Sbatch {
 		if strings.ContainsAny(o, "\n\r") || !strings.HasPrefix(o, "-") {
-			return "", fmt.Errorf("submitting: %q: not an option of sbatch (want, for example, --partition=long)", o)
+			return "", fmt.Errorf("submitting: %q is not an option of sbatch (want, for example, --partition=long)", o)
 		}
 		lines = append(lines, "#SBATCH "+o)
 	}
@@ -136,12 +136,12 @@ func (m *Maker) script(runs []int, opts ArrayOptions) (string, error) {
 // shellWord quotes a word for sh.
 func shellWord(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// optionValue quotes a path as sbatch reads it in a script.
+// optionValue quotes a path for an #SBATCH line of a script.
 func optionValue(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// ranges writes ascending numbers as sbatch wants them: 1-3,7.
+// ranges returns ascending numbers in the syntax of sbatch --array: 1-3,7.
 func ranges(numbers []int) string {
 	var parts []string
 	for i := 0; i < len(numbers); {

@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/rm/slurm/conf/edit"
 )
 
-// settings returns the options of an edit as the settings of parameters.
+// settings converts the options of an edit to settings of parameters.
 func settings(options Options) []edit.Setting {
 	list := make([]edit.Setting, len(options))
 	for i, o := range options {
@@ -20,7 +20,7 @@ func settings(options Options) []edit.Setting {
 	return list
 }
 
-// checkEdit checks the settings of an edit as far as they do not depend on a cluster.
+// checkEdit makes those checks of an edit's settings that do not depend on a cluster.
 func checkEdit(v *Variant) error {
 	seen := map[string]bool{}
 	for _, o := range v.Options {
@@ -28,7 +28,8 @@ func checkEdit(v *Variant) error {
 			return errorAt(o.Line, "edits: %s: %w", v.Name, err)
 		}
 		if seen[strings.ToLower(o.Name)] {
-			return errorAt(o.Line, "edits: %s: %s: more than one value (want one, or a text such as a,b)", v.Name, o.Name)
+			return errorAt(o.Line, "edits: %s: %s has more than one value (want one value, or a text such as a,b)", v.Name,
+				o.Name)
 		}
 		seen[strings.ToLower(o.Name)] = true
 	}
@@ -39,9 +40,9 @@ func checkEdit(v *Variant) error {
 type targets map[string]experiment.Target
 
 // checkEdits applies every edit to every cluster in memory, and adapts the edited cluster to every Slurm of the
-// experiment as a run does. An edit that is wrong for a cluster, for example because it has no such partition, is an
-// error in the experiment. If a cluster cannot be read or adapted without the edit, only its own runs fail. checkEdits
-// returns the edits without effect. It adds the Slurms that it finds to the map known.
+// experiment as a run does. An edit that is wrong for a cluster, for example because the cluster lacks a partition,
+// is an error in the experiment. If a cluster cannot be read or adapted even without the edit, only the runs on this
+// cluster fail. checkEdits returns the edits without effect. It adds the Slurms that it finds to the map known.
 func (e *Experiment) checkEdits(known targets) (warnings []string, err error) {
 	if e.Slurm == nil || len(e.Slurm.Edits) == 0 {
 		return nil, nil
@@ -75,14 +76,15 @@ func (e *Experiment) checkEdits(known targets) (warnings []string, err error) {
 	return warnings, nil
 }
 
-// adaptation is what decides, beside the cluster, how a run adapts the configuration.
+// adaptation has the values that determine, together with the cluster, how a run adapts the
+// configuration.
 type adaptation struct {
 	target experiment.Target
 	site   string // the option site-slurm
 }
 
 // adaptations returns the different adaptations of a cluster in the experiment. It leaves out a Slurm that cannot be
-// found: only its own runs fail. The map known has the Slurms that were found before.
+// found: only the runs on this Slurm fail. The map known has the Slurms that were found before.
 func (e *Experiment) adaptations(cluster Variant, known targets) []adaptation {
 	releases := e.Slurm.Releases
 	if len(releases) == 0 {
@@ -111,9 +113,10 @@ func (e *Experiment) adaptations(cluster Variant, known targets) []adaptation {
 	return list
 }
 
-// mistake returns why a run of the cluster would end before it begins; nil if it would begin.
+// mistake returns the error with which a run on the cluster would end before it begins; nil if the
+// run would begin.
 func (a adaptation) mistake(cluster *conf.Cluster) error {
-	copied := *cluster // the site's release is a field of it
+	copied := *cluster // because Preview sets the field for the site's release
 	_, err := a.target.Preview(&copied, a.site)
 	return err
 }

@@ -2,26 +2,26 @@
 // workload, and seeds. A cell is a point of the grid without its seed. A cell has one run for
 // each seed.
 //
-// [rmreplay/internal/parallel.Executor] makes many runs in parallel. Sets of realizations use
-// it as well. Here, its task is a process with a command line of this program: `rmreplay
-// simulate …` or `rmreplay replay …`. A sweep may have thousands of runs over days, and
-// processes have advantages over calls of [rmreplay/internal/experiment.Run] in this process:
+// [rmreplay/internal/parallel.Executor] makes many runs in parallel. Sets of realizations also use
+// it. In a sweep, a task of the executor is a process with a command line of this program: `rmreplay
+// simulate …` or `rmreplay replay …`. A sweep may have thousands of runs over days, and processes
+// have advantages over calls of [rmreplay/internal/experiment.Run] in this process:
 //
 //   - If a run panics, or the kernel kills it because of its memory, the other runs continue.
-//   - A run's memory is free after the run. The peak memory in its manifest is its own.
+//   - A run's memory is freed after the run. The peak memory in its manifest is that of this run.
 //   - The sweep itself may be a task of a job array, with its SLURM_ variables. The daemons and
-//     commands of a replay must not see these. An environment belongs to a process.
+//     commands of a replay must not have these variables. Each process has its own environment.
 //   - Each run has its own log of standard error.
 //   - The command in a run's manifest repeats that run.
 //
-// So an experiment is little more than named sets of options of those commands, and each of
-// their options can be an axis. A process costs 10 to 20 ms.
+// So an experiment consists of named sets of options of those commands, and each of their options
+// can be an axis. Starting a process takes 10 to 20 ms.
 //
 // A sweep may be killed at any moment. A run is complete if its record is complete and the
 // fingerprint in the file beside the record equals the fingerprint of the run's inputs. The sweep
 // first removes the old record, then writes the fingerprint, and then begins the run. So it never
-// repeats a finished run, and never takes an old record for a new one. It repeats an incomplete run
-// from its beginning.
+// repeats a complete run, and never uses an old record as the result of new inputs. It repeats an
+// incomplete run from its beginning.
 package sweep
 
 import (
@@ -44,7 +44,7 @@ import (
 // Experiment is the content of an experiment file, which docs/SWEEPS.md describes.
 type Experiment struct {
 	Name       string    `yaml:"name"`       // shown to users, and the job array's name; default: the file's name
-	Workload   string    `yaml:"workload"`   // anything that the commands take as WORKLOAD
+	Workload   string    `yaml:"workload"`   // any WORKLOAD that the commands accept
 	Seeds      Seeds     `yaml:"seeds"`      // for the runs of every cell; default: 1
 	Transforms []Variant `yaml:"transforms"` // options of `workload transform`; default: the unchanged workload
 	Sim        *Sim      `yaml:"sim"`
@@ -67,7 +67,7 @@ type Sim struct {
 type Slurm struct {
 	Clusters []Variant `yaml:"clusters"`
 	Edits    []Variant `yaml:"edits"`    // settings of parameters, see package edit; default: the unchanged cluster
-	Releases []Variant `yaml:"releases"` // options of `replay`, --slurm among them; default: the default Slurm
+	Releases []Variant `yaml:"releases"` // options of `replay`, including --slurm; default: the default Slurm
 	Options  Options   `yaml:"options"`  // options of `replay` for all cells
 }
 
@@ -78,7 +78,8 @@ type Option struct {
 	Path        bool // the value is the path of a file or directory
 }
 
-// model returns the file of the trained model that the option's policy names, or "".
+// model returns the file of the trained model that the option's policy names; "" if it names no
+// model.
 func (o *Option) model() string {
 	if o.Name != "policy" {
 		return ""
@@ -86,7 +87,7 @@ func (o *Option) model() string {
 	return experiment.PolicyModel(o.Value)
 }
 
-// Options are in the order of the file. The steps of a transform run in this order.
+// Options are options in the order of the file. The steps of a transform are in this order.
 type Options []Option
 
 // Get returns the value of the last option with the name.
@@ -103,7 +104,7 @@ func (o Options) Get(name string) (value string, ok bool) {
 func (o Options) String() string { return strings.Join(o.arguments(), "\x00") }
 
 // Variant is a point of one axis of the grid: a name and options. In the file it may be a single
-// value. Then this value is the variant's Name.
+// value, which is then the variant's Name.
 type Variant struct {
 	Name    string
 	Options Options
@@ -115,7 +116,7 @@ type Variant struct {
 // the seeds 1 to n.
 type Seeds []uint64
 
-// maxSeeds limits the effect of a mistyped number.
+// maxSeeds is the maximum number of seeds. It limits the effect of a mistyped number.
 const maxSeeds = 100_000
 
 // lineError is an error with its line in the experiment file.
@@ -148,7 +149,7 @@ func scalarText(n ast.Node) (string, error) {
 	case ast.ScalarNode:
 		return s.GetToken().Value, nil
 	}
-	return "", errorAt(lineOf(n), "not a single value")
+	return "", errorAt(lineOf(n), "a list or a mapping is not allowed here (want a single value)")
 }
 
 // UnmarshalYAML decodes a mapping of options. A list as a value repeats the option.
@@ -214,7 +215,8 @@ func (s *Seeds) UnmarshalYAML(n ast.Node) error {
 		}
 		count, err := strconv.Atoi(text)
 		if err != nil || count < 1 || count > maxSeeds {
-			return errorAt(lineOf(n), "seeds: %s: not a number of seeds from 1 to %d, and not a list", text, maxSeeds)
+			return errorAt(lineOf(n), "seeds: %s: not a number of seeds (want a number from 1 to %d, or a list of seeds)",
+				text, maxSeeds)
 		}
 		for i := range count {
 			*s = append(*s, uint64(i)+1)
@@ -272,7 +274,7 @@ func located(path string, err error) error {
 	return fmt.Errorf("reading experiment: %s: %w", path, err)
 }
 
-// suggest adds the key that was probably meant to the error of an unknown key.
+// suggest adds a similar known key to the error about an unknown key.
 func suggest(err error) error {
 	var unknown *yaml.UnknownFieldError
 	if !errors.As(err, &unknown) {
@@ -314,7 +316,7 @@ func parse(path string, text []byte, model bool, check CheckOption) (*Experiment
 	case e.Sim == nil && e.Slurm == nil:
 		return nil, errors.New("sim and slurm are missing, so there is nothing to run (want one of them)")
 	case e.Slurm != nil && len(e.Slurm.Clusters) == 0:
-		return nil, errors.New("slurm has no clusters")
+		return nil, errors.New("slurm has no clusters (want clusters: [DIR], directories with a slurm.conf)")
 	case e.Slurm == nil && e.Model:
 		return nil, errors.New("slurm is missing, so there is nothing to run on the model (without --policy, " +
 			"sim.policies may be slurm)")
@@ -360,7 +362,7 @@ func (e *Experiment) slurmOptions() Options {
 	return e.Slurm.Options
 }
 
-// axis is a list of variants and the command whose options they are.
+// axis is a list of variants, with the command that has the variants' options.
 type axis struct {
 	what     string // the name of the axis in the file
 	variants []Variant
@@ -410,7 +412,7 @@ func (e *Experiment) check(check CheckOption) error {
 // output, as the command does before it reads its input.
 type CheckVariant func(command string, arguments []string) error
 
-// checkVariants checks each variant's options together with the axis's common options.
+// checkVariants checks each variant's options together with the common options of its axis.
 func (e *Experiment) checkVariants(check CheckVariant) error {
 	for _, a := range e.axes() {
 		for _, v := range a.variants {
@@ -441,14 +443,14 @@ func (e *Experiment) checkAxis(a axis, check CheckOption) error {
 				v.Name = filepath.Base(v.Name)
 			}
 		}
-		if a.command != "" { // before the call of nameOf, which needs to know the paths
+		if a.command != "" { // before nameOf, which needs Option.Path
 			if err := e.checkOptions(a.command, v.Options, check); err != nil {
 				return err
 			}
 		}
 		switch _, cluster := v.Options.Get("cluster"); {
 		case v.Name == "" && a.named:
-			return errorAt(v.Line, "%s: a name is missing", a.what)
+			return errorAt(v.Line, "%s: an entry has no name (want name: NAME)", a.what)
 		case v.Name == "":
 			v.Name = nameOf(v.Options)
 		case a.what == "clusters" && !cluster:
@@ -471,7 +473,8 @@ func (e *Experiment) checkAxis(a axis, check CheckOption) error {
 		}
 		options := v.Options.String()
 		if same := alike[options]; same != nil {
-			return errorAt(v.Line, "%s: %s: the same as %s in line %d (want other options, or one of them)", a.what, v.Name,
+			return errorAt(v.Line, "%s: %s has the same options as %s in line %d (want different options, or only "+
+				"one of the two)", a.what, v.Name,
 				same.Name, same.Line)
 		}
 		alike[options] = v
@@ -495,8 +498,8 @@ func (e *Experiment) checkOptions(command string, options Options, check CheckOp
 			if isPath {
 				o.Path, o.Value = true, e.resolve(o.Value)
 			}
-		case !install.NamesVersion(o.Value): // but replay looks up a version
-			o.Value = e.resolve(o.Value) // without Path, because contents.ofSlurm chooses the files that count
+		case !install.NamesVersion(o.Value): // a path; replay finds a version itself
+			o.Value = e.resolve(o.Value) // without Path, because contents.ofSlurm selects the files of the fingerprint
 		}
 	}
 	return nil
@@ -516,7 +519,7 @@ func nameOf(options Options) string {
 	return strings.Join(parts, "-")
 }
 
-// slug returns a name in a form for file names.
+// slug returns a name with only those characters that file names may have.
 func slug(name string) string {
 	mapped := strings.Map(func(r rune) rune {
 		switch {

@@ -6,8 +6,9 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Other files, such as searches for a setting, describe experiments that are not grids. These files
-// have the limits of an experiment file, and their errors have the same form.
+// The functions of this file are for files that describe experiments that are not grids, such as
+// searches for a setting. Such files have the limits of an experiment file, and their errors have
+// the same form.
 
 // Decode reads a YAML file with the limits of an experiment file. Unknown keys are errors. Errors
 // name the file and the line.
@@ -35,11 +36,11 @@ func ErrorAt(line int, format string, args ...any) error { return errorAt(line, 
 func Located(path string, err error) error { return located(path, err) }
 
 // FileName returns a name in a form for file names: letters, digits and some signs. The result is
-// empty for a name without such signs.
+// empty for a name without such characters.
 func FileName(name string) string { return slug(name) }
 
-// Complete checks an experiment that was not read from a file of its own, as [Open] checks a file,
-// and resolves its paths. Its errors do not print the line: [Located] adds it.
+// Complete makes the checks of [Open] for an experiment that was not read from an experiment file,
+// and resolves its paths. The text of its errors has no line: [Located] adds it.
 func (e *Experiment) Complete(check CheckOption, together CheckVariant) error {
 	e.Workload = e.resolve(e.Workload)
 	if err := e.check(check); err != nil {

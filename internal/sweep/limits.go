@@ -12,9 +12,9 @@ import (
 	"rmreplay/internal/filekind"
 )
 
-// The limits of an experiment file. They are far above the needs of any experiment. They bound
-// the memory and the time that a hostile file takes: the YAML parser needs memory and time that
-// grow with the square of a line's length and of the depth, and aliases can be nested.
+// The limits of an experiment file. They are far above the needs of any experiment. They bound the
+// memory and the time that a hostile file needs. The YAML parser's memory and time grow with the
+// square of a line's length and with the square of the depth, and aliases can be nested.
 const (
 	maxBytes = 256 << 10
 	maxLine  = 8 << 10
@@ -54,7 +54,7 @@ func checkLimits(text []byte) error {
 			return errorAt(number, "line of %d bytes (want at most %d)", len(line), maxLine)
 		}
 		if bytes.IndexByte(line, 0) >= 0 {
-			return errorAt(number, "NUL byte: not a text file")
+			return errorAt(number, "this is not a text file: it has a NUL byte (want a YAML file)")
 		}
 		if marks := bytes.Count(line, []byte("- ")); marks > maxDepth {
 			return errorAt(number, "lists are nested more than %d deep", maxDepth)
@@ -74,12 +74,12 @@ func checkLimits(text []byte) error {
 	return nil
 }
 
-// checkAliases counts the values that a file will have with all aliases expanded, before they are
-// expanded.
+// checkAliases counts the values that a file would have with all aliases expanded, without expanding
+// them.
 func checkAliases(text []byte) error {
 	file, err := parser.ParseBytes(text, 0)
 	if err != nil {
-		return nil // decoding fails as well, with an error that names the place
+		return nil // decoding fails with an error that names the line
 	}
 	count := counter{anchors: map[string]int{}}
 	for _, doc := range file.Docs {
@@ -90,7 +90,7 @@ func checkAliases(text []byte) error {
 	return nil
 }
 
-// counter counts values; anchors has each anchor's number of values.
+// counter counts values. The field anchors has the number of values of each anchor.
 type counter struct{ anchors map[string]int }
 
 // nodes returns the number of values of a node, at most maxNodes+1.

@@ -94,14 +94,14 @@ func isBadInput(err error) bool {
 // patience is the time in which an interrupted run must close its record.
 const patience = time.Minute
 
-// Check computes the fingerprints of all runs and makes nothing. If an input of a run is not
-// prepared, the run gets an error.
+// Check computes the fingerprints of all runs without making any run or input. If an input of a run
+// is not prepared, it sets the run's error.
 func (m *Maker) Check() {
 	p := m.Plan
 	p.fingerprints(m.Version)
 	for _, d := range p.derived {
 		if d.err == nil && !p.made(d) {
-			d.err = fmt.Errorf("%s is missing, or the experiment has changed since it was made (want the sweep to be "+
+			d.err = fmt.Errorf("%s is missing, or the experiment has changed since this input was made (want the sweep to be "+
 				"started, or submitted, again)", d.path)
 		}
 	}
@@ -115,7 +115,7 @@ func (p *Plan) made(d *derived) bool {
 	return err == nil && readStatus(path).Fingerprint == d.fingerprint
 }
 
-// blame gives each run the error of its inputs, if an input has an error.
+// blame sets the error of each run to the error of its inputs, if an input has an error.
 func (p *Plan) blame() {
 	for _, r := range p.Runs {
 		for _, in := range r.inputs() {
@@ -128,9 +128,9 @@ func (p *Plan) blame() {
 
 // Prepare computes the fingerprints of all runs. It makes the transformed workloads and edited
 // clusters that do not exist yet. If such a workload or cluster cannot be made, the runs that need
-// it fail. Prepare fails as a whole with an [InputError] if a transform makes no sense for the
-// workload, for example because no job is left. Prepare also fails if it is interrupted or cannot
-// write the sweep's directory.
+// it fail. Prepare itself returns an [InputError] if a transform cannot be applied to the workload,
+// for example because no job would be left. It also returns an error if it is interrupted, or if it
+// cannot write the sweep's directory.
 func (m *Maker) Prepare(ctx context.Context) error {
 	p := m.Plan
 	if err := os.MkdirAll(p.path(logsDir), 0o777); err != nil { // the tasks of an array need this directory as well
@@ -244,12 +244,12 @@ func (m *Maker) derive(ctx context.Context, d *derived) error {
 	return writeJSON(statusFile(path), s)
 }
 
-// All makes every incomplete run, with at most atOnce runs at the same time; 0 means the number
-// of CPUs. Observe and the summary report failed runs. All itself fails only if All is interrupted
-// or cannot write the sweep's directory.
+// All makes every incomplete run, with at most atOnce runs at the same time. If atOnce is 0, the
+// number of CPUs is the maximum. Observe and the summary report failed runs. All returns an error
+// only if it is interrupted, or if it cannot write the sweep's directory.
 //
-// All reports how many seeds are needed to see differences between cells: before the first run, and
-// again after the runs of the first seeds (the pilot).
+// All reports how many seeds are needed to detect differences between cells: before the first run,
+// and again after the runs of the first seeds (the pilot).
 func (m *Maker) All(ctx context.Context, atOnce int) error {
 	if err := m.tellNeeds(); err != nil {
 		return err
@@ -267,14 +267,14 @@ func (m *Maker) All(ctx context.Context, atOnce int) error {
 	return m.these(ctx, runs[pilot:], atOnce)
 }
 
-// these makes the given runs, except those that are complete.
+// these makes those of the given runs that are not complete.
 func (m *Maker) these(ctx context.Context, runs []*Run, atOnce int) error {
 	executor := parallel.Executor{Parallel: atOnce, GoOn: isOfRun}
 	return executor.Do(ctx, len(runs), func(ctx context.Context, i int) error { return m.MakeRun(ctx, runs[i]) })
 }
 
-// MakeRun makes a run unless it is complete. It fails with a [RunError] if the run fails. Its other
-// errors are the errors of [Maker.All].
+// MakeRun makes a run unless it is complete. It returns a [RunError] if the run fails. Its other
+// errors are those of [Maker.All].
 func (m *Maker) MakeRun(ctx context.Context, r *Run) error {
 	if record := m.Plan.complete(r); record != nil {
 		s, err := metrics.FromRun(record, metrics.Options{})
@@ -345,7 +345,7 @@ func (m *Maker) finish(r *Run, failure error) (*metrics.Summary, error) {
 	}
 	record := m.Plan.complete(r)
 	if record == nil {
-		return nil, errors.New("the process exited with status 0, but left no complete record")
+		return nil, errors.New("the process exited with status 0, but its record is not complete")
 	}
 	return metrics.FromRun(record, metrics.Options{})
 }
@@ -356,8 +356,8 @@ func (m *Maker) logPath(below string) string {
 	return m.Plan.path(filepath.Join(logsDir, strings.ReplaceAll(name, "/", "_")+".log"))
 }
 
-// call runs a command line of this program. A run that is not valid causes no error. The child
-// process is killed if this process dies. call passes interruptions on to it.
+// call runs a command line of this program. A run that is not valid is not an error. The child
+// process is killed if this process dies, and it is interrupted if the context is cancelled.
 func (m *Maker) call(ctx context.Context, args []string, logPath string) error {
 	name := "rmreplay " + args[0]
 	if args[0] == "workload" {
@@ -380,8 +380,8 @@ func (m *Maker) call(ctx context.Context, args []string, logPath string) error {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	c.WaitDelay = patience
-	// The kernel sends PDEATHSIG when the forking thread ends. So this thread must live as long
-	// as the process.
+	// The kernel sends PDEATHSIG when the forking thread ends. So this thread must not end before
+	// the child process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	release := interrupt.Hold() // until the child has ended

@@ -21,10 +21,10 @@ const (
 // how many seeds it needs.
 const pilotSeeds = 3
 
-// Need says how many seeds show a difference of a figure between two cells. The test is the test of `rmreplay
-// compare` at 5 %, without the correction for several figures, and must find the difference in 80 % of cases. The
-// number assumes that runs are independent and normally distributed, and vary as much in every cell as the complete
-// runs do.
+// Need says how many seeds are needed to detect a difference of a figure between two cells. The test is that of
+// `rmreplay compare` at 5 %, without the correction for several figures, and must detect the difference in 80 % of
+// cases. The number assumes that runs are independent and normally distributed, and that the runs of every cell have
+// the same variance as the complete runs.
 type Need struct {
 	Key string `json:"key"` // a key of [metrics.Figures]
 	// Mean is the mean of the cells' means. Deviation is the standard deviation of runs within a cell,
@@ -33,13 +33,13 @@ type Need struct {
 	Mean      metrics.Float `json:"mean"`
 	Deviation metrics.Float `json:"standard_deviation"`
 	Freedom   int           `json:"degrees_of_freedom"`
-	// Seeds is the number of seeds of the experiment. Detectable is the smallest difference that this
-	// number of seeds finds; null if there are too few seeds to find a difference.
+	// Seeds is the number of seeds of the experiment. Detectable is the smallest difference that can
+	// be detected with these seeds; null if there are too few seeds to detect any difference.
 	Seeds      int           `json:"seeds"`
 	Detectable metrics.Float `json:"detectable_difference"`
-	// For10 and For5 are the numbers of seeds that find differences of 10 % and 5 % of the mean; 0 if
-	// the mean is 0 or if more than a million seeds are needed. One seed is enough for a figure that
-	// does not vary.
+	// For10 and For5 are the numbers of seeds with which differences of 10 % and 5 % of the mean are
+	// detected; 0 if the mean is 0, or if more than a million seeds are needed. One seed is enough
+	// for a figure that does not vary.
 	For10 int `json:"seeds_for_10_percent"`
 	For5  int `json:"seeds_for_5_percent"`
 }
@@ -106,7 +106,8 @@ func (s *Summary) renderNeeds(b *strings.Builder) {
 			figure(n.Key, n.Deviation), found, seedCount(n.For10), seedCount(n.For5))
 		freedom = min(freedom, n.Freedom)
 	}
-	b.WriteString("This assumes independent, normal runs that vary as the complete ones do, alike in all cells.\n")
+	b.WriteString("This assumes that runs are independent and normally distributed, with the deviation of the " +
+		"complete runs.\n")
 	low, high := stats.DeviationInterval(freedom, 1-needAlpha)
 	fmt.Fprintf(b, "The true deviation is %.2g to %.2g times that of these runs (95 %%, %d degrees of freedom).\n", low,
 		high, freedom)
@@ -123,8 +124,8 @@ func titleOf(key string) string {
 
 func seedCount(n int) string { return cmp.Or(strings.TrimPrefix(fmt.Sprint(n), "0"), "-") }
 
-// Outlook says what a sweep would do: the runs of the plan, how many runs are complete, and how
-// many seeds are needed to find differences, as far as the complete runs show this.
+// Outlook describes what a sweep would do: the number of planned runs and of complete runs, and how
+// many seeds are needed to detect differences, if the complete runs show this.
 type Outlook struct {
 	Cells    int    `json:"cells"`
 	Seeds    int    `json:"seeds"`
@@ -135,7 +136,7 @@ type Outlook struct {
 	text string
 }
 
-// Outlook returns what the sweep would do. It makes and writes nothing.
+// Outlook returns what the sweep would do. It makes no run and writes no file.
 func (m *Maker) Outlook() (*Outlook, error) {
 	m.Check()
 	s, err := m.Plan.Summarize()
@@ -167,8 +168,7 @@ func (m *Maker) Outlook() (*Outlook, error) {
 // Render returns the outlook as text.
 func (o *Outlook) Render() string { return o.text }
 
-// tellNeeds reports how many seeds are needed to find differences, as far as the complete runs show
-// this.
+// tellNeeds reports how many seeds are needed to detect differences, if the complete runs show this.
 func (m *Maker) tellNeeds() error {
 	if m.Observe == nil {
 		return nil

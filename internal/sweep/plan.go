@@ -26,8 +26,8 @@ const (
 	arrayFile    = "array.json"
 )
 
-// Coordinates are the position of a cell in the grid. A coordinate is empty if the experiment
-// neither varies nor names it.
+// Coordinates are the position of a cell in the grid. A coordinate is empty if the experiment does
+// not vary it and does not name it.
 type Coordinates struct {
 	Engine    string `json:"engine"` // "sim", "slurm" or, for the model of Slurm, "model"
 	Policy    string `json:"policy,omitempty"`
@@ -53,8 +53,8 @@ func (c Coordinates) Name() string {
 type Cell struct {
 	Name        string
 	Coordinates Coordinates
-	// Dir is the cell's directory, relative to the sweep's. It is a run record. If the
-	// experiment has several seeds, it is a directory of realizations.
+	// Dir is the cell's directory, relative to the sweep's directory. It is a run record or, if the
+	// experiment has several seeds, a directory of realizations.
 	Dir  string
 	Runs []*Run
 }
@@ -84,10 +84,10 @@ func (r *Run) Name() string {
 	return fmt.Sprintf("%s seed %d", r.Cell.Name, r.Seed)
 }
 
-// input is a file or directory that runs read. It belongs to the user, or the sweep makes it.
+// input is a file or directory that runs read. Either the user has made it, or the sweep makes it.
 type input struct {
-	path string // absolute, or relative to the sweep's directory
-	made *derived
+	path string   // absolute, or relative to the sweep's directory
+	made *derived // nil for an input of the user
 }
 
 // derived is an input that the sweep makes from other files: a transformed workload or an edited
@@ -142,12 +142,12 @@ func Open(path, dir string, model bool, check CheckOption, together CheckVariant
 	return plan, nil
 }
 
-// mayHold returns an error if dir holds something that is not a sweep. A sweep has a lock file from
+// mayHold returns an error if dir has contents that are not a sweep. A sweep has a lock file from
 // its beginning.
 func mayHold(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) == 0 {
-		return nil // if dir cannot become a directory, the caller gets the error when it makes dir
+		return nil // if dir cannot be created, the caller's attempt returns the error
 	}
 	if _, err := os.Stat(filepath.Join(dir, lockFile)); err != nil {
 		return fmt.Errorf("%s: %w, and holds no sweep (want a new or an empty directory)", dir, output.ErrNotEmpty)
@@ -180,8 +180,9 @@ func (e *Experiment) cells() int {
 	return n * len(orNone(e.Transforms))
 }
 
-// NewPlan lays out the grid. The simulator's cells come first, then Slurm's. The transforms
-// vary fastest. NewPlan fails if two cells have the same name.
+// NewPlan returns the plan of the grid. The simulator's cells come before the cells of Slurm. Cells
+// that differ only in the transform are next to each other. NewPlan fails if two cells have the same
+// name.
 func NewPlan(e *Experiment, dir string) (*Plan, error) {
 	p := &Plan{Experiment: e, Dir: dir, shared: map[string]*derived{}}
 	if n := e.cells() * len(e.Seeds); n > maxRuns {
@@ -221,7 +222,7 @@ func NewPlan(e *Experiment, dir string) (*Plan, error) {
 	seen := map[string]bool{}
 	for _, c := range p.Cells {
 		if seen[c.Name] {
-			return nil, fmt.Errorf("planning %s: two cells would have the name %s (want other names of variants)", e.Path,
+			return nil, fmt.Errorf("planning %s: two cells would have the name %s (want different names of variants)", e.Path,
 				c.Name)
 		}
 		seen[c.Name] = true
@@ -254,8 +255,8 @@ func (p *Plan) add(at Coordinates, command string, options Options, cluster *inp
 	p.Cells = append(p.Cells, c)
 }
 
-// transformed returns the workload of a transform. A random transform gives one workload for
-// each seed, unless the transform has its own seed.
+// transformed returns the workload of a transform. A random transform makes one workload for each
+// seed, unless the transform has a seed among its options.
 func (p *Plan) transformed(t Variant, seed uint64) input {
 	if len(t.Options) == 0 {
 		return input{path: p.Experiment.Workload}
@@ -300,8 +301,9 @@ func (p *Plan) share(d *derived) input {
 	return input{path: d.path, made: d}
 }
 
-// seedBySeed returns the runs in the order of their execution: all cells with the first seed,
-// then all cells with the second. So even a sweep that is stopped early can compare all cells.
+// seedBySeed returns the runs in the order of their execution: all cells with the first seed, then
+// all cells with the second seed, and so on. So even after a sweep that was stopped early, all cells
+// can be compared.
 func (p *Plan) seedBySeed() []*Run {
 	var runs []*Run
 	for i := range p.Experiment.Seeds {

@@ -46,8 +46,8 @@ func writeJSON(path string, v any) error {
 	return output.Text(path, string(text)+"\n")
 }
 
-// fingerprints computes the fingerprints of all inputs and runs. If it cannot read an input of
-// a run, the run gets the error. Other cells may not need that input.
+// fingerprints computes the fingerprints of all inputs and runs. If it cannot read an input of a
+// run, it sets the run's error, because other cells may not need that input.
 func (p *Plan) fingerprints(version string) {
 	contents := contents{}
 	for _, d := range p.derived {
@@ -113,10 +113,10 @@ func fingerprint(parts ...any) (string, error) {
 // contents caches the hashes of files and directories.
 type contents map[string]string
 
-// ofOptions returns the options with the hashes of files and directories in place of their
-// paths. So the paths themselves do not matter.
+// ofOptions returns the options with the hashes of files and directories instead of their paths, so
+// that the paths themselves do not matter.
 func (c contents) ofOptions(options Options) ([]string, error) {
-	args := []string{} // not nil, so that an empty list is always encoded alike
+	args := []string{} // not nil, so that an empty list is always encoded as []
 	for _, o := range options {
 		if o.Path {
 			hash, err := c.of(o.Value)
@@ -138,8 +138,8 @@ func (c contents) ofOptions(options Options) ([]string, error) {
 }
 
 // ofSlurm returns the hash of the Slurm that --slurm names. If the Slurm in a directory was
-// replaced, or if a version was installed anew, a sweep that is resumed repeats its runs. The
-// default Slurm of replay does not count, since each host of a job array has its own.
+// replaced, or if a version was installed anew, a resumed sweep repeats the runs on it. The default
+// Slurm of replay is not hashed, since each host of a job array may have a different default Slurm.
 func (c contents) ofSlurm(named string) (string, error) {
 	key := "slurm " + named
 	if hash, ok := c[key]; ok {
@@ -194,8 +194,8 @@ func (c contents) of(path string) (string, error) {
 	return c[path], nil
 }
 
-// complete opens the record of a run. It returns nil if the record is incomplete or has other
-// inputs.
+// complete opens the record of a run. It returns nil if the record is incomplete, or if its inputs
+// were different.
 func (p *Plan) complete(r *Run) *run.Run {
 	if r.fingerprint == "" || readStatus(p.path(r.Dir)).Fingerprint != r.fingerprint {
 		return nil
@@ -235,9 +235,9 @@ func (p *Plan) Lock(shared bool) (io.Closer, error) {
 	return f, nil
 }
 
-// lockRun locks a run for this process, because tasks of a job array share the sweep's
-// directory. A byte of a file stands for each run. The lock ends with the process. lockRun
-// fails with [ErrBusy] if another process holds the lock.
+// lockRun locks a run for this process, because tasks of a job array share the sweep's directory.
+// Each run has its own byte in a lock file. The lock ends with the process. lockRun fails with
+// [ErrBusy] if another process holds the lock.
 func (p *Plan) lockRun(r *Run) (io.Closer, error) {
 	f, err := os.OpenFile(p.path(runLocksFile), os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {

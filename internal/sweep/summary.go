@@ -46,7 +46,7 @@ type RunSummary struct {
 	Valid bool   `json:"valid"`
 	Error string `json:"error,omitempty"`
 	// Metrics are the metrics of the run by their keys: all figures of package metrics that the run
-	// has, those of nodes, fairness and feedback included.
+	// has, including those of nodes, fairness and feedback.
 	Metrics map[string]metrics.Float `json:"metrics,omitempty"`
 }
 
@@ -156,8 +156,8 @@ var columns = []column{
 	{"makespan_s", "makespan"},
 }
 
-// rejected is the column of rejected jobs, which a table has if a run of some cell rejects jobs. completed is the
-// column of completed jobs, which a table has if their numbers differ by more than fewCompleted of the largest.
+// rejected is the column of rejected jobs. It is shown only if a run rejects jobs. completed is the column of
+// completed jobs. It is shown only if the cells' numbers differ by more than fewCompleted of the largest number.
 var (
 	rejected  = column{"rejected", "rejected"}
 	completed = column{"completed_jobs", "completed"}
@@ -234,7 +234,7 @@ func (c *CellSummary) valid() bool {
 	return !slices.ContainsFunc(c.Runs, func(r RunSummary) bool { return r.State == stateComplete && !r.Valid })
 }
 
-// validFirst returns the cells in the order of the grid, valid cells first.
+// validFirst returns the cells with valid cells first, and otherwise in the order of the grid.
 func (s *Summary) validFirst() []CellSummary {
 	list := slices.Clone(s.Cells)
 	slices.SortStableFunc(list, func(a, b CellSummary) int {

@@ -23,7 +23,7 @@ type File struct {
 	Name      string          `yaml:"name"`
 	Workloads []sweep.Variant `yaml:"workloads"` // the workloads of the search
 	// HeldOut are the workloads of the proof. If the list is empty, the proof uses the workloads of
-	// the search, with other seeds.
+	// the search with different seeds.
 	HeldOut      []sweep.Variant `yaml:"held-out"`
 	Seeds        int             `yaml:"seeds"`          // realizations of each workload in the search; default 3
 	HeldOutSeeds int             `yaml:"held-out-seeds"` // seeds of each workload in the proof; default 10
@@ -132,7 +132,7 @@ func (f *fields) one(key string) (string, error) {
 	case 1:
 		return v[0], nil
 	}
-	return "", f.errorf(key, "%s: a list (want one value)", key)
+	return "", f.errorf(key, "%s: this is a list (want one value)", key)
 }
 
 // UnmarshalYAML decodes a parameter.
@@ -146,7 +146,7 @@ func (p *parameter) UnmarshalYAML(n ast.Node) error {
 		return err
 	}
 	if p.Name == "" {
-		return f.errorf("name", "a name is missing")
+		return f.errorf("name", "a parameter has no name (want name: NAME)")
 	}
 	f.what = "parameters: " + p.Name
 	var kinds []string
@@ -156,8 +156,8 @@ func (p *parameter) UnmarshalYAML(n ast.Node) error {
 		}
 	}
 	if len(kinds) != 1 {
-		return f.errorf("name", "has %d of integer, real and values (want one: integer: [LOW, HIGH], real: [LOW, HIGH] or "+
-			"values: [A, B])", len(kinds))
+		return f.errorf("name", "%d of integer, real and values are given (want one: integer: [LOW, HIGH], "+
+			"real: [LOW, HIGH] or values: [A, B])", len(kinds))
 	}
 	if p.Now, err = f.one("now"); err != nil {
 		return err
@@ -172,7 +172,7 @@ func (p *parameter) UnmarshalYAML(n ast.Node) error {
 	case "true":
 		p.Log = true
 	default:
-		return f.errorf("log", "log: %s: neither true nor false", log)
+		return f.errorf("log", "log: %s: not true or false", log)
 	}
 	if p.Kind == Categorical {
 		return p.readValues(f)
@@ -186,9 +186,9 @@ func (p *parameter) readValues(f *fields) error {
 	case p.Log:
 		return f.errorf("log", "log is only for integer and real (remove log)")
 	case slices.Contains(p.Values, ""):
-		return f.errorf("values", "values: an empty value (want a text; the site's own value is always tried)")
+		return f.errorf("values", "values: a value is empty (want a text; the site's own value is always tried)")
 	case len(p.Values) == 0, len(p.Values) == 1 && p.Values[0] == p.Now:
-		return f.errorf("values", "values: nothing to choose from")
+		return f.errorf("values", "values: there is no value to choose (want two values, or one that is not the site's own)")
 	}
 	for i, v := range p.Values {
 		if slices.Contains(p.Values[:i], v) {
@@ -320,7 +320,7 @@ func figureOf(key string, line int, what string) (metrics.Figure, error) {
 	return metrics.Figure{}, sweep.ErrorAt(line, "%s: %s: not a metric that can be compared (%s)", what, key, meant)
 }
 
-// direction reports whether a lower value of a figure is wanted.
+// direction reports whether lower values of a figure are better.
 func direction(f metrics.Figure, want string, line int, what string) (lower bool, err error) {
 	switch want {
 	case "lower":
@@ -363,8 +363,7 @@ func Load(path string) (*File, error) {
 	return f, nil
 }
 
-// complete checks the file as a whole. It makes the space and the goal, and fills in the default
-// budget.
+// complete checks the whole file. It sets the space, the goal and the default budget.
 func (f *File) complete() error {
 	switch {
 	case len(f.Workloads) == 0:
@@ -372,7 +371,7 @@ func (f *File) complete() error {
 	case f.Slurm == nil && f.Sim == nil:
 		return errors.New("slurm and sim are missing, so there is nothing to run (want one of them)")
 	case f.Slurm != nil && f.Sim != nil:
-		return errors.New("slurm and sim exclude each other (want one: they have no parameter in common)")
+		return errors.New("slurm and sim exclude each other, because they have no parameter in common (want one of them)")
 	case f.Slurm != nil && f.Slurm.Cluster == "":
 		return errors.New("slurm: cluster is missing (want cluster: DIR, a directory with a slurm.conf)")
 	case len(f.Parameters) == 0:
@@ -399,14 +398,14 @@ func (f *File) complete() error {
 	for _, h := range f.HeldOut {
 		for _, w := range f.Workloads {
 			if h.Options.String() == w.Options.String() {
-				return sweep.ErrorAt(h.Line, "held-out: %s: the search has it as well (want data that the search does not see; "+
-					"without held-out, other seeds of its workloads are held out)", h.Name)
+				return sweep.ErrorAt(h.Line, "held-out: %s: the search uses this workload too (want data that the search "+
+					"does not use; without held-out, other seeds of its workloads are held out)", h.Name)
 			}
 		}
 	}
 	if n := len(f.heldOut()); Smallest(n, f.HeldOutSeeds) > 1-Confidence {
-		return fmt.Errorf("held-out-seeds: %d with %d workloads: no difference could be significant, the smallest p-value "+
-			"is %.3g (want at least 6 pairs of runs)",
+		return fmt.Errorf("held-out-seeds: %d with %d workloads: no difference could be significant, because the smallest "+
+			"p-value is %.3g (want at least 6 pairs of runs)",
 			f.HeldOutSeeds, n, Smallest(n, f.HeldOutSeeds))
 	}
 	if err := f.completeSpace(); err != nil {
@@ -510,10 +509,11 @@ func condition(p *parameter, before Space) (*Condition, error) {
 		at := slices.IndexFunc(before, func(q Parameter) bool { return strings.HasPrefix(text, q.Name+"=") })
 		switch {
 		case at < 0:
-			return nil, sweep.ErrorAt(p.line, "parameters: %s: when: %s: no parameter before it has that name (want NAME=VALUE)",
+			return nil, sweep.ErrorAt(p.line, "parameters: %s: when: %s: no earlier parameter has that name (want NAME=VALUE)",
 				p.Name, text)
 		case c.Parameter >= 0 && c.Parameter != at:
-			return nil, sweep.ErrorAt(p.line, "parameters: %s: when: two parameters (want values of one)", p.Name)
+			return nil, sweep.ErrorAt(p.line, "parameters: %s: when: two parameters are named (want values of one parameter)",
+				p.Name)
 		}
 		c.Parameter = at
 		c.Values = append(c.Values, strings.TrimPrefix(text, before[at].Name+"="))

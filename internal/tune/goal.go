@@ -17,17 +17,17 @@ type Goal struct {
 // Constraint limits how much worse than the site's own setting another setting may be in a metric.
 type Constraint struct {
 	Metric string
-	// By groups the jobs. If it is set, the constraint holds for each group on its own, and otherwise
-	// for all jobs together.
+	// By groups the jobs. If it is set, each group must fulfil the constraint. If it is not set, all
+	// jobs together must fulfil it.
 	By metrics.By
 	// Lower says that a lower value is better, so that a higher value is worse.
 	Lower bool
-	// Limit is the largest worsening: a share of the site's value if Relative is set, and otherwise a
-	// value in the metric's unit.
+	// Limit is the largest allowed worsening. It is a share of the site's value if Relative is set,
+	// and otherwise a value in the metric's unit.
 	Limit    float64
 	Relative bool
-	// Ignore is a worsening in the metric's unit that never counts, for example one second: otherwise
-	// a group with almost no waits could break a relative limit.
+	// Ignore is a worsening in the metric's unit that is always allowed, for example one second.
+	// Without it, a group with almost no waits could break a relative limit.
 	Ignore float64
 }
 
@@ -37,7 +37,7 @@ type Quantity struct {
 	Group      string // the group of jobs; empty for all jobs
 }
 
-// Measurement has the results of a run for its setting.
+// Measurement has the results of a run with a setting.
 type Measurement struct {
 	Objective float64
 	Limited   map[Quantity]float64
@@ -55,8 +55,8 @@ func worsening(lower bool, a, b float64) float64 {
 	return a - b
 }
 
-// excess returns how far a setting's mean is beyond the limit, divided by the allowed worsening; 0
-// if the constraint is kept.
+// excess returns how far a setting's mean is beyond the limit, divided by the allowed worsening. It
+// returns 0 if the setting fulfils the constraint.
 func (c *Constraint) excess(site, other float64) float64 {
 	worse := worsening(c.Lower, site, other)
 	if !(worse > c.Ignore) {
@@ -74,9 +74,9 @@ func (c *Constraint) excess(site, other float64) float64 {
 	return (worse - allowed) / max(allowed, c.Ignore, 1e-9*math.Abs(site), 1e-9)
 }
 
-// violation says how far a setting is from keeping all constraints, over blocks on which both this
-// setting and the site's own setting have run. The result is 0 if the setting keeps all
-// constraints, and infinite if a run failed.
+// violation returns how far a setting is from fulfilling all constraints, over blocks on which both
+// this setting and the site's own setting have run. It returns 0 if the setting fulfils all
+// constraints, and infinity if a run failed.
 func (g *Goal) violation(site, other map[int]Measurement, blocks []int) float64 {
 	total := 0.0
 	sums := map[Quantity]*[3]float64{} // the sums for the site and for the other setting, and the number of blocks

@@ -14,8 +14,8 @@ import (
 // Confidence is the level of all intervals. 1 - Confidence is the level of the test.
 const Confidence = 0.95
 
-// workloadsAsUnits is the least number of held-out workloads with which the test takes workloads,
-// and not runs, as its units. With five workloads, no difference could be significant.
+// workloadsAsUnits is the smallest number of held-out workloads with which the units of the test are
+// workloads instead of runs. With five workloads, no difference could be significant.
 const workloadsAsUnits = 6
 
 // Pair is a held-out block with the measurements of the site's own setting and of the best setting.
@@ -29,9 +29,9 @@ type Outcome string
 
 // The outcomes.
 const (
-	// Better: the setting is significantly better on held-out data, and keeps the constraints.
+	// Better: the setting is significantly better on held-out data, and fulfils the constraints.
 	Better Outcome = "better"
-	// NothingFound: no setting did better than the site's own in the search.
+	// NothingFound: no setting had better results than the site's own setting in the search.
 	NothingFound Outcome = "nothing found"
 	// NotProven: the best setting of the search is not significantly better on held-out data.
 	NotProven Outcome = "not proven"
@@ -41,9 +41,10 @@ const (
 	BestFailed Outcome = "run failed"
 )
 
-// Proof compares a setting with the site's own on held-out data.
+// Proof compares a setting with the site's own setting on held-out data.
 type Proof struct {
-	// Unit is the unit whose results the test assumes to be independent: "realization" or "workload".
+	// Unit says which results the test assumes to be independent: those of a "realization" or a
+	// "workload".
 	Unit  string `json:"unit"`
 	Pairs int    `json:"pairs"` // number of units
 	// Site and Best are means of the objective.
@@ -66,8 +67,8 @@ type Proof struct {
 	Failure     string        `json:"failure,omitempty"`
 }
 
-// Kept says whether held-out data keeps a constraint. Worse is the worsening in the metric's unit,
-// negative if the metric became better.
+// Kept says whether a setting fulfils a constraint on held-out data. Worse is the worsening in the
+// metric's unit. It is negative if the metric improved.
 type Kept struct {
 	Metric      string        `json:"metric"`
 	By          metrics.By    `json:"by,omitempty"`
@@ -151,8 +152,8 @@ func (g *Goal) Prove(pairs []Pair, seed uint64) (*Proof, Outcome) {
 	return p, Better
 }
 
-// different drops pairs that equal an earlier pair of the same workload. An engine that draws
-// nothing gives the same run for every seed, so equal pairs are one observation.
+// different removes pairs that equal an earlier pair of the same workload. An engine without random
+// numbers makes the same run for every seed, so equal pairs are only one observation.
 func different(pairs []Pair) []Pair {
 	var list []Pair
 	for _, p := range pairs {
@@ -241,19 +242,19 @@ func (g *Goal) kept(p *Proof, pairs []Pair, options stats.BootstrapOptions) []Ke
 	return out
 }
 
-// Text says in a sentence what an outcome means.
+// Text returns a sentence about what an outcome means.
 func (o Outcome) Text() string {
 	switch o {
 	case Better:
 		return "A better setting was found."
 	case NothingFound:
-		return "No better setting was found: none did better than the site's own in the search."
+		return "No better setting was found: no setting had better results than the site's own in the search."
 	case NotProven:
-		return "No better setting was found: the best of the search is not significantly better on the held-out data."
+		return "No better setting was found: the best setting of the search is not significantly better on the held-out data."
 	case Broken:
-		return "No better setting was found: the best of the search breaks a constraint on the held-out data."
+		return "No better setting was found: the best setting of the search breaks a constraint on the held-out data."
 	case BestFailed:
-		return "No better setting was found: the best of the search fails on the held-out data."
+		return "No better setting was found: a run of the best setting of the search failed on the held-out data."
 	}
 	panic(fmt.Sprintf("outcome %q", string(o)))
 }

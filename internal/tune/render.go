@@ -57,7 +57,7 @@ func (r *Result) renderSearch(b *strings.Builder) {
 }
 
 // renderStages writes, for each stage, its engine, the time of its runs, and the number of settings
-// that it kept.
+// that remained.
 func (r *Result) renderStages(b *strings.Builder) {
 	for _, s := range r.Stages {
 		on := map[string]string{"model": "the model of Slurm", "slurm": "Slurm"}[s.On]
@@ -66,7 +66,7 @@ func (r *Result) renderStages(b *strings.Builder) {
 	}
 }
 
-// change returns a relative gain in words.
+// change returns a text about a relative gain.
 func change(gain metrics.Float, want string) string {
 	word := want
 	if gain < 0 {
@@ -99,12 +99,12 @@ func (r *Result) renderProof(b *strings.Builder) {
 	renderConstraints(b, p.Constraints)
 }
 
-// If there are more constraints than shownKept, constraints that are kept with certainty are not
-// listed.
+// shownKept is the largest number of constraints that are all listed. If there are more, constraints
+// that are certainly fulfilled are left out.
 const shownKept = 12
 
 // renderConstraints writes a table of the constraints. If there are many, it leaves out constraints
-// that are kept with certainty.
+// that are certainly fulfilled.
 func renderConstraints(b *strings.Builder, list []Kept) {
 	b.WriteString("\nconstraints on the held-out data, the site's own setting -> the best:\n")
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)

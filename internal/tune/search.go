@@ -13,14 +13,14 @@ import (
 
 // The constants of the search.
 const (
-	// level is the significance level of the tests in a race. These tests only decide what to try
-	// next.
+	// level is the significance level of the tests in a race. These tests only decide which settings
+	// are tried next.
 	level = 0.05
 	// firstTest is the number of blocks before the first test of a race.
 	firstTest = 3
 	// finalists is the number of settings that run on all blocks at the end.
 	finalists = 3
-	// keptGain is the share of the gain that a simpler setting must keep.
+	// keptGain is the share of the gain that a simpler setting must have.
 	keptGain = 0.95
 )
 
@@ -33,7 +33,7 @@ type Trial struct {
 // Measure makes the runs of trials and returns a measurement of each. An error ends the search.
 type Measure func(ctx context.Context, trials []Trial) ([]Measurement, error)
 
-// Search looks for a better setting. Observe may be nil.
+// Search searches for a better setting. Observe may be nil.
 type Search struct {
 	Space   Space
 	Goal    Goal
@@ -69,17 +69,17 @@ type Tried struct {
 
 // Race is the course of one race.
 type Race struct {
-	Settings  int // settings at the beginning, the site's own included
+	Settings  int // settings at the beginning, including the site's own setting
 	New       int // settings that were drawn for this race
 	Blocks    int // blocks on which the survivors ran
-	Survivors int // settings at the end, the site's own included
+	Survivors int // settings at the end, including the site's own setting
 	Runs      int // runs that the race needed
 }
 
 // Found is the result of a search.
 type Found struct {
-	// Best is the setting to prove, simplified. Best is the site's own setting if no setting did
-	// better.
+	// Best is the simplified best setting, which the proof tests. It is the site's own setting if no
+	// setting had better results.
 	Best *Tried
 	// Before is the best setting before it was simplified.
 	Before *Tried
@@ -92,7 +92,7 @@ type Found struct {
 // plannedRaces returns the number of races that irace plans for a number of parameters.
 func plannedRaces(parameters int) int { return int(2 + math.Log2(float64(parameters))) }
 
-// elites returns the number of survivors at which a race ends.
+// elites returns the number of remaining settings at which a race ends.
 func elites(parameters int) int { return int(2 + math.Log2(float64(parameters))) }
 
 // reserve returns the largest number of runs that the end of a search needs, without runs of the
@@ -102,18 +102,17 @@ func (s *Search) reserve() int {
 	return finalists*(s.Blocks-first) + len(s.Space)*s.Blocks
 }
 
-// open returns how many runs the races may still make of settings other than the site's own. The
-// site's own setting runs on all blocks before the end.
+// open returns how many runs the races may still make of settings other than the site's own setting.
+// The runs of the site's own setting on all blocks are reserved.
 func (s *Search) open() int {
 	return s.Budget - s.used - s.reserve() - s.missing([]*Tried{s.tried(nil)}, upTo(s.Blocks))
 }
 
-// Least returns the smallest budget: the site's own setting on all blocks, five settings up to the
-// first test of a race, and the end of the search.
+// Least returns the smallest budget. It is enough for the site's own setting on all blocks, for five
+// settings up to the first test of a race, and for the end of the search.
 func (s *Search) Least() int { return s.reserve() + s.Blocks + 5*min(firstTest, s.Blocks) }
 
-// DefaultBudget returns a budget with which each race has about two new settings for each
-// parameter, and four more.
+// DefaultBudget returns a budget with which each race has about 4 + 2 x parameters new settings.
 func (s *Search) DefaultBudget() int {
 	return s.reserve() + s.Blocks + plannedRaces(len(s.Space))*(4+2*len(s.Space))*(min(firstTest, s.Blocks)+1)
 }
@@ -180,7 +179,8 @@ func (s *Search) draw(parents []*Tried, number, n int, random *rand.Rand) []*Tri
 			add(setting)
 		}
 	}
-	// Each race draws closer to the parents: n settings fill the space n times as densely.
+	// In each race, new settings are drawn closer to the parents: n settings fill the space n times
+	// as densely.
 	deviation := 0.5
 	for range number - 1 {
 		deviation *= math.Pow(1/float64(max(2, n)), 1/float64(len(s.Space)))
@@ -207,9 +207,9 @@ func choose(parents []*Tried, random *rand.Rand) *Tried {
 	return parents[k-1]
 }
 
-// race races the parents and fresh settings. It ends before the block with which the search would
-// use more than limit runs, or leave too few runs for its end. It returns the survivors, best
-// first.
+// race makes a race of the parents and the fresh settings. It ends before a block with which the
+// search would use more than limit runs, or would have too few runs left for its end. It returns the
+// remaining settings, in descending order of their results.
 func (s *Search) race(ctx context.Context, number int, parents, fresh []*Tried, limit int) ([]*Tried, error) {
 	site := s.tried(nil)
 	alive := []*Tried{site}
@@ -297,7 +297,7 @@ func (s *Search) measure(ctx context.Context, what string, settings []*Tried, bl
 // checked marks a measurement as a failure if it has no value of the objective.
 func checked(m Measurement) Measurement {
 	if m.Failure == "" && (math.IsNaN(m.Objective) || math.IsInf(m.Objective, 0)) {
-		m.Failure = "the run has no value of the objective (no job started, or none was counted)"
+		m.Failure = "the run has no value of the objective (no job started, or no started job counts)"
 	}
 	return m
 }
@@ -319,7 +319,7 @@ func (s *Search) eliminate(alive []*Tried, blocks []int) []*Tried {
 	return left
 }
 
-// rank ranks settings within blocks: first the settings that keep the constraints, by the objective, and then the
+// rank ranks settings within blocks: first the settings that fulfil the constraints, by the objective, and then the
 // other settings, by their violation.
 func (s *Search) rank(settings []*Tried, blocks []int) stats.Ranking {
 	site := s.tried(nil)
@@ -360,7 +360,7 @@ func (s *Search) cost(objective float64) float64 {
 	return -objective
 }
 
-// sort sorts the survivors of a race by their ranks.
+// sort sorts the remaining settings of a race by their ranks.
 func (s *Search) sort(alive []*Tried, blocks []int) {
 	ranking := s.rank(alive, blocks)
 	sums := map[*Tried]float64{}
@@ -370,8 +370,9 @@ func (s *Search) sort(alive []*Tried, blocks []int) {
 	slices.SortStableFunc(alive, func(a, b *Tried) int { return cmp.Compare(sums[a], sums[b]) })
 }
 
-// final runs the best settings on all blocks and returns the setting with the best mean that keeps
-// the constraints. final returns the site's own setting if no other setting does better.
+// final runs the best settings on all blocks and returns the setting with the best mean among those
+// that fulfil the constraints. If no setting is better than the site's own setting, final returns
+// the site's own setting.
 func (s *Search) final(ctx context.Context, site *Tried, parents []*Tried) (*Tried, error) {
 	last := []*Tried{site}
 	for _, t := range parents {
@@ -394,8 +395,8 @@ func (s *Search) final(ctx context.Context, site *Tried, parents []*Tried) (*Tri
 // meanCost returns the mean cost over all blocks.
 func (s *Search) meanCost(t *Tried) float64 { return s.cost(mean(t.Of, upTo(s.Blocks))) }
 
-// simplify sets parameters back to the site's values, one after the other, if the setting keeps
-// most of its gain.
+// simplify sets parameters back to the site's values, one after the other, if the setting still has
+// most of its gain ([keptGain]).
 func (s *Search) simplify(ctx context.Context, site, best *Tried) (*Tried, error) {
 	bound := s.meanCost(site) - keptGain*(s.meanCost(site)-s.meanCost(best))
 	for i := range s.Space {

@@ -17,7 +17,7 @@ func (f *File) openSite() (*conf.Cluster, error) {
 	return conf.Open(f.cluster())
 }
 
-// ownValues fills in the site's present values of parameters, as far as slurm.conf has them.
+// ownValues sets the site's present values of those parameters that are in slurm.conf.
 func (f *File) ownValues(site *conf.Cluster) {
 	for i := range f.Space {
 		if p := &f.Space[i]; p.Now == "" {
@@ -27,8 +27,8 @@ func (f *File) ownValues(site *conf.Cluster) {
 }
 
 // ownValue returns the value of a key of slurm.conf, of an option in a list, or of a partition's
-// attribute. The value is empty if the site uses the default. But a flag that is missing in its
-// list is false.
+// attribute. The value is empty if the site uses the default. For a flag that is missing in its
+// list, the value is "false".
 func (p *Parameter) ownValue(site *conf.Cluster) string {
 	words := strings.Fields(p.Name)
 	if len(words) == 0 {
@@ -65,8 +65,8 @@ func (p *Parameter) ownValue(site *conf.Cluster) string {
 	return ""
 }
 
-// flag reports whether true and false are the only values of the parameter: then it is present in
-// slurm.conf or absent.
+// flag reports whether true and false are the only values of the parameter. Such a parameter is
+// either present in slurm.conf or absent.
 func (p *Parameter) flag() bool {
 	for _, v := range p.Values {
 		if v != "true" && v != "false" {
@@ -76,7 +76,7 @@ func (p *Parameter) flag() bool {
 	return p.Kind == Categorical
 }
 
-// edits returns a setting in the form of package edit.
+// edits converts a setting to the type of package edit.
 func (f *File) edits(s Setting) []edit.Setting {
 	var list []edit.Setting
 	for _, o := range f.options(s) {
@@ -96,8 +96,9 @@ func (f *File) checkEdit(site *conf.Cluster, s Setting, line int) error {
 	return nil
 }
 
-// lines returns the lines that the site writes into its configuration for a setting, and warnings
-// of changes without effect. For the simulator, the lines are the options of the command.
+// lines returns the lines that the site must write into its configuration for a setting, and
+// warnings about changes without effect. For the simulator, the lines are the options of the
+// command.
 func (f *File) lines(s Setting) (lines []Line, warnings []string, err error) {
 	site, err := f.openSite()
 	if err != nil {

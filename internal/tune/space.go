@@ -21,25 +21,25 @@ const (
 	Categorical Kind = "values" // a value of a list that has no order
 )
 
-// Parameter is one dimension of the space. Its name says where the values apply: an option of
-// simulate, or a parameter that an edit of a sweep can set.
+// Parameter is one dimension of the space. Its name is that of an option of simulate, or of a
+// parameter that an edit of a sweep can set.
 type Parameter struct {
 	Name   string
 	Kind   Kind
-	Low    float64 // the ends of a number's range, included
+	Low    float64 // the ends of a number's range, both included
 	High   float64
 	Log    bool     // whether values are drawn on a logarithmic scale
 	Values []string // the values of a categorical parameter
 	// Now is the site's own value, near which a search begins; empty if it is not known.
 	Now string
-	// When is the condition under which the parameter has an effect. If it does not hold, the
-	// parameter keeps the site's value.
+	// When is the condition under which the parameter has an effect. If the condition is not
+	// fulfilled, the parameter has the site's value.
 	When *Condition
 
 	line int // the line in the file
 }
 
-// Condition holds if an earlier parameter has one of some values.
+// Condition is fulfilled if an earlier parameter has one of the given values.
 type Condition struct {
 	Parameter int // its index in the space
 	Values    []string
@@ -52,7 +52,7 @@ type Space []Parameter
 // value. A nil Setting is the site's own setting.
 type Setting []string
 
-// Own reports whether the setting changes nothing.
+// Own reports whether the setting is the site's own setting.
 func (s Setting) Own() bool {
 	return !slices.ContainsFunc(s, func(v string) bool { return v != "" })
 }
@@ -108,8 +108,9 @@ func rounded(v float64) float64 {
 	return r
 }
 
-// position returns where a value lies in the range of a number. An empty value means the site's own
-// value. ok is false for a text that is not a number, and for a categorical parameter.
+// position returns the position of a value in the range of a number, from 0 to 1. An empty value
+// means the site's own value. The result ok is false for a text that is not a number, and for a
+// categorical parameter.
 func (p *Parameter) position(value string) (u float64, ok bool) {
 	if value == "" {
 		value = p.Now
@@ -135,8 +136,8 @@ func (p *Parameter) same(a, b string) bool {
 	return a == b || p.Kind != Categorical && xerr == nil && yerr == nil && x == y
 }
 
-// normalize empties each value that equals the site's, and each value of a parameter whose
-// condition does not hold. So two settings with the same effect are equal.
+// normalize empties each value that equals the site's own value, and each value of a parameter whose
+// condition is not fulfilled. So two settings with the same effect are equal.
 func (sp Space) normalize(s Setting) Setting {
 	for i := range sp {
 		if sp[i].same(s[i], sp[i].Now) {
@@ -191,8 +192,8 @@ func (sp Space) hypercube(n int, random *rand.Rand) []Setting {
 
 // near draws a setting near a parent. Numbers are normally distributed around the parent's value,
 // within the range. The parameter deviation is the standard deviation as a share of the range. A
-// parameter without an order keeps the parent's value with the probability keep, and otherwise
-// gets any value. A number whose value is not known gets any value.
+// parameter whose values have no order has the parent's value with the probability keep, and
+// otherwise a random value. A number whose present value is not known has a random value.
 func (sp Space) near(parent Setting, deviation, keep float64, random *rand.Rand) Setting {
 	child := make(Setting, len(sp))
 	for i := range sp {

@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/sweep"
 )
 
-// The directories of the trials within a tuning's directory. Each holds one sweep per workload.
+// The directories of the trials within a tuning's directory. Each has one sweep for each workload.
 const (
 	searchDir  = "search"
 	heldOutDir = "held-out"
@@ -69,7 +69,8 @@ func (s *stage) of(block int) (workload, seed int) {
 	return block % len(s.workloads), block / len(s.workloads)
 }
 
-// plan lays out the runs of all known settings on a workload. The cells of a sweep are the settings.
+// plan returns the plan of the runs of all known settings on a workload. The cells of a sweep are
+// the settings.
 func (s *stage) plan(workload int) (*sweep.Plan, error) {
 	e := s.File.experiment(s.workloads[workload], s.settings)
 	e.Seeds, e.Model = s.seeds, s.model
@@ -79,7 +80,7 @@ func (s *stage) plan(workload int) (*sweep.Plan, error) {
 	return sweep.NewPlan(e, filepath.Join(s.Dir, s.dir, sweep.FileName(s.workloads[workload].Name)))
 }
 
-// experiment returns the sweep of some settings, and of the site's own, on a workload.
+// experiment returns the sweep of the given settings, and of the site's own setting, on a workload.
 func (f *File) experiment(workload sweep.Variant, settings []Setting) *sweep.Experiment {
 	path, _ := workload.Options.Get("workload")
 	e := &sweep.Experiment{Name: f.Name, Path: f.Path, Workload: path, Seeds: sweep.Seeds{1}}
@@ -107,7 +108,7 @@ func (f *File) experiment(workload sweep.Variant, settings []Setting) *sweep.Exp
 	return e
 }
 
-// options returns what a setting changes, as an edit or as options of simulate.
+// options returns the changes of a setting, as an edit or as options of simulate.
 func (f *File) options(s Setting) sweep.Options {
 	var options sweep.Options
 	for i, value := range s {
@@ -118,7 +119,7 @@ func (f *File) options(s Setting) sweep.Options {
 	return options
 }
 
-// measure makes the runs of trials, as [Measure] says.
+// measure implements [Measure].
 func (s *stage) measure(ctx context.Context, trials []Trial) ([]Measurement, error) {
 	for _, t := range trials {
 		if name := s.File.Space.Name(t.Setting); !s.known[name] {

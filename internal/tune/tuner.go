@@ -59,7 +59,7 @@ type Plan struct {
 	HeldOut       []string `json:"held_out"`
 	HeldOutSeeds  int      `json:"held_out_seeds"`
 	HeldOutRuns   int      `json:"held_out_runs"`
-	HeldOutUnseen string   `json:"held_out_unseen"` // what the search has not seen: "workloads", or only "seeds"
+	HeldOutUnseen string   `json:"held_out_unseen"` // what the search does not use: "workloads", or only "seeds"
 	SmallestP     float64  `json:"smallest_p"`      // the smallest p-value that the proof can give
 }
 
@@ -87,8 +87,8 @@ func (f *File) Plan() Plan {
 }
 
 // Check checks all that can be checked without a run: the workloads, the cluster, and whether each
-// parameter can have its values. It fills in the site's own values that the file does not give. Its
-// errors are about the input.
+// parameter can have its values. It sets those of the site's own values that the file does not have.
+// All its errors are errors of the input.
 func (t *Tuner) Check() error {
 	f := t.File
 	if t.Model && f.Slurm == nil {
@@ -140,11 +140,11 @@ func (t *Tuner) Check() error {
 	return nil
 }
 
-// mayHold returns an error if dir holds something that is not a tuning.
+// mayHold returns an error if dir has contents that are not a tuning.
 func mayHold(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) == 0 {
-		return nil // if dir cannot become a directory, the caller gets the error when it makes dir
+		return nil // if dir cannot be created, the caller's attempt returns the error
 	}
 	if _, err := os.Stat(filepath.Join(dir, searchDir)); err != nil {
 		return fmt.Errorf("%s: %w, and holds no tuning (want a new or an empty directory)", dir, output.ErrNotEmpty)
@@ -160,17 +160,17 @@ func (f *File) cluster() string {
 	return filepath.Join(filepath.Dir(f.Path), f.Slurm.Cluster)
 }
 
-// Run searches and proves. A result without a better setting is not an error. The error says that
-// the input cannot be read, that Run was interrupted, that a run of the site's own setting failed,
-// or that the directory cannot be written.
+// Run makes the search and the proof. A result without a better setting is not an error. Run returns
+// an error if the input cannot be read, if Run was interrupted, if a run of the site's own setting
+// failed, or if the directory cannot be written.
 func (t *Tuner) Run(ctx context.Context) (*Result, error) {
 	f := t.File
-	if t.Model { // the search is useless if Slurm cannot make the proof
+	if t.Model { // the search is useless if the proof cannot run on Slurm
 		installation, _ := f.Slurm.Options.Get("slurm")
 		without, _ := f.Slurm.Options.Get("no-accounting")
 		slurm := experiment.Slurm{Cluster: f.cluster(), Installation: installation, WithoutAccounting: without == "true"}
 		if err := experiment.CanReplay(slurm); err != nil {
-			return nil, fmt.Errorf("looking for the Slurm of the proof: %w", err)
+			return nil, fmt.Errorf("finding the Slurm for the proof: %w", err)
 		}
 	}
 	searching, err := t.newStage(searchDir, t.Model, f.Workloads, 1, f.Seeds)
@@ -215,7 +215,8 @@ func inputError(err error) error {
 	return err
 }
 
-// prove runs the best setting and the site's own setting on the held-out data.
+// prove runs the best setting and the site's own setting on the held-out data, and tests the
+// difference.
 func (t *Tuner) prove(ctx context.Context, found *Found, r *Result) error {
 	f := t.File
 	proving, err := t.newStage(heldOutDir, false, f.heldOut(), firstHeldOutSeed, f.HeldOutSeeds)
@@ -293,21 +294,21 @@ func (t *Tuner) write(r *Result) error {
 // Result is the result of a tuning. Other programs rely on its JSON keys.
 type Result struct {
 	Name    string  `json:"name"`
-	Found   bool    `json:"found"` // whether there is a better setting with a proof
+	Found   bool    `json:"found"` // whether a setting is better on the held-out data, too
 	Outcome Outcome `json:"outcome"`
 	Text    string  `json:"text"` // the outcome in a sentence
 	Metric  string  `json:"metric"`
 	Want    string  `json:"want"` // "lower" or "higher"
-	// Setting is the best setting of the search, whether or not it is proven. It is empty if no
-	// setting did better than the site's own.
+	// Setting is the best setting of the search, even if the proof did not confirm it. It is empty
+	// if no setting had better results than the site's own setting.
 	Setting []Change `json:"setting"`
-	// Lines are the lines that the site writes for this setting.
+	// Lines are the lines that the site must write for this setting.
 	Lines    []Line   `json:"lines"`
 	Warnings []string `json:"warnings"`
 	Proof    *Proof   `json:"proof"` // null if there was nothing to prove
 	Plan     Plan     `json:"plan"`
 
-	// Stages describe the search on the model and the proof on Slurm: their time, and how many settings they kept.
+	// Stages describe the search on the model and the proof on Slurm: their time, and how many settings remained.
 	// Stages is nil if both run on one engine.
 	Stages []Stage `json:"stages,omitempty"`
 
@@ -326,8 +327,8 @@ type Stage struct {
 	Name     string        `json:"name"` // "search" or "held out"
 	On       string        `json:"on"`   // "model" or "slurm"
 	Runs     int           `json:"runs"`
-	Settings int           `json:"settings"` // tried settings, without the site's own
-	Kept     int           `json:"kept"`     // how many of the tried settings were kept
+	Settings int           `json:"settings"` // tried settings, without the site's own setting
+	Kept     int           `json:"kept"`     // how many of the tried settings remained
 	Seconds  metrics.Float `json:"run_wall_s"`
 }
 
@@ -342,8 +343,8 @@ type Change struct {
 	Parameter string `json:"parameter"`
 	Now       string `json:"now"`   // the site's own value; empty if it is not known
 	Value     string `json:"value"` // empty for the site's own value
-	// Dropped is a value that the search found and that was given up, because the setting keeps
-	// its gain without it.
+	// Dropped is a value that the search found, and that was then set back because the setting has
+	// almost the same gain without it.
 	Dropped string `json:"dropped,omitempty"`
 }
 
@@ -376,7 +377,7 @@ type Record struct {
 	Best     string `json:"best"`
 }
 
-// newResult returns the part of the result that the search decides.
+// newResult returns the result of the search. The proof completes it.
 func (f *File) newResult(found *Found) (*Result, error) {
 	r := &Result{
 		Name: f.Name, Outcome: NothingFound, Metric: f.Goal.Metric, Want: "higher", Plan: f.Plan(), SearchRuns: found.Runs,

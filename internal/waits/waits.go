@@ -2,24 +2,24 @@
 // it, so that they show the same numbers under the same names.
 //
 // A job waits while it is in the queue: from its submission to its first start, and from each
-// requeue to the next start. The time of a run that was lost is not waiting. The parts of a wait
-// come from what the record has of the job, in this order:
+// requeue to the next start. The time of a lost run does not count as waiting. The parts of a wait
+// come from the record of the job, in this order:
 //
 //   - the time after a lost run is [Requeued];
 //   - the reasons that the resource manager gave ([run.Row.Reasons]), by [PartOf];
 //   - while as many tasks of the job's array ran as its limit allows ([run.AtArrayLimit], for
 //     recorded workloads and the simulator's policies, which lack such reasons), [OwnLimit];
-//   - before the job was eligible, what its user asked for: a begin time; a hold or a dependency, until
-//     the first task of its array was eligible; or a limit of its array, if the record comes from a replay. In the
-//     simulator, a task that is not eligible while fewer tasks run is in the queue behind other tasks of its array:
-//     [Priority]. Accounting does not say why such a task was not eligible: [Unknown];
+//   - before the job was eligible, its request: a begin time; a hold or a dependency, until the first task of its
+//     array was eligible; or a limit of its array, if the record comes from a replay. If fewer tasks run than this
+//     limit allows, a task that is not eligible is [Priority] in the simulator, where it is in the queue behind other
+//     tasks of its array. It is [Unknown] in accounting, which has no reason for it;
 //   - before the window of a workload ([run.BeforeWindow]), [Unknown];
-//   - since then, its place in the queue ([run.Row.First]), which the simulator records: [Priority]
-//     until it was the first of its partition, and then [Resources];
+//   - after the job was eligible, its place in the queue ([run.Row.First]), which the simulator records: [Priority]
+//     until the job was the first of its partition, and then [Resources];
 //   - the rest is [Unknown].
 //
-// Reasons are looked at only every few minutes. So a reason that kept the job from being eligible
-// ends, at the latest, when the job became eligible.
+// A replay queries reasons only every few minutes. So a reason for which a job was not eligible ends
+// at the latest when the job became eligible.
 package waits
 
 import (
@@ -38,25 +38,25 @@ type Part string
 // The parts of a wait.
 const (
 	Dependency  Part = "dependency"  // the job waits for other jobs
-	BeginTime   Part = "begin_time"  // the user asked for a later start
+	BeginTime   Part = "begin_time"  // the user requested a later start
 	Held        Part = "held"        // the user or an administrator holds the job
 	OwnLimit    Part = "own_limit"   // a limit of the job's array, or of the job's user
 	Limit       Part = "limit"       // another limit of an association, a QOS, a partition or licenses
 	Reservation Part = "reservation" // nodes are reserved for others, or the job's reservation has not begun
 	Outage      Part = "node_outage" // nodes are down or drained
-	Priority    Part = "priority"    // jobs with a higher priority come first
+	Priority    Part = "priority"    // jobs with a higher priority are before the job
 	Resources   Part = "resources"   // nodes are in use
-	Requeued    Part = "requeued"    // the job is back in the queue after a lost run, by preemption or otherwise
+	Requeued    Part = "requeued"    // the job is in the queue again after a lost run, for example after a preemption
 	Unknown     Part = "unknown"     // the record does not have the reason
 )
 
 // Parts are all parts, in the order of tables.
 var Parts = []Part{Dependency, BeginTime, Held, OwnLimit, Limit, Reservation, Outage, Priority, Resources, Requeued, Unknown}
 
-// Words is the part's name for people: "begin time".
+// Words returns the part's name for people: "begin time".
 func (p Part) Words() string { return strings.ReplaceAll(string(p), "_", " ") }
 
-// Meaning says for people what a part is.
+// Meaning returns a description of the part, which continues the text "the job waited".
 func (p Part) Meaning() string { return meanings[p] }
 
 var meanings = map[Part]string{
@@ -79,9 +79,10 @@ func (p Part) MeaningOfMany() string { return many.Replace(meanings[p]) }
 var many = strings.NewReplacer("which it depends", "which they depend", "its user", "their users", "it was held", "they are held",
 	"its array", "their arrays", "its own reservation", "reservations of their own", "a run that was lost", "runs that were lost")
 
-// PartOf returns the part to which a reason of Slurm belongs. Slurm explains ReqNodeNotAvail in words
-// (node_scheduler.c and job_scheduler.c): the nodes may be reserved, or the reason lists nodes that
-// are down or drained. In place of some words scontrol shows a sentence whose blanks are underscores.
+// PartOf returns the part to which a reason of Slurm belongs. Slurm adds an explanation to
+// ReqNodeNotAvail (node_scheduler.c and job_scheduler.c): the nodes may be reserved, or the reason
+// lists nodes that are down or drained. For some reasons, scontrol shows a sentence whose blanks are
+// underscores.
 func PartOf(reason string) Part {
 	name, words, _ := strings.Cut(reason, ":")
 	switch {
@@ -152,7 +153,7 @@ func AppendQueued(list []Period, row *run.Row) []Period {
 	}
 	for i, s := range row.Segments {
 		start, eligible := s.Start, s.Eligible
-		if i == last && row.Start != 0 { // the row has the start of the accounting, not when the start was seen
+		if i == last && row.Start != 0 { // the row has the start from the accounting, which is more exact than the segment's start
 			start, eligible = row.Start, row.Eligible
 		}
 		add(start, eligible)
@@ -171,7 +172,7 @@ func AppendQueued(list []Period, row *run.Row) []Period {
 type Span struct {
 	From, To hpc.Time
 	Part     Part
-	// Reason is in Slurm's words, or [run.BeforeWindow]; empty if the record does not have it.
+	// Reason is Slurm's reason, or [run.BeforeWindow]; empty if the record does not have it.
 	Reason string
 	// Planned is the start that the scheduler planned for the job at that time; 0 if it planned no
 	// start. Backfill is what the backfill scheduler did with the job; empty if the record does not
@@ -180,8 +181,8 @@ type Span struct {
 	Backfill rm.Backfill
 }
 
-// Decompose returns the spans of a job's wait, in order. Together they are the whole wait: until the last
-// start, or for a job that did not start until its end, or until the parameter end.
+// Decompose returns the spans of a job's wait, in order. Together they are the whole wait until the last start. For a
+// job that did not start, they end at the job's end. If the job has no end either, they end at the parameter end.
 func Decompose(row *run.Row, end hpc.Time) []Span {
 	var list []Span
 	var places [4]Period
@@ -194,8 +195,9 @@ func Decompose(row *run.Row, end hpc.Time) []Span {
 	return list
 }
 
-// divide visits the spans of a period in order. A span ends where the job becomes eligible; the
-// parameter after says whether the job was eligible. divide does not visit empty spans.
+// divide calls visit for each span of a period, in order. If the job becomes eligible within a span,
+// the span is divided at this instant. The parameter after says whether the job was eligible. divide
+// leaves out empty spans.
 func divide(row *run.Row, p Period, visit func(s Span, after bool)) {
 	eligible := min(max(p.Eligible, p.From), p.To)
 	begin := p.From
@@ -241,7 +243,7 @@ func divide(row *run.Row, p Period, visit func(s Span, after bool)) {
 // is in the future.
 func (s *Span) classify(row *run.Row, p Period, seen hpc.Time, begins, after bool, eligible hpc.Time) {
 	s.Part = PartOf(s.Reason)
-	asked := row.ArrayEligible <= 0 || s.From < row.ArrayEligible // a hold and a dependency hold all tasks of an array
+	asked := row.ArrayEligible <= 0 || s.From < row.ArrayEligible // a hold and a dependency apply to all tasks of an array
 	if s.Part == Dependency && !asked && seen < row.ArrayEligible {
 		s.Part, s.Reason = Unknown, ""
 	}
@@ -295,8 +297,8 @@ var index = func() map[Part]int {
 // Part returns one part.
 func (s *Sums) Part(p Part) time.Duration { return s.Parts[index[p]] }
 
-// Sum returns the wait of a job that started. It reports false for a job without a wait: it never
-// started, or its submission is unknown or after its start.
+// Sum returns the wait of a job that started. It returns false for a job without a wait, which never
+// started, or whose submission is unknown or after its start.
 func Sum(row *run.Row) (s Sums, ok bool) {
 	if row.State == hpc.Rejected || row.Start == 0 || row.Submit == 0 || row.Start < row.Submit {
 		return s, false
@@ -328,8 +330,8 @@ func SumUntil(row *run.Row, end hpc.Time) Sums {
 	return s
 }
 
-// Wait returns the time that a job waited before its last start. It reports false for a job without
-// a wait, as [Sum] does.
+// Wait returns the time that a job waited before its last start. Like [Sum], it returns false for a
+// job without a wait.
 func Wait(row *run.Row) (d time.Duration, ok bool) {
 	if row.State == hpc.Rejected || row.Start == 0 || row.Submit == 0 || row.Start < row.Submit {
 		return 0, false

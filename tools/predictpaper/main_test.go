@@ -79,7 +79,7 @@ func TestBadInput(t *testing.T) {
 		{"one.swf --realizations -1", "--realizations -1: negative", 2},
 		{"one.swf --realizations 2 --jitter 0", "all realizations would be the same", 2},
 		{"away.swf", "away.swf", 4},
-		{"one.swf", "all jobs have the same user, or none", 4},
+		{"one.swf", "all jobs have the same user or no user", 4},
 		{"none.swf", "no job is left", 4},
 		{"size.swf", "the size of its machine is not known", 4},
 	} {

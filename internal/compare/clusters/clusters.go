@@ -1,7 +1,8 @@
-// Package clusters says what two cluster directories set differently: keys of slurm.conf and of the files beside it,
-// nodes, partitions, QOS, accounts and users.
+// Package clusters lists the settings that differ between two cluster directories: keys of slurm.conf and of the
+// files beside it, nodes, partitions, QOS, accounts and users.
 //
-// It compares the texts of the files: a key that one side sets to Slurm's default is a difference.
+// It compares the texts of the files: a key that only one side sets is a difference, even if its
+// value is Slurm's default.
 package clusters
 
 import (
@@ -27,9 +28,9 @@ type Setting struct {
 	// "partition gpu MaxTime", "qos high preempt", "user ada in physics fairshare"; and for other files "gres.conf:
 	// ...".
 	Name string `json:"name"`
-	// Baseline and Set are "" where the side does not set it. A value of a line DEFAULT in slurm.conf is
-	// followed by the name of this line: "1-00:00:00, of PartitionName=DEFAULT". An object that only one side has,
-	// such as a partition, is a single setting, whose value is all that the side says of it.
+	// Baseline and Set are the values. A value is "" if its side does not have the setting. A value of a line DEFAULT
+	// in slurm.conf is followed by the name of this line: "1-00:00:00, of PartitionName=DEFAULT". An object that only
+	// one side has, such as a partition, is a single setting. Its value has all settings of the object.
 	Baseline string `json:"baseline"`
 	Set      string `json:"set"`
 }
@@ -56,7 +57,8 @@ func Between(baseline, set map[string]string) []Setting {
 	return list
 }
 
-// maxLines bounds the settings that [Render] writes, and maxNames those that [Names] names.
+// maxLines is the largest number of settings that [Render] writes, and maxNames the largest number
+// that [Names] names.
 const maxLines, maxNames = 20, 3
 
 // Render writes what differs between two clusters, a line for each setting. The parameters a and b are the letters of
@@ -75,10 +77,11 @@ func Render(w io.Writer, list []Setting, a, b string) {
 	}
 }
 
-// Unset stands for the value of a setting that a side does not set.
+// Unset is shown as the value of a setting that a side does not have.
 const Unset = "unset"
 
-// Names names the first settings, and says how many more there are.
+// Names returns a text with the names of the first settings, and with the number of further
+// settings.
 func Names(list []Setting) string {
 	var names []string
 	for _, s := range list[:min(len(list), maxNames)] {
@@ -91,7 +94,8 @@ func Names(list []Setting) string {
 	return text
 }
 
-// object is a partition, a node, a QOS and so on, or all keys of a file that stand alone.
+// object is a partition, a node, a QOS and so on, or all keys of a file that do not belong to such
+// an object.
 type object struct {
 	order  []string // of the keys, by their names in lower case
 	names  map[string]string
@@ -101,7 +105,8 @@ type object struct {
 	from      string
 }
 
-// inForce returns the value of a key, set or inherited, and the value as a setting shows it.
+// inForce returns the value of a key, which may be inherited, and the text of the value in a
+// [Setting].
 func (o *object) inForce(key string) (value, shown string) {
 	if value, ok := o.values[key]; ok {
 		return value, value
@@ -164,8 +169,8 @@ func (o *object) differences(other *object, name string) (list []Setting) {
 
 func newObject() *object { return &object{names: map[string]string{}, values: map[string]string{}} }
 
-// cluster is what a side's files say. The object "" has the keys of slurm.conf that stand alone, "gres.conf:" those of
-// gres.conf.
+// cluster has the contents of a side's files. The object "" has the keys of slurm.conf that belong to no object, and
+// the object "gres.conf:" those of gres.conf.
 type cluster struct {
 	files   map[string]string
 	seen    map[string]bool // files that were read
@@ -200,7 +205,7 @@ func (c *cluster) object(name string) *object {
 	return c.objects[name]
 }
 
-// kinds are the keys that begin a line about an object, in lower case, and what such an object is called.
+// kinds has the keys that begin a line about an object, in lower case, with the kind of object.
 var kinds = map[string]string{
 	"nodename": "node", "partitionname": "partition", "downnodes": "downnodes", "nodeset": "nodeset",
 	"frontendname": "frontend", "switchname": "switch", "blockname": "block", "name": "gres",
@@ -224,7 +229,7 @@ func (c *cluster) statements(name, prefix string) {
 		p, rest, ok := syntax.CutPair(line.Text)
 		if first := strings.ToLower(p.Key); ok && kinds[first] != "" {
 			o := c.object(strings.TrimSpace(prefix + " " + kinds[first] + " " + p.Value))
-			defaults := maps.Clone(c.defaults[first]) // objects above keep what they inherited
+			defaults := maps.Clone(c.defaults[first]) // earlier objects have the earlier defaults
 			if strings.EqualFold(p.Value, "DEFAULT") {
 				if defaults == nil {
 					defaults = map[string]string{}
@@ -247,7 +252,7 @@ func (c *cluster) statements(name, prefix string) {
 	}
 }
 
-// key sets a key that stands alone. Each parameter of a list is a setting of its own.
+// key sets a key that belongs to no object. Each parameter of a list becomes a separate setting.
 func (c *cluster) key(o *object, key, value string) {
 	if !strings.HasSuffix(strings.ToLower(key), "parameters") {
 		o.set(key, value)
@@ -276,7 +281,7 @@ func (c *cluster) accounts(text string) {
 	}
 }
 
-// lines reads a file of another form. Each line that only one side has is a difference.
+// lines reads a file whose grammar is not Slurm's. Each line that only one side has is a difference.
 func (c *cluster) lines(name string) {
 	o := c.object(name + ":")
 	for line := range strings.Lines(c.files[name]) {

@@ -1,5 +1,5 @@
-// Package draws says how much the waits of realizations depend on fields that nobody recorded, if each realization
-// draws these fields anew.
+// Package draws computes how much the waits of realizations depend on fields that were not recorded, if each
+// realization draws these fields anew.
 package draws
 
 import (
@@ -37,8 +37,8 @@ type Figure struct {
 	Median   metrics.Float `json:"median"`
 	High     metrics.Float `json:"high"`
 	Coverage metrics.Float `json:"coverage"`
-	// Recorded is the record's value; null without a record. Inside says that the interval contains this value, or
-	// that the value is at most a minute outside.
+	// Recorded is the record's value; null without a record. Inside says that this value is in the interval, or at
+	// most a minute outside.
 	Recorded metrics.Float `json:"recorded"`
 	Inside   bool          `json:"recorded_inside"`
 }
@@ -48,8 +48,8 @@ const (
 	near   = "within a minute of them"
 )
 
-// where says where the recorded value lies. A value within a minute of the interval counts as inside: cycles
-// of the scheduler and delays of prologs move starts by seconds.
+// where returns a text about whether the recorded value is inside the interval. A value within a minute of the
+// interval counts as inside, because cycles of the scheduler and delays of prologs move starts by seconds.
 func (f *Figure) where() string {
 	const minute = 60
 	switch {
@@ -92,9 +92,9 @@ func Alike(runs []*run.Manifest) bool {
 	})
 }
 
-// NewFigure returns the interval of a figure at a level from its values in the realizations, and where the recorded
-// value lies, unless that is unknown. With too few draws for the level, the interval reaches from the lowest to the
-// highest value. Without known values, the number of draws is 0.
+// NewFigure returns the interval of a figure at a level from its values in the realizations. If the recorded value is
+// known, the result also says whether it is inside. With too few draws for the level, the interval reaches from the
+// lowest to the highest value. Without known values, the number of draws is 0.
 func NewFigure(key, label string, inRuns []metrics.Float, recorded metrics.Float, level float64) Figure {
 	var values []float64
 	for _, v := range inRuns {
@@ -150,7 +150,7 @@ func known(v metrics.Float) metrics.Float {
 	return -1
 }
 
-// share returns r as the estimate of a share: 0 if r is negative.
+// share returns the estimate r of a share, or 0 if r is negative.
 func share(r float64) metrics.Float {
 	if math.IsNaN(r) {
 		return metrics.NoValue()
@@ -158,7 +158,8 @@ func share(r float64) metrics.Float {
 	return metrics.Float(max(0, r))
 }
 
-// pairsOf returns the values of pairs of runs that have the draw of a field in common, and no other draw.
+// pairsOf returns the values of those pairs of runs that have the draw of the given field in common, but no other
+// draw.
 func pairsOf(runs []*run.Manifest, values []metrics.Float, field int) (pairs [][2]float64) {
 	for i := range runs {
 		for k := range i {
@@ -221,11 +222,11 @@ func (d *Result) Render(b *bytes.Buffer) {
 	}
 }
 
-// fewPairs is the number of pairs below which the shares say little: their intervals are then wider
-// than 0.8.
+// fewPairs is the smallest number of pairs for useful shares. With fewer pairs, the intervals of the
+// shares are wider than 0.8.
 const fewPairs = 10
 
-// doubt says why the order of the fields is not certain; "" if the order is certain.
+// doubt returns the reason why the order of the fields is not certain; "" if the order is certain.
 func (d *Result) doubt() string {
 	switch {
 	case len(d.Fields) == 0 || !d.Fields[0].Share.Known():

@@ -7,8 +7,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Moments are when a run of a job was submitted, might start and started, on the baseline's dates. An
-// instant that is not known is 0.
+// Moments are when a run of a job was submitted, became eligible and started, on the baseline's
+// dates. An instant that is not known is 0.
 type Moments struct {
 	Side                    string // which run it is: "the baseline" or "the set"
 	Submit, Eligible, Start hpc.Time
@@ -18,12 +18,12 @@ type Moments struct {
 // held returns how long a job waited to become eligible after its submission.
 func (m Moments) held() time.Duration { return max(0, m.Eligible.Sub(m.Submit)) }
 
-// eligibleStep is the precision of an eligible time: slurmctld dates to the second.
+// eligibleStep is the precision of an eligible time: slurmctld's times are whole seconds.
 const eligibleStep = time.Second
 
-// NotEligible says why a job could not start in one of two runs when it started in the other run: because it
-// was submitted later, or because of its dependencies, its begin time or a hold. The result is empty if the
-// job was eligible.
+// NotEligible returns the reason why a job could not start in one of two runs at the time at which it started in the
+// other run: a later submission, its dependencies, its begin time or a hold. The result is empty if the job was
+// eligible.
 func NotEligible(x, y Moments) string {
 	late, early := x, y
 	if x.Start != 0 && y.Eligible > x.Start {

@@ -1,5 +1,5 @@
-// Package jobrows compares the rows of two run records: which rows are of one job, and why the job's runs ended
-// differently.
+// Package jobrows compares the rows of two run records. It finds the rows of the same job, and the reasons why the
+// job's runs ended differently.
 package jobrows
 
 import (
@@ -12,7 +12,8 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Lost says how a lost run ended: "preempted by job 7 at 2024-03-05T15:33:43Z, and requeued".
+// Lost returns a text about how a lost run ended: "preempted by job 7 at 2024-03-05T15:33:43Z, and
+// requeued".
 func Lost(s run.Segment) string {
 	at := s.End.Text(time.UTC)
 	if s.PreemptedBy != "" {
@@ -25,8 +26,8 @@ func Lost(s run.Segment) string {
 	return "requeued at " + at + ", by " + cmp.Or(by, "a preemption, a failure of its node, its user or an administrator")
 }
 
-// preemptedBy returns the job that preempted a job's last run; empty if no job preempted it, or if the record
-// does not say.
+// preemptedBy returns the job that preempted a job's last run; "" if no job preempted it, or if the record does not
+// name that job.
 func preemptedBy(row *run.Row) string {
 	if n := len(row.Segments); n > 0 {
 		return row.Segments[n-1].PreemptedBy
@@ -36,11 +37,11 @@ func preemptedBy(row *run.Row) string {
 
 func seconds(d time.Duration) metrics.Float { return metrics.Float(d.Seconds()) }
 
-// timeLimitInterval is how often slurmctld looks for jobs beyond their time limit (PERIODIC_TIMEOUT
-// in slurmctld.h).
+// timeLimitInterval is the interval at which slurmctld checks the jobs' time limits
+// (PERIODIC_TIMEOUT in slurmctld.h).
 const timeLimitInterval = 30 * time.Second
 
-// limitText writes the time limit of a job, which a record may lack.
+// limitText returns the time limit of a job as a text. A record may lack the limit.
 func limitText(row *run.Row) string {
 	if row.TimeLimit == 0 {
 		return "a limit that is not recorded"
@@ -48,8 +49,8 @@ func limitText(row *run.Row) string {
 	return seconds(row.TimeLimit).Clock()
 }
 
-// Why says why the last run of a job was longer or shorter in y than in x; empty if the rows do not show it. The
-// parameter slurm says that both are runs of slurmctld.
+// Why returns the reason why the last run of a job was longer or shorter in y than in x; "" if the rows do not show
+// it. The parameter slurm says that both are runs of slurmctld.
 func Why(x, y *run.Row, slurm bool) string {
 	after := func(row *run.Row) string {
 		return seconds(row.End.Sub(row.Start) - row.Suspended - row.TimeLimit).Text()
@@ -60,7 +61,7 @@ func Why(x, y *run.Row, slurm bool) string {
 	case x.State == hpc.TimedOut && y.State == hpc.TimedOut:
 		text := fmt.Sprintf("it was ended %s s after its time limit instead of %s s", after(y), after(x))
 		if slurm {
-			text += fmt.Sprintf("; slurmctld looks for jobs beyond their limit every %s s", seconds(timeLimitInterval).Text())
+			text += fmt.Sprintf("; slurmctld checks time limits every %s s", seconds(timeLimitInterval).Text())
 		}
 		return text
 	case x.State != y.State:

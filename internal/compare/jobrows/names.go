@@ -15,7 +15,7 @@ type Match string
 const (
 	ByID         Match = ""
 	ByNumber     Match = "rm_job"     // the resource manager's number on one side is the ID on the other
-	ByName       Match = "name"       // the same name, or the name of one is the ID of the other
+	ByName       Match = "name"       // the same name, or the name on one side is the ID on the other side
 	BySubmission Match = "submission" // the same user and name, and submitted in the same second
 )
 
@@ -28,7 +28,7 @@ func (m Match) Text() string {
 	}[m]
 }
 
-// identity returns a text by which a job may be known; "" if the job lacks the text.
+// identity returns a text that may identify a job; "" if the job lacks the text.
 type identity func(row *run.Row) string
 
 func byID(row *run.Row) string   { return row.Job }
@@ -48,9 +48,10 @@ func bySubmission(row *run.Row) string {
 	return strings.Join([]string{row.User, row.Name, strconv.FormatInt(row.Submit.UnixSeconds(), 10)}, "\x00")
 }
 
-// Partners matches the jobs of two sides whose IDs do not name the same jobs: they have no ID in common, or most jobs
-// of the same ID have other users or names. It returns the baseline's ID of each job of the set, and by what they
-// match. The map is nil if the jobs match by ID, or if fewer than half of the jobs of either side have a partner.
+// Partners matches the jobs of two sides whose IDs do not name the same jobs: the sides have no ID in common, or most
+// jobs with the same ID have different users or names. It returns the baseline's ID of each job of the set, and by
+// which values the jobs match. The map is nil if the jobs match by ID, or if fewer than half of the jobs of either
+// side have a partner.
 func Partners(baseline, set []run.Row) (ids map[string]string, by Match) {
 	own, others := firstRows(baseline), firstRows(set)
 	common, unlike := 0, 0
@@ -84,7 +85,7 @@ func Partners(baseline, set []run.Row) (ids map[string]string, by Match) {
 		}
 	}
 	for id := range others {
-		if ids != nil && ids[id] == "" && own[id] != nil { // another job of the baseline has its ID
+		if ids != nil && ids[id] == "" && own[id] != nil { // another job of the baseline has this ID
 			ids[id] = id + "@set"
 		}
 	}
@@ -102,14 +103,15 @@ func firstRows(rows []run.Row) map[string]*run.Row {
 	return first
 }
 
-// contradict reports whether two rows cannot be of one job: they have different users or names.
+// contradict reports whether two rows cannot belong to one job, because they have different users or
+// names.
 func contradict(a, b *run.Row) bool {
 	other := func(x, y string) bool { return x != "" && y != "" && x != y }
 	return other(a.User, b.User) || other(a.Name, b.Name)
 }
 
-// agree reports whether no pair of jobs contradicts, and each has a user, a name or the second of its submission in
-// common. Numbers alone prove little, since every resource manager counts from 1.
+// agree reports whether no pair of jobs contradicts, and the jobs of each pair have the same user, the same name or
+// the same second of submission. Equal numbers alone prove little, since every resource manager counts from 1.
 func agree(found map[string]string, own, others map[string]*run.Row) bool {
 	partners := map[string]bool{}
 	for job, partner := range found {
@@ -124,9 +126,9 @@ func agree(found map[string]string, own, others map[string]*run.Row) bool {
 	return true
 }
 
-// match returns the baseline's ID of each job of the set with the same text. By name, it returns
-// nil if a job of either side has no name, or the name of another job. Any other text that
-// two jobs of a side have matches no job.
+// match returns the baseline's ID of each job of the set with the same text. By name, it returns nil
+// if a job of either side has no name, or the same name as another job. By other texts, it leaves
+// out a text that two jobs of one side have.
 func match(baseline, set []run.Row, one, other identity, by Match) map[string]string {
 	a, unique := jobsBy(baseline, one)
 	b, alsoUnique := jobsBy(set, other)
@@ -142,8 +144,8 @@ func match(baseline, set []run.Row, one, other identity, by Match) map[string]st
 	return found
 }
 
-// jobsBy returns the IDs of jobs by one of their texts; "" for a text that two jobs have. It reports false if there is
-// such a text, or a job without a text.
+// jobsBy returns the IDs of jobs by one of their texts; "" for a text that two jobs have. The result unique is false
+// if two jobs have the same text, or if a job has no text.
 func jobsBy(rows []run.Row, text identity) (jobs map[string]string, unique bool) {
 	jobs, unique = map[string]string{}, true
 	for i := range rows {

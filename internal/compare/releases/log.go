@@ -16,14 +16,15 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Log has the decisions that slurmctld logs at level info or above. Jobs are known by their
-// numbers in Slurm.
+// Log has the decisions that slurmctld logs at level info or above. Its maps have the jobs' numbers
+// in Slurm as keys.
 type Log struct {
 	// Starts are the starts of each job, in order. A requeued job may start several times.
 	Starts map[uint32][]Start
 	// Priorities are the priorities that jobs had when they were submitted. An array has one priority.
 	Priorities map[uint32]uint32
-	// mainOnly says that the release does not log which jobs backfill started.
+	// mainOnly says that the release logs the starts by the main scheduler, but not those by
+	// backfill.
 	mainOnly bool
 }
 
@@ -49,8 +50,8 @@ var (
 	initPrio  = []byte(" InitPrio=")
 )
 
-// maxLine is the largest number of bytes that are read of a log line. They have the job's number;
-// what follows in a longer line is a list of hosts.
+// maxLine is the number of bytes that are read of each log line. They have the job's number. The
+// rest of a longer line is a list of hosts.
 const maxLine = 4096
 
 // OpenLog reads the log of a run's slurmctld. It returns nil for a run without a log.
@@ -73,7 +74,8 @@ func OpenLog(r *run.Run) (*Log, error) {
 	return log, nil
 }
 
-// ReadLog reads the log of a release's slurmctld. The error is the reader's.
+// ReadLog reads slurmctld's log. The parameter release is slurmctld's release. The error is that of
+// the reader.
 func ReadLog(r io.Reader, release slurmspec.Release) (*Log, error) {
 	log := &Log{Starts: map[uint32][]Start{}, Priorities: map[uint32]uint32{}, mainOnly: release.Since(slurmspec.R2605)}
 	lines := bufio.NewReaderSize(r, maxLine)
@@ -106,7 +108,7 @@ func (l *Log) line(line []byte) {
 	}
 }
 
-// start notes a start. The daemons run with TZ=UTC.
+// start adds a start. Dates in the log are in UTC, because the daemons run with TZ=UTC.
 func (l *Log) start(date, text []byte, s Scheduler) {
 	at, err := time.Parse("[2006-01-02T15:04:05.000", string(date))
 	if job, ok := jobNumber(text); ok && err == nil {
@@ -136,9 +138,9 @@ func leadingNumber(text []byte) (uint32, bool) {
 // atSubmission is the longest time between the submission and the start of a job that started at its submission.
 const atSubmission = 2 * time.Second
 
-// Started says which scheduler started a run of a job, counted from 0; "" if that is not known. 26.05 logs the jobs
-// of the main scheduler only, so backfill started all other jobs, except for jobs that may have started at their
-// submission.
+// Started returns the scheduler that started a run of a job; "" if this is not known. The runs of a job count from 0.
+// Since 26.05, slurmctld logs only the jobs that the main scheduler starts. So backfill started all other jobs,
+// except for jobs that may have started at their submission.
 func (l *Log) Started(row *run.Row, number int) (by Scheduler) {
 	runs := row.Runs()
 	if l == nil || number >= len(runs) {
@@ -165,8 +167,9 @@ func (l *Log) Started(row *run.Row, number int) (by Scheduler) {
 	return by
 }
 
-// Priority returns the priority of a job at the start of a run, counted from 0; 0 if that is not known. The record has
-// the priority of the last run. The log has the priority of a lost run if the job started at its submission.
+// Priority returns the priority of a job at the start of one of its runs; 0 if this is not known. The runs count from
+// 0. The record has the priority of the last run. The log has the priority of a lost run if the job started at its
+// submission.
 func (l *Log) Priority(row *run.Row, number int) uint32 {
 	switch runs := row.Runs(); {
 	case number >= len(runs) || runs[number].EndedBy != rm.Requeue:
@@ -182,8 +185,8 @@ func (l *Log) Priority(row *run.Row, number int) uint32 {
 type Priorities struct {
 	Compared  int `json:"compared"`
 	Different int `json:"different"`
-	// First is the first job with a different priority, in the order of submission, with both values. At is its
-	// submission in the baseline.
+	// First is the first job with a different priority, in the order of submission. Baseline and Set are its
+	// priorities. At is its submission in the baseline.
 	First    string   `json:"first_job,omitempty"`
 	At       hpc.Time `json:"-"`
 	Baseline uint32   `json:"baseline,omitempty"`

@@ -1,9 +1,9 @@
 // Package releases says what differed between two replays on different releases of Slurm before any decision of the
-// scheduler: how the site's configuration was adapted to each release, what each release's sbatch makes of the jobs,
-// and what is known to have changed in Slurm between them.
+// scheduler: how the site's configuration was adapted to each release, what each release's sbatch submits for the
+// jobs, and which changes of Slurm between the releases are known.
 //
-// Everything but the known changes follows from the run records. A difference here is a fact. Whether it changed the
-// schedules is not known.
+// Except for the known changes, all of this follows from the run records. It is not known whether such a difference
+// changed the schedules.
 package releases
 
 import (
@@ -18,7 +18,7 @@ import (
 type Side struct {
 	Manifest *run.Manifest
 	Rows     []run.Row
-	// Log is what slurmctld logged; nil if the record has no log.
+	// Log has slurmctld's log; nil if the record has no log.
 	Log *Log
 }
 
@@ -45,7 +45,8 @@ type Key struct {
 	Baseline string `json:"baseline"`
 	Set      string `json:"set"`
 	Reason   string `json:"reason"`
-	// Effect is what the two values mean for scheduling, if Slurm changed the key's default.
+	// Effect describes the effect of the two values on scheduling, if Slurm changed the key's
+	// default.
 	Effect string `json:"effect,omitempty"`
 }
 
@@ -86,8 +87,8 @@ func Between(baseline, set Side) *Difference {
 	return d
 }
 
-// keys returns the keys that two adaptations set differently. It leaves out a change that both adaptations made
-// from the same value, for the same reason or to the same value: every replay makes it.
+// keys returns the keys that two adaptations set differently. It leaves out changes that every replay makes: both
+// adaptations changed the same old value, for the same reason or to the same new value.
 func keys(baseline, set []run.Change) []Key {
 	both := func(list []run.Change, c run.Change) bool {
 		return slices.ContainsFunc(list, func(o run.Change) bool {

@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/quantity"
 )
 
-// Render writes what two releases of Slurm make of the same workload and configuration. The parameters a and b are the
-// letters of the baseline and the set. The parameter first is the first divergence of their runs, or [hpc.Never].
+// Render writes how two releases of Slurm differ for the same workload and configuration. The parameters a and b are
+// the letters of the baseline and the set. The parameter first is the first divergence of their runs, or [hpc.Never].
 func (d *Difference) Render(w io.Writer, a, b string, first hpc.Time) {
 	add := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) } // into memory
 	add("\nSlurm %s in %s and %s in %s, in their first runs:\n", d.Baseline, a, d.Set, b)
@@ -52,5 +52,5 @@ func (d *Difference) Render(w io.Writer, a, b string, first hpc.Time) {
 	}
 }
 
-// none stands for a missing value.
+// none is shown for a missing value.
 const none = "-"

@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Submissions says what the two releases' sbatch makes of the same options.
+// Submissions compares what the sbatch of two releases submits for the same options.
 type Submissions struct {
 	// Compared is the number of submissions whose options the record has. Different is the number of submissions
 	// for which the two releases send slurmctld different numbers.
@@ -29,8 +29,8 @@ type Field struct {
 	Name string `json:"name"`
 	Jobs int    `json:"jobs"`
 	Job  string `json:"first_job"`
-	// Baseline and Set are the values of that job. "-" stands for a number that sbatch leaves to
-	// slurmctld.
+	// Baseline and Set are the values of that job. "-" means that sbatch sends no number, so that
+	// slurmctld chooses it.
 	Baseline string `json:"baseline"`
 	Set      string `json:"set"`
 }
@@ -39,8 +39,8 @@ type Field struct {
 // empty for a job whose submission does not differ.
 func (s *Submissions) Difference(job string) string { return s.byJob[job] }
 
-// fields are the numbers that sbatch derives. It writes generic resources in another form since
-// 23.11 (gres/gpu:2), which asks for the same.
+// fields are the numbers that sbatch derives. Generic resources are not compared, because their form
+// has changed in 23.11 (gres/gpu:2) without a change of meaning.
 var fields = []struct {
 	name  string
 	value func(*rpc.JobDesc) string
@@ -56,8 +56,8 @@ var fields = []struct {
 
 const unset = "-"
 
-// minNodesText is the number of nodes that, for slurmctld, a job asks for: 1 if sbatch sends no
-// number (_validate_job_desc in job_mgr.c).
+// minNodesText returns the minimum number of nodes that slurmctld uses for a job: 1 if sbatch sends
+// no number (_validate_job_desc in job_mgr.c).
 func minNodesText(n uint32) string {
 	if n == slurmspec.NoVal {
 		return "1"
@@ -72,7 +72,7 @@ func number(n uint32) string {
 	return fmt.Sprint(n)
 }
 
-// submissions makes the description of each job as both releases' sbatch would.
+// submissions compares the job descriptions that both releases' sbatch would send.
 func submissions(rows []run.Row, from, to slurmspec.Release) Submissions {
 	s := Submissions{Fields: []Field{}, byJob: map[string]string{}}
 	for i := range rows {
@@ -92,8 +92,8 @@ func submissions(rows []run.Row, from, to slurmspec.Release) Submissions {
 	return s
 }
 
-// descriptionOf returns the values of the fields. A submission that sbatch refuses has the refusal
-// instead.
+// descriptionOf returns the values of the fields. If sbatch refuses the submission, the error
+// replaces the values.
 func descriptionOf(s jobdesc.Submission, release slurmspec.Release) []string {
 	s.Release = release
 	desc, err := s.JobDesc()

@@ -1,5 +1,5 @@
-// Package schedules tests whether two sets of runs come from one distribution of schedules, and says the result in
-// words. A schedule is the vector of the waits of all jobs.
+// Package schedules tests whether two sets of runs come from one distribution of schedules, and returns the result as
+// a text. A schedule is the vector of the waits of all jobs.
 package schedules
 
 import (
@@ -38,14 +38,14 @@ type Depth struct {
 	PAdjusted    metrics.Float `json:"p_holm"`
 	Exact        bool          `json:"p_exact"`
 	Arrangements int           `json:"arrangements"`
-	// QBaseline is the quality index of the set's runs in the baseline, and QSet the index of the baseline's runs in
-	// the set; 1/2 for no difference.
+	// QBaseline is the quality index of the set's runs in the baseline, and QSet the quality index of the baseline's
+	// runs in the set. Both are 1/2 if there is no difference.
 	QBaseline metrics.Float `json:"quality_in_baseline"`
 	QSet      metrics.Float `json:"quality_in_set"`
 }
 
-// Test compares the waits [s] of a set with those of the baseline, by run and job. It returns nil if a side has a
-// single run, or if there is no job.
+// Test compares the waits of a set with those of the baseline. The waits are in seconds, by run and job. It returns
+// nil if a side has a single run, or if there is no job.
 func Test(baseline, set [][]float64, opts stats.TestOptions) *Tests {
 	if len(baseline) < 2 || len(set) < 2 || len(baseline[0]) == 0 {
 		return nil
@@ -76,8 +76,8 @@ func Test(baseline, set [][]float64, opts stats.TestOptions) *Tests {
 // smallest is the smallest corrected p-value that a test can have with this number of runs.
 func (t *Tests) smallest() float64 { return min(1, 2*float64(t.SmallestP)) }
 
-// Short says in a clause whether the schedules differ. The parameter alpha is the probability of a false rejection by
-// either test.
+// Short returns a clause about whether the schedules differ. The parameter alpha is the probability of a false
+// rejection by either test.
 func (t *Tests) Short(alpha float64) string {
 	tests := fmt.Sprintf("(corrected for two tests: energy test p = %s, depth test p = %s)",
 		quantity.Probability(t.Energy.PAdjusted), quantity.Probability(t.Depth.PAdjusted))
@@ -104,7 +104,8 @@ func (t *Tests) Figures(a, b string) [2]string {
 	}
 }
 
-// Verdict says in a sentence which tests reject the hypothesis, after Holm's correction for both.
+// Verdict returns a sentence about which tests reject the hypothesis, after Holm's correction for
+// both tests.
 func (t *Tests) Verdict(alpha float64) string {
 	energy, depth := float64(t.Energy.PAdjusted) <= alpha, float64(t.Depth.PAdjusted) <= alpha
 	const hypothesis = "the hypothesis that the runs come from one distribution"

@@ -1,5 +1,5 @@
 // Package scenario plays small clusters and workloads, written as texts, on Slurm and on the model of its scheduler.
-// The lines of a workload are those of package rmtest.
+// The lines of a workload have the syntax of package rmtest.
 package scenario
 
 import (
@@ -25,7 +25,7 @@ func WriteCluster(dir, text string) error {
 	for _, part := range strings.Split("\n"+text, "\n-- ")[1:] {
 		name, content, ok := strings.Cut(part, " --\n")
 		if !ok {
-			return fmt.Errorf("writing a cluster: %q: not a file (want a line -- NAME --)", part)
+			return fmt.Errorf("writing a cluster: %q does not begin with a file's name (want a line -- NAME --)", part)
 		}
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content+"\n"), 0o600); err != nil {
 			return fmt.Errorf("writing a cluster: %w", err)
@@ -34,9 +34,9 @@ func WriteCluster(dir, text string) error {
 	return nil
 }
 
-// Play plays the lines of a workload as spec says. It keeps the record in spec.Output and returns a line for each
-// job and each task of an array: its ID, then the start in seconds since [Epoch] and the nodes, or the state if it
-// never started.
+// Play plays the lines of a workload with the specification spec. The record is in spec.Output. Play returns a line
+// for each job and each task of an array: the ID, and then the start in seconds since [Epoch] and the nodes. For a
+// job that never started, the state follows the ID.
 func Play(ctx context.Context, lines string, spec experiment.Spec) (string, error) {
 	what, err := rmtest.Parse(lines, Epoch, "--uid=ann", "-t", "60")
 	if err != nil {
@@ -73,7 +73,7 @@ func Play(ctx context.Context, lines string, spec experiment.Spec) (string, erro
 	return b.String(), nil
 }
 
-// Differences returns the lines that differ, Slurm's and the model's.
+// Differences returns the lines of Slurm and of the model that differ.
 func Differences(slurm, model string) (list []string) {
 	wants, gots := strings.Split(slurm, "\n"), strings.Split(model, "\n")
 	for i := range max(len(wants), len(gots)) {

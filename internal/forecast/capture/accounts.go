@@ -60,9 +60,9 @@ func rows(text string, columns []string) (list []map[string]string) {
 }
 
 // accountCommands returns the commands that make the QOS, accounts and users of a cluster in an
-// empty database. Jobs may name QOS, accounts and users that sacctmgr hides from this user. These
-// are made without limits, so that Slurm refuses no job; the result hidden counts them. The error
-// says that there are no accounts.
+// empty database. Jobs may name QOS, accounts and users that sacctmgr hides from this user.
+// accountCommands makes these without limits, so that Slurm refuses no job. The result hidden is
+// their number. accountCommands returns an error if sacctmgr shows no accounts.
 func accountCommands(cluster string, texts accountTexts, jobs []*job) (commands string, hidden int, err error) {
 	a := accountWriter{accounts: map[string]bool{"root": true}, users: map[[2]string]bool{}}
 	seen := rows(texts.qos, qosColumns)
@@ -95,8 +95,8 @@ func accountCommands(cluster string, texts accountTexts, jobs []*job) (commands 
 	return a.text.String(), hidden, nil
 }
 
-// accountWriter writes the commands, and remembers which accounts and users they declare. Names are
-// in lower case.
+// accountWriter writes the commands, and stores which accounts and users they add. Names are in
+// lower case.
 type accountWriter struct {
 	text     strings.Builder
 	accounts map[string]bool
@@ -104,7 +104,7 @@ type accountWriter struct {
 }
 
 // writeQOS writes all QOS before the commands that refer to a QOS. Flags have separate commands, since an older Slurm
-// refuses a command with a flag that it does not know.
+// refuses a command with a flag of a later release.
 func (a *accountWriter) writeQOS(list []map[string]string) {
 	var later strings.Builder
 	for _, row := range list {
@@ -172,7 +172,8 @@ func (a *accountWriter) writeAssociations(list []map[string]string, defaults map
 	}
 }
 
-// later returns 0 for an association with the user's default account, and 1 for any other.
+// later returns 0 for an association with the user's default account, and 1 for any other
+// association.
 func later(row map[string]string, defaults map[string]string) int {
 	if row["Account"] == defaults[row["User"]] {
 		return 0

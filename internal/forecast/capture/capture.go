@@ -1,8 +1,8 @@
 // Package capture reads the queue of a live cluster from the output of Slurm's commands: it runs
 // the commands, or reads a directory with their output.
 //
-// docs/FORECAST.md describes the directory. The texts of scontrol are used, because they are the
-// same from release to release, while its JSON changes.
+// docs/FORECAST.md describes the directory. The package reads scontrol's text output, because its
+// form is the same in all releases. scontrol's JSON differs between releases.
 package capture
 
 import (
@@ -56,8 +56,8 @@ type command struct {
 	required bool
 }
 
-// commands returns the commands of a capture. All of them only read. Finished jobs are read from the instant since on,
-// or not at all if this is zero.
+// commands returns the commands of a capture. None of them changes anything. Finished jobs are read from the instant
+// since on. If since is zero, no finished jobs are read.
 func commands(since time.Time) []command {
 	list := []command{
 		{jobsFile, []string{"scontrol", "--details", "show", "job"}, true},
@@ -82,8 +82,8 @@ func commands(since time.Time) []command {
 type Options struct {
 	// History is how far back finished jobs are read with sacct; 0 to read no finished jobs.
 	History time.Duration
-	// Earlier, if it is not empty, is the directory of an earlier capture with the same History. Then sacct is asked
-	// only for what happened after that capture, unless the whole history was read more than a day ago.
+	// Earlier, if it is not empty, is the directory of an earlier capture with the same History. Then sacct is
+	// queried only for what happened after that capture, unless the whole history was read more than a day ago.
 	Earlier string
 	// Timeout bounds each command.
 	Timeout time.Duration
@@ -91,7 +91,7 @@ type Options struct {
 	Now time.Time
 }
 
-// most is the largest output of a command that is accepted.
+// most is the maximum size of a command's output, in bytes.
 const most = 1 << 30
 
 // Run captures the cluster that Slurm's commands reach into a new directory. If it fails, the error names the failed
@@ -122,7 +122,7 @@ func Run(ctx context.Context, dir string, opts Options) (err error) {
 	return nil
 }
 
-// CommandError is the error of a command of Slurm that a capture cannot do without.
+// CommandError is the error of a command of Slurm whose output every capture needs.
 type CommandError struct {
 	Words []string
 	Err   error
@@ -141,7 +141,7 @@ type capturing struct {
 	began time.Time
 	made  index
 	jobs  []*job // the jobs that can be read
-	// earlier is the history of an earlier capture, which sacct's answer continues.
+	// earlier is the history of an earlier capture. sacct's output is appended to it.
 	earlier string
 }
 
@@ -203,13 +203,13 @@ func (c *capturing) accounts(cluster string) error {
 		return nil
 	}
 	if hidden > 0 {
-		c.made.Missing[what] = fmt.Sprintf("sacctmgr hides %d that jobs name; the forecast has these without limits", hidden)
+		c.made.Missing[what] = fmt.Sprintf("sacctmgr hides %d that jobs name; in the forecast these have no limits", hidden)
 	}
 	return output.Text(filepath.Join(c.dir, clusterDir, accountsFile), commands)
 }
 
-// skew is how far the clock of slurmctld may be ahead of this machine's. A larger difference comes
-// from another time zone.
+// skew is how far slurmctld's clock may be ahead of this machine's clock. A larger difference means
+// a different time zone.
 const skew = 10 * time.Minute
 
 // instant returns the instant of a capture, in whole seconds: when scontrol printed the jobs, or later if slurmctld's
@@ -248,7 +248,7 @@ func execute(ctx context.Context, words []string, timeout time.Duration) (string
 	return said.String(), err
 }
 
-// limited keeps the first bytes of an output. An output of more than [most] bytes is an error.
+// limited stores an output of at most [most] bytes. A longer output is an error.
 type limited struct {
 	to   *strings.Builder
 	left int

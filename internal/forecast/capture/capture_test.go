@@ -106,14 +106,14 @@ func TestNewerRelease(t *testing.T) {
 func TestHostileCaptures(t *testing.T) {
 	job := func(change string, to string) string { return strings.Replace(newer, change, to, 1) }
 	for want, dir := range map[string]string{
-		"jobs.txt":                            write(t, "", nil),
-		`capture.json: "rmreplay_capture" is`: write(t, newer, map[string]string{indexFile: `{"at":"2024-03-05T12:00:00Z"}`}),
-		`capture.json: "at" is`:               write(t, newer, map[string]string{indexFile: `{"rmreplay_capture":1}`}),
-		`capture.json: "time_zone"`:           write(t, newer, map[string]string{indexFile: `{"rmreplay_capture":1,"at":"2024-03-05T12:00:00Z","time_zone":"Mars"}`}),
-		"jobs.txt:1: \"slurm_load_jobs":       write(t, "slurm_load_jobs error: Unable to contact slurm controller\n", nil),
-		"jobs.txt:1: job 5: no JobState":      write(t, "JobId=5 JobName=x UserId=u(1)\n", nil),
-		"want the capture's time zone":        write(t, job("SubmitTime=2024-03-05T11:00:00", "SubmitTime=2024-03-05T12:30:00"), nil),
-		"a node without State=":               write(t, newer, map[string]string{nodesFile: "NodeName=n1\n"}),
+		"jobs.txt":                                   write(t, "", nil),
+		`capture.json: "rmreplay_capture" is`:        write(t, newer, map[string]string{indexFile: `{"at":"2024-03-05T12:00:00Z"}`}),
+		`capture.json: "at" is`:                      write(t, newer, map[string]string{indexFile: `{"rmreplay_capture":1}`}),
+		`capture.json: "time_zone"`:                  write(t, newer, map[string]string{indexFile: `{"rmreplay_capture":1,"at":"2024-03-05T12:00:00Z","time_zone":"Mars"}`}),
+		"jobs.txt:1: \"slurm_load_jobs":              write(t, "slurm_load_jobs error: Unable to contact slurm controller\n", nil),
+		"jobs.txt:1: job 5: the job has no JobState": write(t, "JobId=5 JobName=x UserId=u(1)\n", nil),
+		"want the capture's time zone":               write(t, job("SubmitTime=2024-03-05T11:00:00", "SubmitTime=2024-03-05T12:30:00"), nil),
+		"a node without State=":                      write(t, newer, map[string]string{nodesFile: "NodeName=n1\n"}),
 	} {
 		if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
@@ -130,9 +130,9 @@ func TestUnreadableJobs(t *testing.T) {
 		{"TimeLimit=01:00:00", "TimeLimit=soon", "jobs.txt:1: job 20: TimeLimit="},
 		{"NumTasks=2", "NumTasks=-2", "jobs.txt:1: job 20: NumTasks="},
 		{"MinMemoryNode=4G", "MinMemoryNode=lots", "jobs.txt:1: job 20: MinMemoryNode="},
-		{"JobState=PENDING", "JobState=", "jobs.txt:1: job 20: no JobState"},
-		{"SubmitTime=2024-03-05T11:00:00", "SubmitTime=Unknown", "jobs.txt:1: job 20: no SubmitTime"},
-		{"NodeList=n[1-2]", "NodeList=(null)", "jobs.txt:2: job 21: it is RUNNING, but has no StartTime or no NodeList"},
+		{"JobState=PENDING", "JobState=", "jobs.txt:1: job 20: the job has no JobState"},
+		{"SubmitTime=2024-03-05T11:00:00", "SubmitTime=Unknown", "jobs.txt:1: job 20: the job has no SubmitTime"},
+		{"NodeList=n[1-2]", "NodeList=(null)", "jobs.txt:2: job 21: JobState=RUNNING, but the job has no StartTime or no NodeList"},
 	} {
 		q, err := Read(write(t, strings.Replace(newer, tt.change, tt.to, 1), nil))
 		if err != nil {
@@ -555,7 +555,7 @@ func TestLeftOut(t *testing.T) {
 	if err != nil || len(q.Pending()) != 5 {
 		t.Fatalf("%v, %v", err, q)
 	}
-	for _, want := range []string{"2 pending components of heterogeneous jobs start independently", "2 jobs ask for something that forecasts leave out (BurstBuffer, NumNodes, TresPerJob)"} {
+	for _, want := range []string{"2 pending components of heterogeneous jobs start independently", "2 jobs ask for something that forecasts ignore (BurstBuffer, NumNodes, TresPerJob)"} {
 		if !strings.Contains(strings.Join(q.Notes, "\n"), want) {
 			t.Errorf("notes %q, want %q", q.Notes, want)
 		}

@@ -8,16 +8,16 @@ import (
 	"rmreplay/internal/input"
 )
 
-// The whole history is read anew after wholeAfter, so that it does not grow for ever. sacct is also asked about the
-// last part (overlap) of the time before the earlier capture: slurmdbd may have learned of an end later than
+// The whole history is read anew after wholeAfter, so that the stored history does not grow without limit. sacct is
+// also queried for the time overlap before the earlier capture, because slurmdbd may have received an end later than
 // slurmctld.
 const (
 	wholeAfter = 24 * time.Hour
 	overlap    = 15 * time.Minute
 )
 
-// since returns the instant from which sacct is asked, and sets the earlier history that its answer continues. It
-// returns zero if no history is wanted. An earlier capture that cannot be read is ignored.
+// since returns the instant from which sacct is queried, and sets the earlier history to which sacct's output is
+// appended. It returns zero if the options request no history. An earlier capture that cannot be read is ignored.
 func (c *capturing) since() time.Time {
 	if c.opts.History <= 0 {
 		return time.Time{}

@@ -18,7 +18,7 @@ import (
 type job struct {
 	finished.Job
 	request   *hpc.Request
-	unheld    []string // fields that have no place in the request
+	unheld    []string // fields that the request cannot represent
 	estimate  hpc.Time // Slurm's estimate of the job's start
 	reason    string   // the reason for which the job waits, in Slurm's words
 	suspended bool
@@ -34,7 +34,7 @@ func (s *shown) job(zone *time.Location) (*job, error) {
 		return nil, s.doubt
 	}
 	if v["JobState"] == "" {
-		return nil, errors.New("no JobState")
+		return nil, errors.New("the job has no JobState")
 	}
 	number, err := strconv.ParseUint(v["JobId"], 10, 32)
 	if err != nil {
@@ -84,8 +84,8 @@ func (s *shown) job(zone *time.Location) (*job, error) {
 	return j, nil
 }
 
-// record returns the job with its request as a command line. The record has only those of the
-// job's partitions that start jobs. If no partition is left, the result held is true.
+// record returns the job with its request as a command line. The record has only those of the job's
+// partitions that start jobs. If the job has no such partition, the result held is true.
 func (j *job) record(stopped map[string]bool) (r finished.Job, held bool) {
 	r, request := j.Job, *j.request
 	if j.State == hpc.Pending && !j.Held {
@@ -102,7 +102,7 @@ func (j *job) record(stopped map[string]bool) (r finished.Job, held bool) {
 	return r, held
 }
 
-// array reads which tasks of an array the record stands for.
+// array reads the tasks of an array that the record describes.
 func (s *shown) array(j *job) error {
 	v := s.values
 	if v["ArrayJobId"] == "" {
@@ -143,14 +143,14 @@ func (s *shown) times(j *job, zone *time.Location) error {
 		j.Start = start
 		j.NodeList = s.values["NodeList"]
 		if start == 0 || j.NodeList == "" {
-			return fmt.Errorf("it is %s, but has no StartTime or no NodeList", s.values["JobState"])
+			return fmt.Errorf("JobState=%s, but the job has no StartTime or no NodeList", s.values["JobState"])
 		}
 	} else {
 		j.estimate = start
 		j.Eligible = max(j.Eligible, accrue) // the job's age counts from this instant
 	}
 	if j.Submit == 0 {
-		return errors.New("no SubmitTime")
+		return errors.New("the job has no SubmitTime")
 	}
 	limit := s.values["TimeLimit"]
 	if limit == "" || limit == "Partition_Limit" {

@@ -28,12 +28,13 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Read reads a captured directory as a queue. The error names the file and the line, and says what would be right.
+// Read reads the directory of a capture as a queue. Its error names the file and the line, and says what would be
+// right.
 func Read(dir string) (*forecast.Queue, error) {
 	q, err := read(dir)
 	if err != nil {
 		if _, no := os.Stat(filepath.Join(dir, "manifest.json")); no == nil {
-			return nil, fmt.Errorf("reading the capture %s: a run (want it frozen at an instant: --freeze %s --at TIME)", dir, dir)
+			return nil, fmt.Errorf("reading the capture %s: this is the record of a run (want --freeze %s --at TIME)", dir, dir)
 		}
 		return nil, fmt.Errorf("reading the capture %s: %w", dir, err)
 	}
@@ -58,7 +59,7 @@ func read(dir string) (*forecast.Queue, error) {
 		}
 	}
 	stopped, err := stoppedPartitions(dir)
-	doubt(err, "all partitions are taken as up")
+	doubt(err, "the forecast assumes that all partitions are up")
 	opts := workload.ReadOptions{Start: at, Zone: zone}
 	w, more, err := build(filepath.Base(dir), jobs, stopped, opts)
 	if err != nil {
@@ -107,8 +108,8 @@ func build(source string, jobs []*job, stopped map[string]bool, opts workload.Re
 		}
 	}
 	if held > 0 {
-		notes = append(notes, fmt.Sprintf("%d pending jobs are in partitions that start no jobs now (State of scontrol "+
-			"show partition), so no forecast lets them start", held))
+		notes = append(notes, fmt.Sprintf("%d pending jobs are in partitions whose State starts no jobs now (scontrol "+
+			"show partition), so they start in no realization", held))
 	}
 	if w, err = b.Finish(); err != nil {
 		return nil, nil, err
@@ -120,7 +121,7 @@ func build(source string, jobs []*job, stopped map[string]bool, opts workload.Re
 			w.Unusable[0].Rule))
 	}
 	if n := w.Rules[finished.RuleBadSubmitLine] + w.Rules[finished.RuleSubmitLineOption]; n > 0 {
-		notes = append(notes, fmt.Sprintf("%d %s options that are unknown, invalid or contradictory; these are left out", n,
+		notes = append(notes, fmt.Sprintf("%d %s options that are unknown, invalid or contradictory; the forecast leaves these options out", n,
 			quantity.Plural(n, "job has", "jobs have")))
 	}
 	return w, notes, nil
@@ -135,7 +136,7 @@ func readPhase(dir string, at hpc.Time, zone *time.Location) (p forecast.Phase, 
 				return nil
 			}
 			if p.Began, err = slurmspec.ParseInstant(strings.TrimSpace(value), zone); err != nil {
-				return fmt.Errorf("BOOT_TIME: %w", err)
+				return fmt.Errorf("reading BOOT_TIME: %w", err)
 			}
 			return nil
 		})
@@ -175,10 +176,10 @@ func readJobs(dir string, at hpc.Time, zone *time.Location) (list []*job, notes 
 			}
 			return nil
 		case j.Submit > at:
-			return fmt.Errorf("job %s: SubmitTime=%s: not before the instant of the capture, %s (want the capture's time zone)",
+			return fmt.Errorf("job %s: SubmitTime=%s is not before the instant of the capture, %s (want the capture's time zone)",
 				j.ID, s.values["SubmitTime"], at)
 		case j.Start > at:
-			return fmt.Errorf("job %s: StartTime=%s: it runs, but starts after the instant of the capture, %s", j.ID,
+			return fmt.Errorf("job %s: StartTime=%s: the job runs, but its start is after the instant of the capture, %s", j.ID,
 				s.values["StartTime"], at)
 		}
 		if j.Start == at { // the job started in the second of the capture
@@ -213,14 +214,14 @@ func readJobs(dir string, at hpc.Time, zone *time.Location) (list []*job, notes 
 			quantity.Plural(skipped, "job", "jobs"), first))
 	}
 	if suspended > 0 {
-		notes = append(notes, fmt.Sprintf("%d suspended jobs are taken as running", suspended))
+		notes = append(notes, fmt.Sprintf("the forecast treats %d suspended jobs as running", suspended))
 	}
 	if components > 0 {
 		notes = append(notes, fmt.Sprintf("%d pending components of heterogeneous jobs start independently of each other",
 			components))
 	}
 	if lossy > 0 {
-		notes = append(notes, fmt.Sprintf("%d %s for something that forecasts leave out (%s)", lossy,
+		notes = append(notes, fmt.Sprintf("%d %s for something that forecasts ignore (%s)", lossy,
 			quantity.Plural(lossy, "job asks", "jobs ask"),
 			strings.Join(slices.Sorted(maps.Keys(lost)), ", ")))
 	}
@@ -306,11 +307,12 @@ func readNodes(dir string, opts workload.ReadOptions) (list []hpc.NodeEvent, err
 	return list, err
 }
 
-// nodeState is the state of a node in scontrol's words.
+// nodeState matches the state of a node in scontrol's output.
 var nodeState = regexp.MustCompile(`\bState=\S+`)
 
 // unresponsive drains a node that does not respond ("State=IDLE*" or "State=IDLE+NOT_RESPONDING"), since slurmctld
-// starts no jobs there. A node that is powered down or boots does not respond either, but slurmctld gives it jobs.
+// starts no jobs there. A node that is powered down or boots does not respond either, but slurmctld assigns jobs to
+// it.
 func unresponsive(state string) string {
 	silent := strings.Contains(state, "*") || strings.Contains(state, "NOT_RESPONDING")
 	if silent && !strings.Contains(state, "POWER") && !strings.Contains(state, "BOOT") &&
@@ -329,7 +331,7 @@ func readReservations(dir string, opts workload.ReadOptions) (list []hpc.Reserva
 	return list, err
 }
 
-// readUsage reads the fair-share usage that sshare shows.
+// readUsage reads the fair-share usage from sshare's output.
 func readUsage(dir string) (list []hpc.Usage, err error) {
 	err = optional(dir, usageFile, func(r io.Reader) error {
 		table := csv.NewReader(r)
@@ -353,7 +355,7 @@ func readUsage(dir string) (list []hpc.Usage, err error) {
 				continue
 			}
 			if u.Raw, err = strconv.ParseFloat(row[2], 64); err != nil || u.Raw < 0 {
-				return fmt.Errorf("%s:%d: RawUsage %.20q: not an amount", usageFile, line, row[2])
+				return fmt.Errorf("%s:%d: RawUsage %.20q: not a number", usageFile, line, row[2])
 			}
 			if u.Account != "" && u.Account != "root" {
 				list = append(list, u)
@@ -366,7 +368,7 @@ func readUsage(dir string) (list []hpc.Usage, err error) {
 	return list, nil
 }
 
-// readHistory reads the jobs that were submitted before the instant. If there are no such jobs, sacct printed only a
+// readHistory reads the jobs that were submitted before the instant. Without such jobs the file has only sacct's
 // header.
 func readHistory(dir string, at hpc.Time, zone *time.Location) (*predict.Cases, error) {
 	cases := &predict.Cases{}

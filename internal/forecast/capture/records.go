@@ -39,7 +39,7 @@ var lateKeys = []string{"TresPerJob", "TresPerNode", "TresPerTask", "TresPerSock
 type shown struct {
 	line   int
 	values map[string]string
-	// doubt says why the fields may be another job's; nil if they are this job's.
+	// doubt says why the fields may belong to another job; nil if they belong to this job.
 	doubt error
 	// cut says that the record ends within the job's name.
 	cut bool
@@ -88,7 +88,8 @@ func eachJob(r io.Reader, name string, f func(*shown) error) error {
 	return nil
 }
 
-// ends reports whether a line belongs to the end of a record, where scontrol prints the script's files.
+// ends reports whether a line is at the end of a record, where scontrol prints the paths of the
+// script's files.
 func ends(line string) bool {
 	return strings.Contains(line, " WorkDir=") || strings.Contains(line, " StdOut=")
 }
@@ -111,7 +112,8 @@ func newShown(line int, record []string) *shown {
 	return s
 }
 
-// indent begins every line of a job except its first, unless scontrol was given --oneliner.
+// indent is at the beginning of every line of a job except the first line. Output of scontrol
+// --oneliner has no such lines.
 const indent = "   "
 
 // lines reads a record of several lines. In the first line the name is the rest of the line. The name may have line
@@ -122,7 +124,7 @@ func (s *shown) lines(record []string) {
 	s.values["JobName"] = name
 	for _, line := range record[1:] {
 		fields, indented := strings.CutPrefix(line, indent)
-		if !indented { // part of a text with line breaks
+		if !indented { // a line within a value that has line breaks
 			continue
 		}
 		fields = strings.TrimSpace(fields)
@@ -134,7 +136,7 @@ func (s *shown) lines(record []string) {
 			s.values[key] = value
 		case late:
 		case key == "UserId" && begun:
-			s.doubt = errors.New("UserId appears twice, so one of them belongs to a name")
+			s.doubt = errors.New("UserId= appears twice, so one of the two is part of a name")
 		case key == "UserId", begun && keys[key] && key != "Command":
 			s.words("", fields)
 		case begun && key == "Command":
@@ -154,7 +156,7 @@ func (s *shown) words(key, line string) {
 			continue
 		}
 		if next == "UserId" {
-			// UserId follows JobName: all fields read since JobName were text of the name, so drop them.
+			// UserId follows JobName: all fields read since JobName were parts of the name, so they are removed.
 			for key := range s.values {
 				if key != "JobName" && !slices.Contains(identityKeys, key) {
 					delete(s.values, key)
@@ -166,8 +168,8 @@ func (s *shown) words(key, line string) {
 	}
 }
 
-// begins reports whether a word can be a key here. A job's identity comes before its name, and its command after its
-// state. Only lateKeys follow the command.
+// begins reports whether a word can be a key at this place of the record. identityKeys are before JobName, Command is
+// after JobState, and only lateKeys are after Command.
 func (s *shown) begins(key string) bool {
 	_, named := s.values["JobName"]
 	_, late := s.values["Command"]

@@ -11,7 +11,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// request returns what a job asks for. For a running job scontrol shows the counts that the job got.
+// request returns what a job requests. For a running job, scontrol shows the allocated counts
+// instead of the requested counts.
 func (s *shown) request(j *job, zone *time.Location) (*hpc.Request, error) {
 	v := s.values
 	r := &hpc.Request{
@@ -82,7 +83,7 @@ func (s *shown) request(j *job, zone *time.Location) (*hpc.Request, error) {
 	if r.CPUsPerGPU, err = count("CpusPerTres", gpus(v["CpusPerTres"])); err != nil {
 		return nil, err
 	}
-	if r.CPUsPerGPU > 0 { // sbatch takes only one of the two
+	if r.CPUsPerGPU > 0 { // sbatch accepts only one of the two options
 		r.CPUsPerTask = 0
 	}
 	if r.TasksPerGPU, err = count("NtasksPerTRES", v["NtasksPerTRES"]); err != nil {
@@ -90,7 +91,7 @@ func (s *shown) request(j *job, zone *time.Location) (*hpc.Request, error) {
 	}
 	r.Dependency = dependency(v["Dependency"])
 	if begin := j.Eligible.Sub(j.Submit); j.State == hpc.Pending && !j.Held && r.Dependency == "" && begin > 0 {
-		r.Begin = begin // scontrol no longer shows what the job waited for, such as a dependency
+		r.Begin = begin // scontrol no longer shows the dependency or hold for which the job waited
 	}
 	return r, nil
 }
@@ -121,9 +122,9 @@ func (s *shown) geometry(r *hpc.Request) (err error) {
 	return nil
 }
 
-// memory reads how much memory a job asks for. The memory per node is 0 if the job asks for all
-// memory of its nodes, or if neither the job nor the configuration names an amount: Slurm then
-// gives all memory, too.
+// memory reads how much memory a job requests. The memory per node is 0 if the job requests all
+// memory of its nodes, or if neither the job nor the configuration has an amount: in both cases
+// Slurm allocates all memory.
 func (s *shown) memory(r *hpc.Request) (err error) {
 	v := s.values
 	for _, one := range []struct {
@@ -138,7 +139,7 @@ func (s *shown) memory(r *hpc.Request) (err error) {
 		}
 	}
 	switch {
-	case r.MemPerGPU > 0: // sbatch takes only one of these
+	case r.MemPerGPU > 0: // sbatch accepts only one of these options
 		r.MemPerNode, r.MemPerCPU = 0, 0
 	case v["MinMemoryNode"] == "0":
 		r.MemPerNode = hpc.AllMemory
@@ -173,7 +174,7 @@ func (s *shown) limits(r *hpc.Request, submit hpc.Time, zone *time.Location) err
 			if r.SwitchWait, err = slurmspec.ParseTimeSpec(wait); err != nil {
 				return fmt.Errorf("Switches=%.40s: %w", text, err)
 			}
-			if r.SwitchWait == hpc.Unlimited { // no option can say this: it means the site's maximum
+			if r.SwitchWait == hpc.Unlimited { // no option has this value, which means the site's maximum
 				r.SwitchWait = 0
 			}
 		}
@@ -181,7 +182,7 @@ func (s *shown) limits(r *hpc.Request, submit hpc.Time, zone *time.Location) err
 	return nil
 }
 
-// unheld returns the fields of a job that have no place in a request.
+// unheld returns the fields of a job that a request cannot represent.
 func (s *shown) unheld() (keys []string) {
 	v := s.values
 	for _, one := range []struct {
@@ -211,11 +212,11 @@ func count(key, text string) (int, error) {
 	if scaled, err := slurmspec.ParseScaled(text); err == nil && scaled >= 0 && scaled <= 1<<31 {
 		return int(scaled), nil
 	}
-	return 0, fmt.Errorf("%s=%.20s: not a count", key, text)
+	return 0, fmt.Errorf("%s=%.20s: not a number from 0 to 2147483648", key, text)
 }
 
-// counts reads a count, a range ("2-4"), or a set ("1,3,5-9:2", from 23.11 on) and returns its least and its greatest
-// number. For a single count, the result most is 0.
+// counts reads a count, a range ("2-4"), or a set ("1,3,5-9:2", from 23.11 on) and returns its smallest and its
+// largest number. For a single count, the result most is 0.
 func counts(key, text string) (least, most int, err error) {
 	low, high, ranged := strings.Cut(text, "-")
 	if strings.ContainsAny(text, ",:") {
@@ -231,7 +232,7 @@ func counts(key, text string) (least, most int, err error) {
 	return least, most, err
 }
 
-// memory reads an amount of memory in MiB; 0 means that the job asks for no memory.
+// memory reads an amount of memory in MiB; 0 means that the job requests no memory.
 func memory(key, text string) (int64, error) {
 	if text == "" || text == "0" {
 		return 0, nil
@@ -244,7 +245,7 @@ func memory(key, text string) (int64, error) {
 }
 
 // generic reads a list of generic resources: "gpu:2" (to 20.11), "gres:gpu:2" (to 23.11) or
-// "gres/gpu:2". It leaves out cpu=N, which Slurm lists among them since 23.11.
+// "gres/gpu:2". It leaves out cpu=N, which is also in the list since 23.11.
 func generic(text string) string {
 	var list []string
 	for one := range strings.SplitSeq(text, ",") {
@@ -256,7 +257,7 @@ func generic(text string) string {
 	return strings.Join(list, ",")
 }
 
-// gpus returns the GPUs of a list of generic resources, in the words of --gpus.
+// gpus returns the GPUs of a list of generic resources, in the syntax of --gpus.
 func gpus(text string) string {
 	var list []string
 	for one := range strings.SplitSeq(generic(text), ",") {
@@ -282,7 +283,7 @@ func others(text string) bool {
 // stateOf finds the state that scontrol prints after a dependency: "afterok:17(unfulfilled)".
 var stateOf = regexp.MustCompile(`\((unfulfilled|fulfilled|failed)\)`)
 
-// dependency returns the dependencies of a job in sbatch's words.
+// dependency returns the dependencies of a job in the syntax of sbatch.
 func dependency(text string) string {
 	return strings.ReplaceAll(stateOf.ReplaceAllString(text, ""), "_*", "")
 }

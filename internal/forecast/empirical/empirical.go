@@ -1,4 +1,4 @@
-// Package empirical has distributions that are made of weighted run times. It knows neither jobs nor their groups.
+// Package empirical has distributions of weighted run times.
 package empirical
 
 import (
@@ -38,7 +38,7 @@ func Thin(masses []Mass) []Mass {
 		total += m.Weight
 	}
 	list := make([]Mass, 0, Points)
-	var one Mass // seconds is a weighted sum until the point is complete
+	var one Mass // Seconds is a weighted sum until the point is complete
 	passed := 0.0
 	for i, m := range masses {
 		one.Seconds += m.Seconds * m.Weight
@@ -52,8 +52,9 @@ func Thin(masses []Mass) []Mass {
 	return list
 }
 
-// Distribution is a distribution of run times, ascending. Each run time is the quantile at the middle of its weight,
-// the first run time at 0 and the last at 1. Quantiles between them are interpolated.
+// Distribution is a distribution of run times in ascending order. Each run time is the quantile at the middle of its
+// share of the weight. The first run time is the quantile 0, and the last run time is the quantile 1. Other quantiles
+// are interpolated.
 type Distribution struct {
 	seconds, places []float64
 	limit           float64 // in seconds; 0 without a limit
@@ -72,9 +73,9 @@ func New(masses []Mass, limit float64) Distribution {
 	return e
 }
 
-// QuantileAfter returns the quantile q, from 0 to 1, of the whole run time in seconds of a job that has run for elapsed
-// seconds so far. A job that has run longer than all run times of the distribution runs until its limit, or without a
-// limit twice as long as it has run.
+// QuantileAfter returns the quantile q, from 0 to 1, of the whole run time in seconds of a job that has run for
+// elapsed seconds so far. A job that has run longer than all run times of the distribution runs until its limit.
+// Without a limit, its whole run time is twice its run time so far.
 func (e Distribution) QuantileAfter(q, elapsed float64) float64 {
 	last := len(e.seconds) - 1
 	if elapsed > e.seconds[last] {

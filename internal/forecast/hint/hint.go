@@ -1,5 +1,6 @@
-// Package hint tells users at the submission of a job, in one line, which time limit such jobs need, and the expected
-// start of such a job. It asks the services `predict serve` and `forecast serve`. Its Lua scripts connect it to sbatch.
+// Package hint tells users at the submission of a job, in one line, which time limit jobs like it need, and when such
+// a job is expected to start. It queries the services `predict serve` and `forecast serve`. Its Lua scripts connect
+// it to sbatch.
 package hint
 
 import (
@@ -32,7 +33,7 @@ func script(name string) string {
 	return strings.Replace(string(own), "--ask.lua--\n", string(both), 1)
 }
 
-// Job is what is known of a job that is being submitted. Empty fields are not known.
+// Job has the known properties of a job that is being submitted. Empty fields are not known.
 type Job struct {
 	Name      string `json:"name,omitempty"`
 	User      string `json:"user,omitempty"`
@@ -45,10 +46,10 @@ type Job struct {
 	Limit float64 `json:"time_limit_s,omitempty"`
 }
 
-// Servers are the addresses of the services. A service with an empty address is not asked.
+// Servers are the addresses of the services. A service with an empty address is not queried.
 type Servers struct{ Predict, Forecast string }
 
-// Line returns the hint for a job; it is "" if no service answers before the context ends.
+// Line returns the hint for a job. The hint is "" if no service answers before the context ends.
 func (s Servers) Line(ctx context.Context, job *Job) string {
 	limit, start := make(chan string, 1), make(chan string, 1)
 	go func() { limit <- s.limit(ctx, job) }()
@@ -66,13 +67,13 @@ func (s Servers) Line(ctx context.Context, job *Job) string {
 	return strings.ReplaceAll(strings.Join(parts, "; "), quantity.Space, " ")
 }
 
-// shorter is the share of the user's own time limit below which a time limit is suggested.
+// shorter is the share of the user's own time limit below which a shorter time limit is suggested.
 const shorter = 0.75
 
 // maxAnswerBytes bounds an answer in bytes.
 const maxAnswerBytes = 1 << 20
 
-// limit says which time limit jobs like a job need.
+// limit returns a text about the time limit that jobs like the given job need.
 func (s Servers) limit(ctx context.Context, job *Job) string {
 	if s.Predict == "" {
 		return ""
@@ -116,7 +117,7 @@ func (s Servers) limit(ctx context.Context, job *Job) string {
 		slurmspec.FormatSpan(suggested))
 }
 
-// start says when a job of the size and partition of the given job would start.
+// start returns a text about when a job of the given job's size and partition would start.
 func (s Servers) start(ctx context.Context, job *Job) string {
 	if s.Forecast == "" {
 		return ""

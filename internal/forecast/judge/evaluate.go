@@ -14,7 +14,7 @@ import (
 )
 
 // cycle is the default of bf_interval, the time between two cycles of Slurm's backfill scheduler. The phase of these
-// cycles is known for a live queue, but for a recorded run only if it recorded sdiag.
+// cycles is known for a live queue. For a recorded run it is known only if the run recorded sdiag's output.
 const cycle = 30 * time.Second
 
 // Evaluation says how good the forecasts of one or several runs were, in total and by class.
@@ -38,20 +38,21 @@ type Row struct {
 	// Instants counts the instants that have forecasts of the class.
 	Instants int `json:"instants"`
 	Tally
-	// Early counts starts before P10, and Late those after P90. Cycle counts starts from P10 to P90 or
-	// at most 30 seconds (a cycle of Slurm's backfill scheduler) outside.
+	// Early counts starts before P10, and Late counts starts after P90. Cycle counts starts that are
+	// between P10 and P90, or at most 30 seconds (a cycle of Slurm's backfill scheduler) outside.
 	Early int `json:"early"`
 	Late  int `json:"late"`
 	Cycle int `json:"covered_within_cycle"`
-	// Recalibrated counts starts in the recalibrated intervals. [Judge.Recalibrate] learned from starts before the
-	// forecast.
+	// Recalibrated counts starts in the recalibrated intervals. [Judge.Recalibrate] learns only from starts before
+	// the forecast.
 	Recalibrated int `json:"recalibrated"`
 	// MedianError is the median error in seconds. SlurmError is the median error of Slurm's own estimates, and
 	// BesideError the median error of the forecasts for the same jobs.
 	MedianError float64 `json:"median_error_s"`
 	SlurmError  float64 `json:"slurm_median_error_s,omitempty"`
 	BesideError float64 `json:"beside_median_error_s,omitempty"`
-	// Width is the median distance from P10 to P90 in seconds, and RecalibratedWidth that of the recalibrated intervals.
+	// Width is the median distance from P10 to P90 in seconds, and RecalibratedWidth the median width of the
+	// recalibrated intervals.
 	Width             float64 `json:"median_width_s"`
 	RecalibratedWidth float64 `json:"recalibrated_median_width_s"`
 
@@ -60,11 +61,12 @@ type Row struct {
 	widths, recalibrated  []float64
 }
 
-// everything stands for all partitions or all lead times in a [Class].
+// everything is the value that means all partitions or all lead times in a [Class].
 const everything = -1
 
-// Run returns the function that takes the forecasts of the next run, for See of [forecast.EvaluateOptions]. The run
-// begins with the scales that were learned from the earlier runs, as a service learns from earlier days.
+// Run returns a function for the field See of [forecast.EvaluateOptions], which counts the forecasts of the next run.
+// The run begins with the scales that were learned from the earlier runs, as a service begins a day with the scales
+// of earlier days.
 func (e *Evaluation) Run() func(at hpc.Time, list []forecast.Outcome) {
 	learned := State{}
 	if e.rows == nil {
@@ -134,7 +136,7 @@ func (r *Row) count(f *Forecast, start hpc.Time) {
 	add(&r.Late, start > f.P90)
 	add(&r.Recalibrated, f.C10 <= start && start <= f.C90)
 	add(&r.Cycle, f.P10.Add(-cycle) <= start && (f.P90 >= forecast.Later || start <= f.P90.Add(cycle)))
-	if max(f.P90, f.C90) < forecast.Later { // both widths are of the same forecasts
+	if max(f.P90, f.C90) < forecast.Later { // so both lists have the widths of the same forecasts
 		r.widths = append(r.widths, f.P90.Sub(f.P10).Seconds())
 		r.recalibrated = append(r.recalibrated, f.C90.Sub(f.C10).Seconds())
 	}
@@ -155,7 +157,7 @@ func distance(a, start hpc.Time) float64 {
 	return a.Sub(start).Abs().Seconds()
 }
 
-// Add adds the result of a run after its forecasts have been taken.
+// Add adds the result of a run whose forecasts have been counted.
 func (e *Evaluation) Add(one *forecast.Evaluation) { e.Runs = append(e.Runs, one) }
 
 // Finish completes the evaluation after the last run.

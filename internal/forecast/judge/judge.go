@@ -1,8 +1,8 @@
-// Package judge compares forecasts of pending jobs with their later starts. It keeps the forecasts of jobs that wait.
-// For jobs that have started it counts how often the start was between P10 and P90, and how often it was within a
-// minute, five minutes and an hour of the median.
+// Package judge compares forecasts of pending jobs with the jobs' later starts. It stores the forecasts of pending
+// jobs. For jobs that have started it counts how often the start was between P10 and P90, and how often it was within
+// a minute, five minutes and an hour of the median.
 //
-// Only jobs that started count: nobody knows when a cancelled job would have started.
+// Only jobs that started count, because the start of a cancelled job is not known.
 package judge
 
 import (
@@ -23,8 +23,8 @@ type Forecast struct {
 	P50     hpc.Time `json:"p50"`
 	P90     hpc.Time `json:"p90"`
 	Horizon hpc.Time `json:"horizon,omitempty"` // 0 without a horizon
-	// C10 and C90 are P10 and P90 as [Judge.Recalibrate] moved them when the forecast was made; 0 in states that older
-	// versions saved.
+	// C10 and C90 are the bounds that [Judge.Recalibrate] computed from P10 and P90 when the forecast was made; 0 in
+	// states that older versions saved.
 	C10 hpc.Time `json:"c10,omitempty"`
 	C90 hpc.Time `json:"c90,omitempty"`
 	// Slurm is the start that Slurm expected at the same instant; 0 if Slurm gave no start.
@@ -38,7 +38,7 @@ type Pending struct {
 	Forecast
 }
 
-// Waiting is the data that a judge keeps about a waiting job.
+// Waiting is the data that a judge stores about a waiting job.
 type Waiting struct {
 	Partition string `json:"partition"`
 	// Forecasts are in the order of their instants: the last forecast, one forecast for each minute of the last
@@ -50,8 +50,8 @@ type Waiting struct {
 	Missed int `json:"missed,omitempty"`
 }
 
-// patience is the number of captures in a row that may show neither a job nor its start. slurmdbd may learn of a
-// job's end some seconds after slurmctld has forgotten the job.
+// patience is the number of captures in a row that may show neither a job nor its start. slurmdbd may receive a job's
+// end some seconds after slurmctld has removed the job.
 const patience = 2
 
 // Lead is a class of lead times: from the instant of a forecast to the start. It begins where the previous class
@@ -70,7 +70,7 @@ var Leads = []Lead{
 // Class names forecasts that are counted together.
 type Class struct {
 	Partition string `json:"partition"`
-	Lead      int    `json:"lead"` // the place in [Leads]
+	Lead      int    `json:"lead"` // the index in [Leads]
 }
 
 // Distances are the distances from the median within which forecasts are counted.
@@ -78,17 +78,17 @@ var Distances = [3]time.Duration{time.Minute, 5 * time.Minute, time.Hour}
 
 // Tally counts forecasts of jobs that started.
 type Tally struct {
-	// Forecasts counts the forecasts. Beyond counts other forecasts whose start and P10 were both after the horizon:
-	// these do not test the intervals.
+	// Forecasts counts the forecasts. Beyond counts the forecasts whose start and P10 were both after the horizon.
+	// These do not test the intervals, and Forecasts does not count them.
 	Forecasts int `json:"forecasts"`
 	Beyond    int `json:"beyond,omitempty"`
 	// Covered counts starts between P10 and P90, both included. Near counts, for each of [Distances], the starts within
 	// this distance of the median.
 	Covered int    `json:"covered"`
 	Near    [3]int `json:"near"`
-	// Slurm counts the forecasts of jobs for which Slurm had an estimate. For these forecasts and each of [Distances],
-	// SlurmNear counts Slurm's estimates within this distance of the start, and BesideNear counts our medians within
-	// it.
+	// Slurm counts the forecasts of jobs for which Slurm had an estimate. For these forecasts and each of
+	// [Distances], SlurmNear counts Slurm's estimates within this distance of the start, and BesideNear counts
+	// medians of forecasts within this distance.
 	Slurm      int    `json:"slurm,omitempty"`
 	SlurmNear  [3]int `json:"slurm_near"`
 	BesideNear [3]int `json:"beside_near"`
@@ -139,8 +139,8 @@ func (t *Tally) count(f *Forecast, start hpc.Time) {
 	}
 }
 
-// isNear reports whether two instants are near. An instant after the horizon is never near: its distance is not
-// known.
+// isNear reports whether two instants are near. An instant after the horizon is never near, because the distance is
+// not known.
 func isNear(a, b hpc.Time, most time.Duration) bool {
 	return a < forecast.Later && b < forecast.Later && a.Sub(b).Abs() <= most
 }
@@ -151,7 +151,7 @@ type State struct {
 	Days    []Day   `json:"days"`
 	// Scales is the result of [Judge.Scales].
 	Scales []Scaled `json:"scales,omitempty"`
-	// Gone counts jobs that left the queue, and whose start was not seen.
+	// Gone counts jobs that left the queue without a known start.
 	Gone int `json:"gone,omitempty"`
 }
 
@@ -178,7 +178,8 @@ type Judge struct {
 	scales  map[Class]*Scale
 }
 
-// New returns a judge that continues from a state. Starts count for the time keep.
+// New returns a judge that continues from a state. A start counts until its age exceeds the
+// parameter keep.
 func New(state State, keep time.Duration) *Judge {
 	j := &Judge{keep: keep, waiting: map[forecast.Key]*Waiting{}, days: map[int64]map[Class]*Tally{}, gone: state.Gone,
 		scales: map[Class]*Scale{}}
@@ -197,7 +198,7 @@ func New(state State, keep time.Duration) *Judge {
 	return j
 }
 
-// State returns what the judge knows, in a fixed order.
+// State returns the judge's data, in a fixed order.
 func (j *Judge) State() State {
 	s := State{Gone: j.gone, Waiting: []Entry{}, Days: []Day{}, Scales: j.Scales()}
 	for key, w := range j.waiting {
@@ -245,8 +246,8 @@ func (j *Judge) Forecasts(key forecast.Key) []Forecast {
 	return nil
 }
 
-// See takes the contents of a capture: when jobs started, and which jobs wait, with their forecasts. A start before a
-// job's first forecast belongs to an earlier run of the job.
+// See processes the contents of a capture: when jobs started, and which jobs wait, with their forecasts. A start
+// before a job's first forecast belongs to an earlier run of the job.
 func (j *Judge) See(at hpc.Time, starts map[forecast.Key]hpc.Time, pending []Pending) {
 	waits := make(map[forecast.Key]bool, len(pending))
 	for i := range pending {
@@ -289,7 +290,7 @@ func (j *Judge) See(at hpc.Time, starts map[forecast.Key]hpc.Time, pending []Pen
 	}
 }
 
-// settle counts the forecasts of a job that started.
+// settle counts the forecasts of a job that has started.
 func (j *Judge) settle(w *Waiting, start hpc.Time) {
 	for i := range w.Forecasts {
 		f := &w.Forecasts[i]
@@ -301,9 +302,9 @@ func (j *Judge) settle(w *Waiting, start hpc.Time) {
 	j.recalibrate(w, start, true)
 }
 
-// add adds a forecast, and drops earlier forecasts that are too close to each other by the rule of [Waiting].
+// add adds a forecast, and removes earlier forecasts whose distance is less than [spacing].
 func (w *Waiting) add(f Forecast) {
-	last := 0 // the last kept forecast
+	last := 0 // the last forecast that stays
 	for i, old := range w.Forecasts {
 		if i > 0 && old.At.Sub(w.Forecasts[last].At) < spacing(f.At.Sub(old.At)) {
 			continue
@@ -319,7 +320,7 @@ func (w *Waiting) add(f Forecast) {
 	w.Forecasts = append(w.Forecasts, f)
 }
 
-// spacing returns the least distance between kept forecasts of this age.
+// spacing returns the smallest distance between stored forecasts of the given age.
 func spacing(age time.Duration) time.Duration {
 	switch {
 	case age <= time.Hour:
@@ -358,7 +359,7 @@ func (j *Judge) Groups() (groups []Group, all Tally) {
 	return groups, all
 }
 
-// Gone returns how many jobs left the queue although no start was seen; most such jobs were
+// Gone returns the number of jobs that left the queue without a known start. Most of these jobs were
 // cancelled.
 func (j *Judge) Gone() int { return j.gone }
 

@@ -11,17 +11,17 @@ import (
 )
 
 // Scale has the factors by which recalibration widens or narrows the intervals of a class. It also has the shares of
-// starts that lie in the intervals, weighted exponentially: the last jobs count most.
+// starts that are in the intervals. The weights of jobs decay exponentially, so that the last jobs count most.
 //
 // Each bound is moved as in adaptive conformal inference (Gibbs and Candès, "Adaptive conformal inference under
 // distribution shift", NeurIPS 2021), on a logarithmic scale of its distance from the median: outwards by
-// step*(1-miss) if a start lies beyond it, and inwards by step*miss otherwise. Then the share of starts beyond a
-// bound approaches the constant miss for any sequence of starts. Only the first forecast of a job in a class counts,
-// since a job that starts late is outside all its intervals. A job that still waits counts as late when its P90 has
-// passed: if only starts counted, the jobs known so far would be those that started early, and P90 would move inwards.
+// step*(1-miss) if a start is beyond it, and inwards by step*miss otherwise. Then the share of starts beyond a bound
+// approaches the constant miss for any sequence of starts. Only the first forecast of a job in a class counts, since
+// a job that starts late is outside all its intervals. A job that still waits counts as late when its P90 has passed.
+// If only starts counted, jobs that start early would count first, and P90 would move inwards.
 type Scale struct {
-	// Low and High are logarithms of factors: Low's factor applies to the distance from P50 to P10, High's to the
-	// distance from P50 to P90.
+	// Low and High are logarithms of factors: the factor of Low applies to the distance from P50 to P10, and the
+	// factor of High to the distance from P50 to P90.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 	// Raw and Covered are weighted shares of starts: Raw in the intervals of the realizations, Covered in the
@@ -33,17 +33,18 @@ type Scale struct {
 }
 
 const (
-	// miss is the share of starts that may lie beyond each bound.
+	// miss is the share of starts that may be beyond each bound.
 	miss = 0.1
-	// step is the speed with which a bound moves. memory is the weight of the latest job in the shares, which cover
-	// about the last 50 jobs.
+	// step is the size of a bound's move. memory is the weight of the latest job in the shares, so that about the
+	// last 50 jobs count.
 	step   = 0.1
 	memory = 0.02
 	// widest is the largest size of the logarithms: e^4 is a factor of 55.
 	widest = 4
-	// slack is added to each distance, so that a bound that lies on the median can move.
+	// slack is added to each distance, so that a bound that equals the median can move.
 	slack = time.Minute
-	// Enough is the least number of jobs of a class for an alarm. It is also the weight of a factor of 1 in [Judge.scale].
+	// Enough is the smallest number of jobs of a class for an alarm. It is also the weight of a factor of 1 in
+	// [Judge.scale].
 	Enough = 20
 	// poor is the coverage of recalibrated intervals below which forecasts of a class count as wrong.
 	poor = 0.6
@@ -62,7 +63,8 @@ func leadOf(lead time.Duration) int {
 	return slices.IndexFunc(Leads, func(l Lead) bool { return lead < l.Ends })
 }
 
-// Recalibrate returns P10 and P90 of a forecast with the scale of its class. A bound that is not known stays unknown.
+// Recalibrate returns P10 and P90 of a forecast with the scale of its class. If a bound is not known, its result is
+// not known either.
 func (j *Judge) Recalibrate(partition string, f *Forecast) (p10, p90 hpc.Time) {
 	class, known := ClassOf(partition, f)
 	if !known {
@@ -71,14 +73,14 @@ func (j *Judge) Recalibrate(partition string, f *Forecast) (p10, p90 hpc.Time) {
 	return j.scale(class).apply(f)
 }
 
-// scale returns the scale of a class. A class of which no job counts yet has the mean of the scales of the other
-// partitions for the same lead time, weighted by their jobs, and of [Enough] jobs with a factor of 1.
+// scale returns the scale of a class. A class without jobs has the mean of the other partitions' scales for the same
+// lead time, weighted by their numbers of jobs. In this mean, a factor of 1 has the weight of [Enough] jobs.
 func (j *Judge) scale(class Class) *Scale {
 	if s := j.scales[class]; s != nil {
 		return s
 	}
 	s, weight := &Scale{Raw: 1 - 2*miss, Covered: 1 - 2*miss}, float64(Enough)
-	for _, other := range j.Scales() { // in a fixed order, so that the sums are always the same
+	for _, other := range j.Scales() { // in a fixed order, so that equal data give equal sums
 		if other.Lead == class.Lead {
 			weight += float64(other.Jobs)
 			s.Low += (other.Low - s.Low) * float64(other.Jobs) / weight
@@ -104,7 +106,8 @@ func (s *Scale) apply(f *Forecast) (p10, p90 hpc.Time) {
 	return p10, p90
 }
 
-// recalibrate moves the scales by the start of a job, or if it still waits by the present instant.
+// recalibrate changes the scales after the start of a job. For a job that still waits, the parameter
+// start is the present instant, and started is false.
 func (j *Judge) recalibrate(w *Waiting, start hpc.Time, started bool) {
 	seen := w.Learned
 	for i := range w.Forecasts {
@@ -145,8 +148,8 @@ type Scaled struct {
 	Scale
 }
 
-// Wrong reports whether the recalibrated intervals of the class contain too few starts, so that its forecasts must
-// not be shown as good.
+// Wrong reports whether too few starts were in the recalibrated intervals of the class. Its forecasts must then be
+// shown as unreliable.
 func (s *Scale) Wrong() bool { return s.Jobs >= Enough && s.Covered < poor }
 
 // Scales returns the scales of all classes, in a fixed order.
@@ -161,7 +164,7 @@ func (j *Judge) Scales() []Scaled {
 	return list
 }
 
-// Doubtful reports whether forecasts like this one were wrong too often lately.
+// Doubtful reports whether the recent forecasts of the same class were wrong too often.
 func (j *Judge) Doubtful(partition string, f *Forecast) bool {
 	class, known := ClassOf(partition, f)
 	return known && j.scales[class] != nil && j.scales[class].Wrong()

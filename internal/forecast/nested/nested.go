@@ -1,5 +1,5 @@
-// Package nested says how alike the members of nested groups are, such as the run times of the jobs of a class, of a
-// user and of a partition.
+// Package nested estimates how similar the members of nested groups are. The members are, for example, run times, and
+// the groups are jobs of a class, of a user and of a partition.
 package nested
 
 import (
@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Ranks returns the rank of each value among all values, from 0 to 1. Equal values get the mean of their ranks.
+// Ranks returns the rank of each value among all values, from 0 to 1. Equal values have the mean of their ranks.
 func Ranks(values []float64) []float64 {
 	sorted := append([]float64(nil), values...)
 	sort.Float64s(sorted)
@@ -27,15 +27,15 @@ func Ranks(values []float64) []float64 {
 type sums struct{ n, x, squares, parts, pairs, differences float64 }
 
 // Concentrations estimates, for each level except the widest, the concentration c of the Dirichlet process of the
-// level's groups, from the values of their members. The parameter groups has the groups of each value, the narrowest
-// first; members of one group are in one group of each wider level. Given the wider group's distribution, two members
-// of a group are then correlated by 1/(1+c). So D = V c/(1+c), where D is half the mean squared difference of two
-// members whose narrowest common group is of the level, and V is the same quantity for the next wider level. Each
-// group's mean is weighted by its number of members.
+// level's groups, from the values of their members. The parameter groups has the groups of each value, with the
+// narrowest first. Two members of one group are also in one group of each wider level. Given the wider group's
+// distribution, two members of a group are then correlated by 1/(1+c). So D = V c/(1+c), where D is half the mean
+// squared difference of two members whose narrowest common group is of the level, and V is the same quantity for the
+// next wider level. Each group's mean is weighted by its number of members.
 //
-// Few groups do not show the correlation, and independence of their members would be the most extreme assumption. So
-// the result has the mean of the correlation's posterior distribution ([likely]). If a level or all wider levels have
-// no such pair, the correlation is one half.
+// With few groups, the estimate of the correlation is uncertain. So the result comes from the mean of the
+// correlation's posterior distribution ([likely]). If a level or all wider levels have no such pair of members, the
+// correlation is one half.
 func Concentrations[G comparable](values []float64, groups [][]G) []float64 {
 	if len(values) == 0 {
 		return nil
@@ -76,15 +76,15 @@ func likely(estimate, n, k float64) float64 {
 	return at + deviation*(normal.Prob(low)-normal.Prob(high))/(normal.CDF(high)-normal.CDF(low))
 }
 
-// variance says how much two members differ if their narrowest common group is of a level.
+// variance says how much two members differ if their narrowest common group is of the given level.
 type variance struct {
 	half   float64 // half the mean squared difference of two such members; NaN without such a pair
 	groups float64 // the number of groups with such a pair
 	parts  float64 // the mean number of narrower groups in these groups, or of members in the narrowest level
 }
 
-// half returns how much two members differ if their narrowest common group is of a level, and the sums of the level's
-// groups. The parameter narrower has the sums of the next narrower level.
+// half returns the [variance] of a level, and the sums of the level's groups. The parameter narrower has the sums of
+// the next narrower level.
 func half[G comparable](values []float64, groups [][]G, level int, narrower map[G]*sums) (v variance,
 	all map[G]*sums) {
 	all = map[G]*sums{}

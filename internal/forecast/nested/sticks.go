@@ -9,21 +9,22 @@ import (
 	"rmreplay/internal/forecast/empirical"
 )
 
-// A stick is not a single run time, because all jobs of a group would then have this run time. A stick consists
-// of 5 run times (pieces), whose quantiles in the wider distribution are close to each other (near).
+// A stick is a part of a drawn distribution. With only one run time in a stick, all jobs of a group could have the
+// same run time. So a stick consists of 5 run times (pieces), whose quantiles in the wider distribution are close to
+// each other (near).
 const (
 	pieces = 5
 	near   = 0.1
 )
 
-// maxSticks bounds the sticks of a draw. With a large concentration, many sticks are close to the wider distribution
-// itself.
+// maxSticks is the maximum number of sticks of a draw. With a large concentration, many sticks are close to the wider
+// distribution itself.
 const maxSticks = 200
 
-// Sticks draws the part of the wider distribution in a group's distribution, and appends it to list. Seconds are not
-// run times yet, but the sticks' quantiles in the wider distribution. The weights add up to a gamma variable whose mean
-// is the parameter weight. The concentration says how much the groups differ; it is at most that
-// mean.
+// Sticks draws that part of a group's distribution that comes from the wider distribution, and appends it to list.
+// The field Seconds of these masses has quantiles of the wider distribution, from 0 to 1, instead of run times. The
+// weights add up to a gamma variable whose mean is the parameter weight. A smaller concentration makes the groups
+// more different. If the concentration is above weight, weight replaces it.
 func Sticks(list []empirical.Mass, rng *rand.Rand, weight, concentration float64) []empirical.Mass {
 	weight = min(weight, 1e6)
 	concentration = min(max(concentration, 0.01), weight)

@@ -1,4 +1,4 @@
-// Package rate says how often events come, such as the submissions of jobs.
+// Package rate models how often events happen, such as the submissions of jobs.
 package rate
 
 import (
@@ -13,8 +13,8 @@ import (
 const clumped = 5
 
 // Cyclic returns the probability that events follow the usual daily cycle ([Busy]), and not one rate at all hours. It
-// applies Bayes' rule to the events, which are in their order; there is at least one event. The prior probabilities
-// are equal.
+// applies Bayes' rule to the events with equal prior probabilities. The events are in order of time, and there is at
+// least one event.
 func Cyclic(events []hpc.Time, now hpc.Time) float64 {
 	usual, steps := 0.0, 0
 	for at := events[0]; at < now; at = at.Add(time.Minute) {
@@ -37,9 +37,9 @@ func Poisson(rng *rand.Rand, mean float64) (n int) {
 	return n
 }
 
-// Busy returns the usual rate of submissions at a time of the day, in an arbitrary unit. It is the daily cycle of all
-// jobs in Lublin and Feitelson, "The workload on parallel supercomputers", Journal of Parallel and Distributed
-// Computing 63(11), 2003, a gamma distribution of half-hours that begins at half past five.
+// Busy returns the usual rate of submissions at a time of the day, in an arbitrary unit. It is a gamma distribution
+// over half-hours that begins at 05:30: the daily cycle of all jobs in Lublin and Feitelson, "The workload on
+// parallel supercomputers", Journal of Parallel and Distributed Computing 63(11), 2003.
 func Busy(at hpc.Time) float64 {
 	const shape, scale, begins = 8.1737, 3.9631, 11
 	x := math.Mod(float64(at.UnixSeconds())/1800, 48)

@@ -45,11 +45,11 @@ func TestAlarm(t *testing.T) {
 	a = jobAnswer{}
 	get(t, h, "/v1/jobs/3", &a)
 	if len(a.Forecast.Alarms) != len(judge.Leads) || !strings.Contains(a.Forecast.Alarms[0], "forecasts in batch, with a median below "+
-		"15 minutes ahead, are not to be trusted: 45 %") || !a.Jobs[0].Doubtful {
+		"15 minutes ahead, are unreliable: 45 %") || !a.Jobs[0].Doubtful {
 		t.Errorf("an alarm: %+v %+v", a.Forecast, a.Jobs[0].Wait)
 	}
 	for path, want := range map[string]string{
-		"/": "are not to be trusted: 45 %", "/jobs/3": "(not to be trusted)", "/machine": `role="alert"><strong>Wrong:`,
+		"/": "are unreliable: 45 %", "/jobs/3": "(unreliable)", "/machine": `role="alert"><strong>Wrong:`,
 		"/metrics":     `rmreplay_forecast_wrong{lead="1 to 4 hours",partition="batch"} 1`,
 		"/v1/accuracy": `"wrong":true`,
 	} {

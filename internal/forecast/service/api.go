@@ -30,7 +30,7 @@ const (
 	All  access.Role = "all" // sees the jobs of everybody
 )
 
-// who is the client that asks.
+// who identifies the client of a request.
 type who struct {
 	name string // "" if it is not known
 	all  bool   // may see all jobs, even if the site hides them
@@ -51,9 +51,10 @@ type Head struct {
 	// Age is the forecast's age in seconds. A stale forecast is older than three times the time between captures.
 	Age   float64 `json:"age_s"`
 	Stale bool    `json:"stale"`
-	// Fault says since when there has been no new forecast, and why.
+	// Fault says why there is no new forecast, and since when; nil if the last turn succeeded.
 	Fault *Fault `json:"fault,omitempty"`
-	// Alarms say which forecasts were wrong too often lately, and must not be shown as good.
+	// Alarms name the classes whose recent forecasts were wrong too often. A client must show these
+	// forecasts as unreliable.
 	Alarms []string `json:"alarms,omitempty"`
 }
 
@@ -71,7 +72,7 @@ func (s *Service) head() Head {
 	}
 	for _, c := range s.judge.Scales() {
 		if c.Wrong() {
-			h.Alarms = append(h.Alarms, fmt.Sprintf("forecasts in %s, with a median %s ahead, are not to be trusted: "+
+			h.Alarms = append(h.Alarms, fmt.Sprintf("forecasts in %s, with a median %s ahead, are unreliable: "+
 				"%.0f %% of the last starts were from P10 to P90 (80 %% would be right)", quantity.Name(c.Partition),
 				judge.Leads[c.Lead].Name, 100*c.Covered))
 		}
@@ -81,7 +82,7 @@ func (s *Service) head() Head {
 
 // Job is the service's answer about a job.
 type Job struct {
-	// ID is the job's number, for a task of an array with the task's number: 17_3.
+	// ID is the job's number. For a task of an array, the task's number follows: 17_3.
 	ID    string `json:"id"`
 	State string `json:"state"` // pending or running
 	// Start is the start of a running job.
@@ -106,7 +107,7 @@ type Wait struct {
 	// Raw10 and Raw90 are P10 and P90 before they were recalibrated.
 	Raw10 *time.Time `json:"raw_p10,omitempty"`
 	Raw90 *time.Time `json:"raw_p90,omitempty"`
-	// Doubtful says that forecasts like this one were wrong too often lately.
+	// Doubtful says that the recent forecasts of the same class were wrong too often.
 	Doubtful bool              `json:"doubtful,omitempty"`
 	Within   []forecast.Within `json:"within"`
 	Never    int               `json:"never,omitempty"`
@@ -179,13 +180,13 @@ func reason(w *forecast.Waiting) Reason {
 	part := waits.PartOf(w.Reason)
 	words := part.Words() + ": " + part.Meaning()
 	if w.Reason == "" || part == waits.Unknown {
-		words = "Slurm does not say, or says it in a word that is not known here"
+		words = "Slurm gives no reason, or a reason that rmreplay does not know"
 	}
 	return Reason{Slurm: w.Reason, Words: words, Dependency: w.Dependency}
 }
 
-// look returns when a client should look at a job's forecast again: at half of the time to P10, but not before the
-// next forecast. It is nil if P10 is not known or the forecast is stale.
+// look returns when a client should next query a job's forecast: at half of the time to P10, but not before the next
+// forecast. It is nil if P10 is not known or the forecast is stale.
 func (s *Service) look(w *forecast.Waiting) *time.Time {
 	if w.P10 == nil || s.head().Stale {
 		return nil
@@ -221,7 +222,7 @@ func (s *Service) jobs(id string, w who) (list []Job, err error) {
 	}
 	hidden := ""
 	if s.known.Round.Private && !w.all {
-		hidden = ", or it is another user's, which the site hides (PrivateData)"
+		hidden = ", or it belongs to another user and the site hides it (PrivateData)"
 	}
 	return nil, &statusError{http.StatusNotFound, fmt.Errorf("job %s neither waited nor ran at %s%s", id,
 		s.known.Round.Report.At.Format(time.RFC3339), hidden)}
@@ -230,8 +231,8 @@ func (s *Service) jobs(id string, w who) (list []Job, err error) {
 // maxListed is the largest number of jobs in a list.
 const maxListed = 10_000
 
-// list returns the pending jobs of a user and a partition in the order of their expected starts; "" stands for all
-// users or all partitions.
+// list returns the pending jobs of a user and a partition in the order of their expected starts. The value "" means
+// all users or all partitions.
 func (s *Service) list(user, partition string, most int, w who) (list []Job, all int) {
 	list = []Job{}
 	for i := range s.rows.list {
@@ -256,12 +257,12 @@ type Accuracy struct {
 	Gone    int       `json:"gone"`
 	All     Quality   `json:"all"`
 	Groups  []Quality `json:"groups"`
-	// Lately has the classes by the median's lead time, with the effect of recalibration on their intervals.
+	// Lately has the recent results of each class, with the effect of recalibration on the intervals.
 	Lately []Lately `json:"lately"`
 }
 
-// Lately says how good the last forecasts of a class were. The shares are weighted exponentially: the last 50 jobs
-// count most.
+// Lately says how good the recent forecasts of a class were. The weights in the shares decay exponentially, so that
+// the last 50 jobs count most.
 type Lately struct {
 	Partition string `json:"partition"`
 	Lead      string `json:"lead"` // time from the forecast to its median
@@ -336,7 +337,7 @@ func (s *Service) accuracy() Accuracy {
 	return a
 }
 
-// status says what the service does.
+// status returns the state of the service.
 func (s *Service) status() map[string]any {
 	v := map[string]any{
 		"every_s": s.opts.Every.Seconds(), "capture_s": s.tally.captureSeconds, "captures": s.tally.made["capture"],
@@ -369,8 +370,8 @@ func (s *Service) errNone() error {
 	return &statusError{http.StatusServiceUnavailable, fmt.Errorf("%s", text)}
 }
 
-// answer is an answer as JSON. If always is true, the answer needs no forecast, and is given even
-// before the first forecast.
+// answer is an answer as JSON. If always is true, the service also gives this answer before the
+// first forecast.
 type answer struct {
 	path   string
 	always bool
@@ -444,7 +445,7 @@ func (s *Service) answer(r *http.Request, a *answer) (v map[string]any, err erro
 }
 
 // Handler returns the handler of all paths. credentials identifies clients. Without credentials,
-// every user of this machine may ask, and sees what the site shows to everybody.
+// every user of this machine may send requests, and sees what the site shows to all users.
 func (s *Service) Handler(credentials *access.Access) http.Handler {
 	mux := http.NewServeMux()
 	for _, a := range s.answers() {

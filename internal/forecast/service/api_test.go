@@ -210,7 +210,7 @@ func TestSocket(t *testing.T) {
 		t.Error(err)
 	}
 	for address, want := range map[string]string{
-		"0.0.0.0:80": "everybody on the network", "x": "want HOST:PORT", "127.0.0.1:1": "", "localhost:1": "", "/run/x": "", "[::1]:2": "",
+		"0.0.0.0:80": "all users of the network", "x": "want HOST:PORT", "127.0.0.1:1": "", "localhost:1": "", "/run/x": "", "[::1]:2": "",
 	} {
 		err := CheckAddress(address, false)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -18,7 +18,7 @@ import (
 type Answer struct {
 	Forecast Head  `json:"forecast"`
 	Jobs     []Job `json:"jobs"`
-	// Pending is the number of jobs on the whole list, with the jobs that the answer leaves out.
+	// Pending is the number of pending jobs, including those that the answer leaves out.
 	Pending int `json:"pending,omitempty"`
 }
 
@@ -36,7 +36,7 @@ const (
 	patience       = 30 * time.Second
 )
 
-// Server is a service that can be asked.
+// Server is a service to which requests can be sent.
 type Server struct {
 	// Address is a URL, or the path of a socket.
 	Address string
@@ -44,8 +44,8 @@ type Server struct {
 	Authorization string
 }
 
-// Ask asks about a job, or about all tasks of an array. The error is a [RefusedError] if the server
-// answers with an error status.
+// Ask requests the forecast of a job, or of all tasks of an array. The error is a [RefusedError] if
+// the server answers with an error status.
 func (s Server) Ask(ctx context.Context, id string) (*Answer, error) {
 	var a Answer
 	if err := s.get(ctx, "/v1/jobs/"+url.PathEscape(id), &a); err != nil {
@@ -58,7 +58,8 @@ func (s Server) Ask(ctx context.Context, id string) (*Answer, error) {
 	return &a, nil
 }
 
-// Sooner asks what would make a job start sooner, as Ask does.
+// Sooner requests the changes with which a job would start sooner. Its errors are those of
+// [Server.Ask].
 func (s Server) Sooner(ctx context.Context, id string) (*Sooner, error) {
 	var a Sooner
 	if err := s.get(ctx, "/v1/jobs/"+url.PathEscape(id)+"/sooner", &a); err != nil {
@@ -76,7 +77,8 @@ type Machine struct {
 	Now      []Try `json:"submitted_now"`
 }
 
-// Machine asks how long jobs that are submitted now would wait, as Ask does.
+// Machine requests the expected waits of jobs that are submitted now. Its errors are those of
+// [Server.Ask].
 func (s Server) Machine(ctx context.Context) (*Machine, error) {
 	var m Machine
 	if err := s.get(ctx, "/v1/machine", &m); err != nil {

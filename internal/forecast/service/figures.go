@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/forecast/judge"
 )
 
-// figures are what Prometheus gets at /metrics. Names and units follow its conventions
+// figures are the metrics that Prometheus reads at /metrics. Names and units follow its conventions
 // (https://prometheus.io/docs/practices/naming/).
 type figures struct{ *Service }
 
@@ -22,7 +22,7 @@ func described(name, help string, labels ...string) *prometheus.Desc {
 var (
 	waitFigure = described("expected_wait_seconds", "Expected wait of a job that was submitted at the last forecast of "+
 		"its class, by quantile. "+
-		"A wait beyond the horizon, and one of a stale forecast, is absent.", "partition", "size", "quantile")
+		"A wait beyond the horizon, and a wait of a stale forecast, is absent.", "partition", "size", "quantile")
 	atFigure      = described("timestamp_seconds", "Instant of the last forecast, in seconds since 1970.")
 	ageFigure     = described("age_seconds", "Age of the last forecast.")
 	staleFigure   = described("stale", "1 if the last forecast is stale or missing.")

@@ -107,8 +107,8 @@ func sum(list []float64) (all float64) {
 	return all
 }
 
-// reservedLine returns a line with the number of nodes that reservations hold, at the instants of
-// like[0]. A reservation of all nodes counts as the largest number of occupied nodes.
+// reservedLine returns a line with the number of reserved nodes at the instants of like[0]. A
+// reservation of all nodes counts as the largest number of occupied nodes.
 func (s *Service) reservedLine(like []figure.Series) []figure.Series {
 	o := s.known.Round.Report.Occupancy
 	if len(like) == 0 || len(o.Reservations) == 0 {

@@ -34,8 +34,8 @@ func whoAsks(r *http.Request) who {
 	return w
 }
 
-// identify finds out who asks: the owner of the process at the other end of a Unix socket, or the owner of the
-// credentials.
+// identify adds the client of a request to the request's context: the owner of the process at the other end of a Unix
+// socket, or the owner of the credentials.
 func identify(r *http.Request, credentials *access.Access) (*http.Request, error) {
 	w, known := r.Context().Value(peerKey{}).(who)
 	if !known && credentials.Required() {
@@ -55,7 +55,7 @@ func peer(ctx context.Context, conn net.Conn) context.Context {
 	if !ok {
 		return ctx
 	}
-	w := who{} // if the kernel does not name the user, the client has no name
+	w := who{} // no name if the kernel does not report the user
 	raw, err := socket.SyscallConn()
 	if err == nil {
 		_ = raw.Control(func(fd uintptr) { // it fails only on a closed connection
@@ -83,12 +83,12 @@ func CheckAddress(address string, guarded bool) error {
 	if ip := net.ParseIP(host); guarded || host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("%s: everybody on the network could see the queue (want an address of the loopback interface, or "+
-		"--auth FILE)", address)
+	return fmt.Errorf("%s: all users of the network could read the queue without credentials "+
+		"(want an address of the loopback interface, or --auth FILE)", address)
 }
 
-// Listen listens on an address, or on a Unix socket that every user of this machine can reach. A socket that an earlier
-// service has left is replaced.
+// Listen listens on an address, or on a Unix socket that every user of this machine can reach. Listen replaces the
+// socket of a service that no longer runs.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	network := "tcp"
 	if strings.Contains(address, "/") {
@@ -136,7 +136,7 @@ func Serve(ctx context.Context, handler http.Handler, listeners []net.Listener) 
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 400*time.Millisecond)
 	defer cancel()
 	if server.Shutdown(end) != nil {
-		_ = server.Close() // the clients had time to end
+		_ = server.Close() // the clients had time to complete their requests
 	}
 	if err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving: %w", err)

@@ -28,8 +28,8 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// pages are the templates. style is the style sheet of the report's page with some more rules. revision changes with
-// the style.
+// pages are the templates. style is the style sheet of the report's page with some more rules. revision is a hash of
+// the style sheet.
 var (
 	pages = sync.OnceValue(func() *template.Template {
 		return template.Must(template.ParseFS(assets, "assets/*.html"))
@@ -64,7 +64,7 @@ type frame struct {
 // tile is a figure with its name and meaning.
 type tile struct{ Label, Value, Meaning string }
 
-// bar shows an interval; its numbers are per cent of the bar's length.
+// bar shows an interval. Its numbers are in per cent of the bar's length.
 type bar struct {
 	Label               string
 	Shown               bool
@@ -129,7 +129,8 @@ func (s *Service) quantile(w *Wait, name string, t *time.Time) string {
 	return "never"
 }
 
-// place returns where an instant lies on a bar, in per cent: the logarithm of the minutes from the forecast on.
+// place returns the position of an instant on a bar, in per cent. The scale is logarithmic in the minutes from the
+// forecast to the instant.
 func (s *Service) place(t *time.Time) float64 {
 	r := s.known.Round.Report
 	end := 24 * time.Hour
@@ -159,7 +160,7 @@ func limit(seconds float64) string {
 	return slurmspec.FormatSpan(time.Duration(seconds * float64(time.Second)))
 }
 
-// filtered returns the page with a filter.
+// filtered returns the address of the overview with a filter.
 func filtered(name, value string) string { return "/?" + url.Values{name: {value}}.Encode() }
 
 func (s *Service) line(j *Job) line {
@@ -172,7 +173,7 @@ func (s *Service) line(j *Job) line {
 		l.Nodes = quantity.Count(j.Nodes)
 	}
 	if j.Doubtful {
-		l.P50 += " (not to be trusted)"
+		l.P50 += " (unreliable)"
 	}
 	for _, w := range j.Within {
 		if w.Seconds == (4 * time.Hour).Seconds() {
@@ -214,7 +215,7 @@ func (s *Service) overview(r *http.Request, w who) (string, any, error) {
 		o.Jobs = append(o.Jobs, s.line(&list[i]))
 	}
 	if all > len(list) {
-		o.More = fmt.Sprintf("%s more are not shown: choose a user or a partition, or ask /v1/jobs.",
+		o.More = fmt.Sprintf("%s more are not shown: choose a user or a partition, or use /v1/jobs.",
 			quantity.Count(all-len(list)))
 	}
 	a := s.accuracy()
@@ -427,7 +428,7 @@ func (s *Service) addPages(mux *http.ServeMux) {
 	})
 }
 
-// show writes a page. If the template fails, the error comes before anything is written.
+// show writes a page. If the template fails, show writes only the error.
 func show(w http.ResponseWriter, status int, name string, data any) {
 	var b bytes.Buffer
 	if err := pages().ExecuteTemplate(&b, name, data); err != nil {

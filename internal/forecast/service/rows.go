@@ -23,8 +23,8 @@ func keyOf(w *forecast.Waiting) forecast.Key {
 	return key
 }
 
-// canonicalKey returns a name for a job that is the same in every capture. scontrol shows a task of an array under
-// the array at first, and as a job of its own once the task runs or is the array's last task.
+// canonicalKey returns a name for a job that is the same in every capture. scontrol first shows a task of an array as
+// a part of the array. It shows the task as a separate job once the task runs or is the array's last task.
 func canonicalKey(key forecast.Key) forecast.Key {
 	id, err := slurmspec.ParseJobID(key.Job)
 	if key.Task >= 0 || err != nil || id.Task < 0 {
@@ -65,7 +65,7 @@ type row struct {
 // Ahead are the jobs of the same partition that are expected to start earlier.
 type Ahead struct {
 	Jobs int `json:"jobs"`
-	// NodeHours is the most node-hours that these jobs can use by their time limits. Jobs without a
+	// NodeHours is the sum of nodes x time limit of these jobs: they can use no more. Jobs without a
 	// limit do not count.
 	NodeHours float64 `json:"node_hours"`
 }
@@ -107,7 +107,7 @@ func newRows(r *Round) *rows {
 	return rs
 }
 
-// maxUnpacked bounds a record in bytes.
+// maxUnpacked is the maximum size of an unpacked record, in bytes.
 const maxUnpacked = 1 << 30
 
 // pack writes a value as compressed JSON.

@@ -1,9 +1,9 @@
-// Package service forecasts the queue of a live cluster again and again, and tells when jobs will start. Every few
-// minutes it captures the cluster's queue, simulates the scheduler from this state on with the model of Slurm's
-// scheduler, and compares earlier forecasts with the starts that the capture shows.
+// Package service forecasts the queue of a live cluster repeatedly, and answers requests for the expected starts of
+// jobs. Every few minutes it captures the cluster's queue, simulates the scheduler from this state on with the model
+// of Slurm's scheduler, and compares earlier forecasts with the starts that the capture shows.
 //
-// A directory keeps the state. After a restart or a kill, the service continues with the last forecast and with all
-// that it knows about the quality of earlier forecasts. docs/schemas/forecast.openapi.json describes the interface.
+// The state is in a directory. After a restart or a kill, the service continues with the last forecast and with its
+// data about the quality of earlier forecasts. docs/schemas/forecast.openapi.json describes the interface.
 package service
 
 import (
@@ -40,7 +40,8 @@ type Options struct {
 	Forecast forecast.Options
 	// NewLearner makes the learner of a forecast; nil if the run times need no learner.
 	NewLearner func() (forecast.Learner, error)
-	// Questions is how many costly questions of one user are answered in an hour.
+	// Questions is how many requests for an earlier start ([Service.Handler]: sooner) one user may
+	// send in an hour.
 	Questions int
 	// Zone is the time zone of the instants on pages.
 	Zone *time.Location
@@ -53,7 +54,8 @@ type Options struct {
 	now     func() time.Time
 }
 
-// Service is a service that is open. Run may be called once, other methods at any time.
+// Service is a service that is open. Run may be called only once. Other methods may be called at any
+// time.
 type Service struct {
 	opts  Options
 	dir   string
@@ -70,7 +72,7 @@ type Service struct {
 	// again, for questions about an earlier start.
 	forward forward
 	quota   quota
-	trying  chan struct{} // has an element while a costly question is answered
+	trying  chan struct{} // has an element while a request for an earlier start is answered
 
 	horizon time.Duration // horizon of the next forecast; only Run uses it
 }
@@ -113,7 +115,7 @@ type Started struct {
 type Fault struct {
 	Since time.Time `json:"since"`
 	Text  string    `json:"text"`
-	// failures counts the failed turns in a row.
+	// failures is the number of failed turns since the last successful turn.
 	failures int
 }
 
@@ -193,7 +195,8 @@ func (s *Service) Torn() []wal.Torn { return s.torn }
 // Close saves the state and closes the directory.
 func (s *Service) Close() error { return errors.Join(s.snapshot(), s.state.Close()) }
 
-// adopt replaces the present round, or the present tries, by a new round or new tries.
+// adopt replaces the present round and tries by those of next. If next has only one of the two, the
+// other stays.
 func (s *Service) adopt(next known) {
 	if next.Round != nil {
 		s.known.Round, s.rows = next.Round, newRows(next.Round)
@@ -267,7 +270,8 @@ func (s *Service) Run(ctx context.Context) {
 	}
 }
 
-// Asking Slurm takes at most a tenth of the time. While Slurm does not answer, the pauses between attempts grow.
+// The service queries Slurm at most a tenth of the time. While Slurm does not answer, the pauses between attempts
+// grow.
 const (
 	captureShare = 10
 	maxDoublings = 3
@@ -285,13 +289,13 @@ func (s *Service) pause(took time.Duration) time.Duration {
 	return max(every-took, (captureShare-1)*asked, every/20)
 }
 
-// report keeps and reports the result of a turn.
+// report stores and reports the result of a turn.
 func (s *Service) report(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {
 		if s.fault != nil {
-			s.opts.Say("rmreplay: there is a new forecast again, after none since %s",
+			s.opts.Say("rmreplay: there is a new forecast again, the first since %s",
 				s.fault.Since.Format(time.RFC3339))
 		}
 		s.fault = nil
@@ -328,7 +332,7 @@ func (s *Service) turn(ctx context.Context) error {
 		return err
 	}
 	if err := errors.Join(os.RemoveAll(last), os.Rename(fresh, last)); err != nil {
-		return fmt.Errorf("keeping the capture: %w", err)
+		return fmt.Errorf("storing the capture: %w", err)
 	}
 	q, how, err := s.prepare(last)
 	if err == nil {
@@ -394,8 +398,8 @@ func (s *Service) prepare(dir string) (q *forecast.Queue, how forecast.Options, 
 	return q, how, nil
 }
 
-// learner adds a learner that has seen no jobs to options. So the history of the queue is learned
-// exactly once.
+// learner adds a new learner without jobs to options, so that the forecast learns the history of the
+// queue exactly once.
 func (s *Service) learner(how forecast.Options) (forecast.Options, error) {
 	if s.opts.NewLearner == nil {
 		return how, nil
@@ -405,7 +409,7 @@ func (s *Service) learner(how forecast.Options) (forecast.Options, error) {
 	return how, err
 }
 
-// round makes the forecast of a queue, and keeps it.
+// round makes the forecast of a queue, and stores it.
 func (s *Service) round(ctx context.Context, dir string, q *forecast.Queue, how forecast.Options,
 	began time.Time) error {
 	captured := s.opts.now()
@@ -470,7 +474,7 @@ func (s *Service) forecast(ctx context.Context, q *forecast.Queue, how forecast.
 	}
 }
 
-// lookAhead makes a forecast up to the horizon. A forecast that takes longer than a turn is given up, and the next
+// lookAhead makes a forecast up to the horizon. A forecast that takes longer than a turn is cancelled, and the next
 // forecast has a shorter horizon.
 func (s *Service) lookAhead(ctx context.Context, q *forecast.Queue, how forecast.Options) (*forecast.Report, error) {
 	how, err := s.learner(how)
@@ -497,7 +501,7 @@ func (s *Service) keep(next known) error {
 		err = s.state.Append(record)
 	}
 	if err != nil {
-		return fmt.Errorf("keeping the forecast: %w", err)
+		return fmt.Errorf("storing the forecast: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

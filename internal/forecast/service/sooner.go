@@ -35,14 +35,14 @@ type Gain struct {
 	// Change is the change as options of scontrol update, and Command is the whole command.
 	Change  string `json:"change"`
 	Command string `json:"command"`
-	// Condition says what must hold for the job, so that the change is useful.
+	// Condition says under which condition the change is useful.
 	Condition string     `json:"condition,omitempty"`
 	P10       *time.Time `json:"p10"`
 	P50       *time.Time `json:"p50"`
 	P90       *time.Time `json:"p90"`
 	Beyond    []string   `json:"beyond_horizon,omitempty"`
-	// GainP50 and GainP90 say how many seconds earlier the median and P90 are; nil if that is not known. AtLeast names
-	// the gains that may be larger, because the unchanged job's quantile is after the horizon.
+	// GainP50 and GainP90 say how many seconds earlier the median and P90 are; nil if that is not known. AtLeast
+	// names the gains that may be larger, because the same quantile of the unchanged job is after the horizon.
 	GainP50 *float64 `json:"gain_p50_s"`
 	GainP90 *float64 `json:"gain_p90_s"`
 	AtLeast []string `json:"at_least,omitempty"`
@@ -50,7 +50,7 @@ type Gain struct {
 	Why string `json:"why,omitempty"`
 }
 
-// Words says in words what a change gains for the quantile "p50" or "p90".
+// Words returns a text about how much earlier a change makes the quantile "p50" or "p90".
 func (g *Gain) Words(quantile string) string {
 	seconds, least := g.GainP50, ""
 	if quantile == "p90" {
@@ -70,8 +70,8 @@ func (g *Gain) Words(quantile string) string {
 	return least + quantity.Duration(*seconds)
 }
 
-// forward has the data to simulate the scheduler again from the queue of the last forecast on. These data are not kept
-// on the disk.
+// forward has the data to simulate the scheduler again from the queue of the last forecast on. These data are not
+// stored on the disk.
 type forward struct {
 	queue   *forecast.Queue
 	how     forecast.Options
@@ -84,10 +84,11 @@ const (
 	quotaSpan    = time.Hour
 )
 
-// quota counts the costly questions of each user.
+// quota has the times of each user's requests for an earlier start.
 type quota map[string][]time.Time
 
-// take counts a question, or returns when the user may ask the next question.
+// take counts a request. If the user has reached the limit, it returns when the user may send the
+// next request.
 func (q quota) take(user string, most int, now time.Time) (next time.Time, ok bool) {
 	for other, list := range q {
 		list = slices.DeleteFunc(list, func(t time.Time) bool { return now.Sub(t) >= quotaSpan })
@@ -102,7 +103,7 @@ func (q quota) take(user string, most int, now time.Time) (next time.Time, ok bo
 	return next, true
 }
 
-// question asks which changes would make a job start sooner.
+// question is a request for the changes with which a job would start sooner.
 type question struct {
 	forward
 	row
@@ -110,8 +111,8 @@ type question struct {
 	report *forecast.Report
 }
 
-// soonerAsked returns the answer if it is already known for the last forecast, and otherwise a question to be
-// answered. The question counts in the client's quota.
+// soonerAsked returns the stored answer for the last forecast. If there is no stored answer, it returns a question to
+// be answered, which counts in the client's quota.
 func (s *Service) soonerAsked(id string, w who) (kept *Sooner, q *question, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +130,7 @@ func (s *Service) soonerAsked(id string, w who) (kept *Sooner, q *question, err 
 		return nil, nil, &statusError{http.StatusConflict, fmt.Errorf("job %s runs already", id)}
 	case s.forward.queue == nil:
 		return nil, nil, &statusError{http.StatusServiceUnavailable,
-			errors.New("the service has just started, and makes a forecast (ask again in a minute)")}
+			errors.New("the service has just started and has no forecast yet (try again in a minute)")}
 	}
 	q = &question{forward: s.forward, id: list[0].ID, report: s.known.Round.Report}
 	for i := range s.rows.list {
@@ -144,14 +145,14 @@ func (s *Service) soonerAsked(id string, w who) (kept *Sooner, q *question, err 
 	}
 	if next, ok := s.quota.take(w.name, s.opts.Questions, s.opts.now()); !ok {
 		return nil, nil, &statusError{http.StatusTooManyRequests, fmt.Errorf(
-			"you have asked %s within an hour, the limit (ask again at %s)", quantity.Regular(s.opts.Questions, "question"),
+			"the limit is %s an hour for each user (try again at %s)", quantity.Regular(s.opts.Questions, "question"),
 			next.In(s.opts.Zone).Format("15:04:05"))}
 	}
 	return nil, q, nil
 }
 
-// sooner answers which changes would make a job start sooner. The answer is kept until the next forecast. Questions
-// are answered one at a time.
+// sooner returns the changes with which a job would start sooner. The service stores the answer until the next
+// forecast. It answers one question at a time.
 func (s *Service) sooner(ctx context.Context, id string, w who) (*Sooner, error) {
 	kept, q, err := s.soonerAsked(id, w)
 	if kept != nil || err != nil {
@@ -164,17 +165,17 @@ func (s *Service) sooner(ctx context.Context, id string, w who) (*Sooner, error)
 		defer func() { <-s.trying }()
 	case <-ctx.Done():
 		return nil, &statusError{http.StatusServiceUnavailable,
-			fmt.Errorf("job %s: the service is busy with earlier questions (ask again in a minute)", id)}
+			fmt.Errorf("job %s: the service is busy with earlier requests (try again in a minute)", id)}
 	}
 	a, err := s.tryChanges(ctx, q)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case err != nil && s.forward.queue != q.queue: // the files of the old queue are removed
+	case err != nil && s.forward.queue != q.queue: // the files of the old queue have been removed
 		return nil, &statusError{http.StatusServiceUnavailable,
-			fmt.Errorf("job %s: meanwhile there is a new forecast (ask again)", id)}
+			fmt.Errorf("job %s: a new forecast has replaced the queue during this request (try again)", id)}
 	case err != nil:
-		return nil, fmt.Errorf("trying what would make job %s start sooner: %w", id, err)
+		return nil, fmt.Errorf("forecasting changes of job %s: %w", id, err)
 	}
 	q.answers[q.id] = a
 	answer := *a
@@ -182,7 +183,7 @@ func (s *Service) sooner(ctx context.Context, id string, w who) (*Sooner, error)
 	return &answer, nil
 }
 
-// tryChanges tries the changes of a job until the context ends.
+// tryChanges forecasts the changes of a job until the context ends.
 func (s *Service) tryChanges(ctx context.Context, q *question) (*Sooner, error) {
 	how, err := s.learner(q.how)
 	if err != nil {
@@ -233,7 +234,8 @@ func (q *question) gain(change *sooner.Change, one *forecast.Changed) Gain {
 		P50: one.P50, P90: one.P90, Beyond: one.Beyond, Why: one.Why}
 	switch {
 	case change.Shorter:
-		g.Condition = fmt.Sprintf("if the job ends in time: %s of jobs like it do", quantity.Percent(one.Ends))
+		g.Condition = fmt.Sprintf("if the job ends within the new time limit, as %s of jobs like it do",
+			quantity.Percent(one.Ends))
 	case change.Fewer:
 		g.Condition = fmt.Sprintf("if the job fits on %s and ends within its time limit there",
 			quantity.Regular(change.Request.MinNodes, "node"))

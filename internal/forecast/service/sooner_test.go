@@ -77,7 +77,7 @@ func TestSooner(t *testing.T) {
 			t.Errorf("question %d, %s: %d %s", i, path, status, refused.Error)
 		}
 	}
-	if !strings.Contains(refused.Error, "you have asked 3 questions within an hour, the limit (ask again at 13:00:00)") {
+	if !strings.Contains(refused.Error, "the limit is 3 questions an hour for each user (try again at 13:00:00)") {
 		t.Errorf("%q", refused.Error)
 	}
 	var text string

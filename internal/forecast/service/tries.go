@@ -40,11 +40,11 @@ type Try struct {
 	P90 *float64 `json:"p90_wait_s"`
 	// Beyond is the horizon in seconds if the median is after it.
 	Beyond float64 `json:"beyond_s,omitempty"`
-	// Why says why the job never starts.
+	// Why says why the job never starts; "" if it starts.
 	Why string `json:"why,omitempty"`
 }
 
-// forgetTry is the age at which a class without new jobs is forgotten.
+// forgetTry is the age at which a class without new jobs is removed.
 const forgetTry = 24 * time.Hour
 
 // examples returns the last submitted job of each class, by partition and size.
@@ -75,7 +75,7 @@ func examples(q *forecast.Queue) map[[2]string]hpc.Request {
 }
 
 // tries forecasts jobs that are submitted now, one of each class. The class whose forecast is oldest comes first.
-// tries ends when half of the turn's time is over, but not before it has tried one class.
+// tries ends when half of the turn's time is over, but it forecasts at least one class.
 func (s *Service) tries(ctx context.Context, q *forecast.Queue, how forecast.Options, began time.Time) error {
 	of := examples(q)
 	s.mu.Lock()

@@ -1,6 +1,6 @@
 // Package sooner lists changes of a pending job that may let it start sooner: a shorter time limit, fewer nodes,
 // another partition or QOS. By the site's rules ([admission.Site.Judge]), Slurm would accept each change. The package
-// does not say whether a change helps: the caller must try it.
+// does not say whether a change helps: the caller must forecast the changed job.
 package sooner
 
 import (
@@ -27,23 +27,24 @@ type Change struct {
 	Request        hpc.Request
 }
 
-// The largest numbers of partitions and QOS that are tried, and the shortest time limit.
+// The maximum numbers of other partitions and QOS in the list, and the shortest time limit.
 const (
 	maxPartitions = 4
 	maxQOS        = 3
 	minLimit      = time.Minute
 )
 
-// Changes returns the changes of a queue's job that the site allows, the changes that cost the user least first. The
-// parameter dir is the site's cluster directory. The error says that the site's configuration cannot be read.
+// Changes returns the changes of a queue's job that the site allows, beginning with the changes that restrict the job
+// least. The parameter dir is the site's cluster directory. Changes returns an error if the site's configuration
+// cannot be read.
 func Changes(q *forecast.Queue, job *hpc.Job, dir string) ([]Change, error) {
 	cluster, err := experiment.OpenCluster(dir, 0)
 	if err != nil {
-		return nil, fmt.Errorf("looking for changes of job %s: %w", job.ID, err)
+		return nil, fmt.Errorf("listing changes of job %s: %w", job.ID, err)
 	}
 	site, err := experiment.Rules(q.Workload, cluster, experiment.ModelRelease)
 	if err != nil {
-		return nil, fmt.Errorf("looking for changes of job %s: %w", job.ID, err)
+		return nil, fmt.Errorf("listing changes of job %s: %w", job.ID, err)
 	}
 	f := finder{q: q, job: job, cluster: cluster, site: site}
 	f.limits()

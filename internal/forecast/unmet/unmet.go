@@ -1,6 +1,6 @@
-// Package unmet finds the jobs that never start, because a job that they depend on ended in another way than the
-// dependency requires. slurmctld does not report such jobs. A realization of a forecast that waited for these jobs
-// would end only after a day without an event.
+// Package unmet finds the jobs that never start, because a job that they depend on ended in a way that does not
+// fulfil the dependency. slurmctld does not report such waiting jobs. A realization of a forecast that waited for
+// their starts would end only after a day without an event.
 package unmet
 
 import (
@@ -15,11 +15,11 @@ type Jobs struct {
 	workload *workload.Workload
 	// after has the conditions on the end of each job.
 	after map[string][]condition
-	// open are all jobs of the workload, in its order; stuck are those that never start.
+	// open has all jobs of the workload, in order, and stuck has the jobs that never start.
 	open, stuck []string
 }
 
-// condition says how another job must end so that a job can start.
+// condition is a dependency of a job on the end of another job.
 type condition struct {
 	job      string // the job that waits
 	since    hpc.Time
@@ -62,14 +62,15 @@ func New(w *workload.Workload) *Jobs {
 // Any reports whether any job has a condition on the end of another job.
 func (u *Jobs) Any() bool { return len(u.after) > 0 }
 
-// Ended takes the end of a job, or of a task of an array, and returns the jobs that never start. The parameter task is
-// -1 for a job that is not an array.
+// Ended processes the end of a job, or of a task of an array, and returns the jobs that never start. The parameter
+// task is -1 for a job that is not an array.
 func (u *Jobs) Ended(job string, task int, state hpc.State, at hpc.Time) []string {
 	return u.Add(u.Broken(job, task, state, at))
 }
 
-// Broken returns the jobs with a condition that the end of a job, or of a task of an array, breaks. A job that is
-// submitted later does not count, since the resource manager may have forgotten the ended job by then.
+// Broken returns the jobs with a condition that can no longer be fulfilled after the end of a job, or of a task of an
+// array. A job that is submitted later does not count, since the resource manager may have forgotten the ended job by
+// then.
 func (u *Jobs) Broken(job string, task int, state hpc.State, at hpc.Time) (stuck []string) {
 	for _, c := range u.after[job] {
 		if (c.task < 0 || c.task == task) && c.since <= at && c.fails(task, state) {
@@ -79,8 +80,9 @@ func (u *Jobs) Broken(job string, task int, state hpc.State, at hpc.Time) (stuck
 	return stuck
 }
 
-// fails reports whether the end of a job or task breaks the condition. An array succeeds if all its tasks succeed, so
-// a single failed task breaks afterok. afternotok needs one failed task, so a task that succeeds does not break it.
+// fails reports whether the condition can no longer be fulfilled after the end of a job or task. An array succeeds if
+// all its tasks succeed, so after a single failed task afterok cannot be fulfilled. afternotok needs one failed task,
+// so a task that succeeds leaves it possible.
 func (c *condition) fails(task int, state hpc.State) bool {
 	if c.succeeds {
 		return state != hpc.Completed
@@ -88,7 +90,7 @@ func (c *condition) fails(task int, state hpc.State) bool {
 	return state == hpc.Completed && (task < 0 || c.task >= 0)
 }
 
-// Add adds jobs that never start. It returns all jobs that never start, with the jobs that depend on them.
+// Add adds jobs that never start. It returns them and the jobs that never start because they depend on them.
 func (u *Jobs) Add(stuck []string) []string {
 	if len(stuck) == 0 {
 		return nil

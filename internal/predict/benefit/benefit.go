@@ -1,23 +1,23 @@
-// Package benefit tests whether a workload's scheduler gains from predicted run times. It simulates
-// the workload under EASY and under EASY that backfills the shortest jobs first. Both policies plan
-// with time limits, with predictions, and with clairvoyance. Each simulation is repeated with moved
-// submissions, and the bounded slowdowns are compared.
+// Package benefit tests whether predicted run times improve the schedule of a workload. It simulates
+// the workload under EASY, and under EASY that backfills the shortest jobs first. Both policies plan
+// with time limits, with predictions, and with the real run times (clairvoyance). Each simulation is
+// repeated with moved submissions, and the bounded slowdowns are compared.
 //
 // # What is compared with what
 //
-// Backfilling the shortest jobs first gains much even with time limits. So a predictor is compared
-// with the same policy under time limits. Clairvoyance, which knows the real run times, shows about
-// how much a predictor can gain at most under the same policy.
+// Backfilling the shortest jobs first improves the slowdown much even with time limits. So a
+// predictor is compared with the same policy under time limits. Clairvoyance shows about the largest
+// improvement that a predictor can reach under the same policy.
 //
 // # Two questions
 //
 // Realizations with the same seed have the same submissions under all policies, so they are pairs.
-// They answer a question about this log: would the difference remain if the jobs had come a minute
-// earlier or later? They cannot tell whether the difference would appear in other months. A second
-// test, over the weeks of the log, tells this roughly. Its observations are the mean bounded
-// slowdowns of the jobs that were submitted in a week, over all realizations. It compares
-// logarithms of ratios, so that a single bad week does not decide. Weeks that follow each other are
-// not quite independent, so its p-value is somewhat too small.
+// They answer a question about this log: would the difference remain if the jobs had been submitted
+// a minute earlier or later? They do not show whether the difference would be there in other months.
+// A second test, over the weeks of the log, answers this roughly. Its observations are the mean
+// bounded slowdowns of the jobs that were submitted in a week, over all realizations. It compares
+// logarithms of ratios, so that a single bad week does not determine the result. Consecutive weeks
+// are not quite independent, so the p-value of this test is somewhat too small.
 package benefit
 
 import (
@@ -46,15 +46,15 @@ type Options struct {
 	// ignored.
 	Spec experiment.Spec
 	Set  experiment.Set
-	// Model is the file of a trained model, for the scheduler named model. Without a file, a boosted
-	// model learns in the simulation as jobs end.
+	// Model is the file of a trained model, for the scheduler named model. If Model is "", a boosted
+	// model learns during the simulation from the jobs that end.
 	Model string
 	// For the scheduler short-limits, time limits are lowered to this quantile of the predicted run
 	// time.
 	Quantile float64
-	// Keep says that the runs' records are not removed.
+	// Keep prevents the removal of the runs' records.
 	Keep bool
-	// Progress, if not nil, is called with the scheduler whose realizations begin.
+	// Progress, if not nil, is called with a scheduler before its realizations begin.
 	Progress func(scheduler string)
 }
 
@@ -94,7 +94,7 @@ type Scheduler struct {
 	weeks map[int]*mean
 }
 
-// mean adds up the values of a mean.
+// mean has the sum and the number of values.
 type mean struct{ sum, count float64 }
 
 // The names of schedulers that the verdict compares.
@@ -113,12 +113,12 @@ func cast(o *Options) []Scheduler {
 	}
 	return []Scheduler{
 		{Name: limits, Policy: "easy-textbook", Doc: "EASY with time limits"},
-		{Name: sjbf, Policy: "easy-sjbf", Doc: "EASY that backfills the shortest jobs first, by time limits"},
+		{Name: sjbf, Policy: "easy-sjbf", Doc: "EASY that backfills the shortest jobs first, planned with time limits"},
 		{Name: "last-two", Policy: "easy++",
 			Doc: "the same, planned with the mean of the user's last two run times (EASY++)"},
 		{Name: "learner", Policy: "easy-sjbf:predict=nag", Doc: "the same, planned with the regression of Gaussier et al."},
 		{Name: "model", Policy: "easy-sjbf:predict=" + learned(o), Doc: doc},
-		{Name: bound, Policy: "easy-sjbf:predict=clairvoyant", Doc: "the same, planned with the run times: the bound"},
+		{Name: bound, Policy: "easy-sjbf:predict=clairvoyant", Doc: "the same, planned with the real run times: the bound"},
 		{Name: short, Policy: "easy-sjbf", Doc: fmt.Sprintf("as %s, with time limits lowered to the predicted quantile %g: "+
 			"jobs are killed", sjbf, o.Quantile)},
 	}
@@ -173,7 +173,7 @@ func Run(ctx context.Context, o Options) (*Comparison, error) {
 	return c, nil
 }
 
-// check refuses workloads on which predictions cannot differ from time limits.
+// check returns an error for options and workloads with which no comparison is possible.
 func check(w *workload.Workload, o *Options) error {
 	users, limited := map[string]bool{}, 0
 	for _, job := range w.Jobs.All() {
@@ -184,14 +184,16 @@ func check(w *workload.Workload, o *Options) error {
 	}
 	switch {
 	case o.Set.Count < 2:
-		return fmt.Errorf("comparing: %d %s no spread (want 2 or more)", o.Set.Count,
+		return fmt.Errorf("comparing: %d %s no spread (want 2 or more realizations)", o.Set.Count,
 			quantity.Plural(o.Set.Count, "realization has", "realizations have"))
 	case w.Jobs.Len() == 0:
 		return errors.New("comparing: the workload has no jobs")
 	case limited == 0:
-		return errors.New("comparing: no job has a time limit, so the scheduler has nothing to plan with but predictions")
+		return errors.New("comparing: no job has a time limit, so the scheduler can plan only with predictions " +
+			"(want a workload with limits)")
 	case len(users) == 1:
-		return errors.New("comparing: all jobs have the same user, or none, so no user's history predicts anything")
+		return errors.New("comparing: all jobs have the same user or no user, so histories of users cannot be used " +
+			"(want a workload with users)")
 	}
 	return nil
 }

@@ -25,22 +25,22 @@ type Contrast struct {
 	// for all contrasts with the same baseline.
 	P metrics.Float `json:"p"`
 	// WeeksBetter and WeeksWorse count the weeks with a lower and a higher mean bounded slowdown.
-	// WeeksP is the p-value of the paired permutation test over the weeks, corrected in the same way,
-	// and TypicalWeek the relative difference in a typical week (from the mean logarithm of the weeks'
-	// ratios).
+	// WeeksP is the p-value of the paired permutation test over the weeks, corrected in the same
+	// way, and TypicalWeek is the relative difference in a typical week, computed from the mean
+	// logarithm of the weeks' ratios.
 	WeeksBetter int           `json:"weeks_better"`
 	WeeksWorse  int           `json:"weeks_worse"`
 	WeeksP      metrics.Float `json:"weeks_p"`
 	TypicalWeek metrics.Float `json:"typical_week"`
 }
 
-// Outcome is what a comparison found.
+// Outcome is the result of a comparison.
 type Outcome string
 
 // The outcomes. The mean is the mean bounded slowdown.
 const (
 	Helps     Outcome = "helps"           // the best predictor lowers the mean of the log and of most weeks
-	ThisLog   Outcome = "helps this log"  // it lowers the mean of the log; a gain over the weeks is not shown
+	ThisLog   Outcome = "helps this log"  // the best predictor lowers only the mean of the log for certain
 	Hurts     Outcome = "hurts"           // every predictor raises the mean
 	Undecided Outcome = "no effect shown" // the tests show neither a gain nor a loss
 )
@@ -76,8 +76,7 @@ func (c *Comparison) judge() {
 	c.verdict()
 }
 
-// contrasts compares schedulers with a baseline, the scheduler that the parameter against names,
-// as one family of tests.
+// contrasts compares schedulers with the baseline against, as one family of tests.
 func (c *Comparison) contrasts(against string, names ...string) {
 	base := c.of(against)
 	var list []Contrast
@@ -107,7 +106,7 @@ func (c *Comparison) contrasts(against string, names ...string) {
 	c.Contrasts = append(c.Contrasts, list...)
 }
 
-// weeks fills in the counts of weeks. It returns the logarithms of the ratios.
+// weeks sets the counts of weeks. It returns the logarithms of the weeks' ratios.
 func (t *Contrast) weeks(of, base map[int]*mean) (logs []float64) {
 	sum := 0.0
 	for _, week := range slices.Sorted(maps.Keys(of)) {
@@ -162,11 +161,11 @@ func (c *Comparison) verdict() {
 	c.Verdict = v
 }
 
-// sentence explains a verdict.
+// sentence returns the text of a verdict.
 func (c *Comparison) sentence(v *Verdict, best *Contrast) string {
 	found := map[Outcome]string{
 		Helps:     "Prediction helps this site",
-		ThisLog:   "Prediction helps on the mean of this log, but not demonstrably in its weeks",
+		ThisLog:   "Prediction improves the mean of this log, but a gain over its weeks is not shown",
 		Hurts:     "Prediction makes this workload's mean bounded slowdown worse",
 		Undecided: "This comparison does not show that prediction helps this site",
 	}[v.Outcome]
@@ -181,7 +180,7 @@ func (c *Comparison) sentence(v *Verdict, best *Contrast) string {
 		text += fmt.Sprintf(" With the true run times it differs by %s.", percent(gain))
 	}
 	if smallest := tests * stats.SmallestPairedP(c.Realizations, stats.TestOptions{}); smallest >= level {
-		text += fmt.Sprintf(" %d %s too few to show anything (want 8 or more).", c.Realizations,
+		text += fmt.Sprintf(" %d %s too few to show a difference (want 8 or more).", c.Realizations,
 			quantity.Plural(c.Realizations, "realization is", "realizations are"))
 	}
 	return text

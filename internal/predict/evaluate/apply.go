@@ -8,7 +8,7 @@ import (
 	"rmreplay/internal/predict/model"
 )
 
-// Applied says how good the predictions of a trained model were for later jobs.
+// Applied has the scores of a trained model's predictions for later jobs.
 type Applied struct {
 	Model  model.Header `json:"model"`
 	Jobs   int          `json:"jobs"`
@@ -20,13 +20,13 @@ type Row struct {
 	predict.Prediction
 	ID     string
 	Submit hpc.Time
-	Asked  float64 // what the user asked for, in the target's unit; 0 if nothing
+	Asked  float64 // the requested value, in the target's unit; 0 if there is none
 	Known  bool
 	Value  float64 // the target's value, if Known
 }
 
-// Apply predicts all jobs of a workload and calls the function seen with each. The cases must have
-// the model's target. It returns the context's error.
+// Apply predicts all jobs of a workload, and calls the function seen with each prediction. The cases
+// must have the model's target. It returns the context's error.
 func Apply(ctx context.Context, m *model.Model, cases *predict.Cases, seen func(Row)) (*Applied, error) {
 	var all sums
 	err := predict.Play(ctx, cases.List, m.Online(), func(c *predict.Case, p predict.Prediction) {

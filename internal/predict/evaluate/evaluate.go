@@ -23,14 +23,15 @@ type Options struct {
 	Growth float64
 	Every  time.Duration
 	Window int
-	// RandomSplit also trains each model on a random four fifths of the jobs that ran, and scores
-	// it on the other fifth. Such a split is not honest: see [model.RandomSplit].
+	// RandomSplit also trains each model on a random four fifths of the jobs that ran, and scores it
+	// on the other fifth. Such a split makes scores too good: see [model.RandomSplit].
 	RandomSplit bool
 	// AtOnce also measures each model as if the values of all earlier submissions were known: see
-	// [predict.Cases.AtOnce]. It shows how much knowledge about waiting and running jobs can be worth
-	// at most.
+	// [predict.Cases.AtOnce]. It shows how much knowledge about waiting and running jobs could
+	// improve the scores at most.
 	AtOnce bool
-	// Progress, if not nil, is called with the model at work and the share of the jobs done.
+	// Progress, if not nil, is called with the present model and the share of the jobs that it has
+	// predicted.
 	Progress func(k model.Kind, share float64)
 }
 
@@ -40,8 +41,8 @@ type Evaluation struct {
 	// Target is the predicted quantity, and Unit the unit of its values and of all errors.
 	Target predict.Target `json:"target"`
 	Unit   string         `json:"unit"`
-	// Jobs are the jobs of the workload, each task of an array counted; Scored are the jobs that ran
-	// and have a value of the target. The other counts are as in [predict.Cases].
+	// Jobs counts the jobs of the workload, including each task of an array. Scored counts the jobs
+	// that ran and have a value of the target. The other counts are as in [predict.Cases].
 	Jobs     int     `json:"jobs"`
 	Scored   int     `json:"scored"`
 	NeverRan int     `json:"never_ran"`
@@ -71,14 +72,16 @@ type Result struct {
 	Groups []Group `json:"groups"`
 	// Curve are the scores of each tenth of the jobs, in the order of their submissions.
 	Curve []Point `json:"curve"`
-	// ClassMAE, NeighbourMAE and TwinMAE are the mean absolute errors for the jobs of the oracles'
-	// figures: jobs that are not alone in their class, jobs with a job before, and twins. See [Floor].
+	// ClassMAE, NeighbourMAE and TwinMAE are the mean absolute errors for the jobs that each oracle
+	// of [Floor] can predict: jobs that are not alone in their class, jobs with an earlier job in
+	// their class, and twins.
 	ClassMAE     float64 `json:"class_mae"`
 	NeighbourMAE float64 `json:"neighbour_mae"`
 	TwinMAE      float64 `json:"twin_mae"`
-	// RandomSplit are the scores of a random split, if that was asked for.
+	// RandomSplit are the scores of a random split; nil if the options do not request it.
 	RandomSplit *Scores `json:"random_split,omitempty"`
-	// AtOnce are the scores with the values of all earlier submissions, if that was asked for.
+	// AtOnce are the scores of a model that has the values of all earlier submissions; nil if the
+	// options do not request it.
 	AtOnce *Scores `json:"at_once,omitempty"`
 }
 
@@ -166,7 +169,7 @@ func Run(ctx context.Context, source string, cases *predict.Cases, o Options) (*
 	return e, nil
 }
 
-// Ran says how many jobs ran and, if users are known, how many users they belong to.
+// Ran returns a text about how many jobs ran and, if users are known, to how many users they belong.
 func (e *Evaluation) Ran() string {
 	text := fmt.Sprintf("%d %s", e.Scored, quantity.Plural(e.Scored, "job", "jobs"))
 	if e.Users == 0 {
@@ -175,7 +178,7 @@ func (e *Evaluation) Ran() string {
 	return fmt.Sprintf("%s that ran of %d %s", text, e.Users, quantity.Plural(e.Users, "user", "users"))
 }
 
-// note adds notes about properties of the log that limit what the scores mean.
+// note adds notes about properties of the log that limit the meaning of the scores.
 func (e *Evaluation) note(constant bool) {
 	add := func(when bool, format string, args ...any) {
 		if when {
@@ -187,10 +190,11 @@ func (e *Evaluation) note(constant bool) {
 		what, e.NoValue, quantity.Plural(e.NoValue, "job", "jobs"))
 	add(constant && e.Target.Measured(), "the %s is the same for all jobs, so R² has no meaning and is 0", what)
 	add(constant && !e.Target.Measured(), "all run times are equal, so R² has no meaning and is 0")
-	add(e.NoUser == e.Jobs, "no job has a user, so nothing is known of users' histories")
-	add(e.NoUser > 0 && e.NoUser < e.Jobs, "%d of %d %s no user; they are taken as the jobs of one user", e.NoUser, e.Jobs,
+	add(e.NoUser == e.Jobs, "no job has a user, so histories of users are not known")
+	add(e.NoUser > 0 && e.NoUser < e.Jobs, "%d of %d %s no user; these jobs count as the jobs of one user", e.NoUser,
+		e.Jobs,
 		quantity.Plural(e.Jobs, "job has", "jobs have"))
-	add(e.Users == 1 && e.NoUser == 0, "there is one user only")
+	add(e.Users == 1 && e.NoUser == 0, "all jobs have the same user")
 	asked := "a time limit"
 	switch e.Target {
 	case predict.Memory:
@@ -202,7 +206,7 @@ func (e *Evaluation) note(constant bool) {
 	add(e.NoLimit > 0 && e.NoLimit < e.Jobs, "%d of %d %s no %s", e.NoLimit, e.Jobs,
 		quantity.Plural(e.Jobs, "job has", "jobs have"),
 		strings.TrimPrefix(asked, "a "))
-	add(e.NoStart > 0, "the starts of %d %s are not known; these jobs are taken to start at their submission", e.NoStart,
+	add(e.NoStart > 0, "the starts of %d %s are not known; these jobs are assumed to start at their submission", e.NoStart,
 		quantity.Plural(e.NoStart, "job", "jobs"))
 	add(e.NeverRan > 0, "%d %s never ran and are not scored", e.NeverRan, quantity.Plural(e.NeverRan, "job", "jobs"))
 	add(e.Unknown > 0, "the ends of %d %s are not known; they are not scored", e.Unknown,
@@ -211,7 +215,7 @@ func (e *Evaluation) note(constant bool) {
 		quantity.Plural(e.Scored, "job is", "jobs are"))
 }
 
-// measure plays the cases to one model. The parameter f says which jobs the oracles can predict.
+// measure computes the scores of one model. The parameter f says which jobs the oracles can predict.
 func measure(ctx context.Context, cases *predict.Cases, k model.Kind, o Options, f *Floor) (*Result, error) {
 	online := model.NewOnline(model.Options{Kind: k, Target: cases.Target, Seed: o.Seed, Growth: o.Growth, Every: o.Every,
 		Window: o.Window})

@@ -114,7 +114,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("linear: %+v", l)
 	}
 	text := e.Render()
-	for _, want := range []string{"two users: 600 jobs that ran of 2 users", "no job has a time limit", "\n114 jobs, a random fifth: random split (not honest", "\nlast2 ",
+	for _, want := range []string{"two users: 600 jobs that ran of 2 users", "no job has a time limit", "\n114 jobs, a random fifth: random split (too good", "\nlast2 ",
 		"\n100 % of the jobs are not alone in their class: the median of the class's other jobs 0 s, last2 "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -129,10 +129,10 @@ func TestNotes(t *testing.T) {
 		"300 of 600 jobs have no user":         func(j *hpc.Job, i int) { j.User = []string{"", "ana"}[i%2] },
 		"w: 600 jobs that ran, mean":           func(j *hpc.Job, _ int) { j.User = "" },
 		"w: 600 jobs that ran of 1 user, mean": func(j *hpc.Job, i int) { j.User = []string{"", "ana"}[i%2] },
-		"note: workload complete made fields by rules that know how the jobs ran: user (300 jobs), time limit (600 jobs); the scores": func(j *hpc.Job, i int) {
+		"note: workload complete made fields by rules that use how the jobs ran: user (300 jobs), time limit (600 jobs); the scores": func(j *hpc.Job, i int) {
 			j.Made = []string{"time_limit=published", "time_limit=4d,user=seated,nodes=free"}[i%2]
 		},
-		"there is one user only":                        func(j *hpc.Job, _ int) { j.User = "ana" },
+		"all jobs have the same user":                   func(j *hpc.Job, _ int) { j.User = "ana" },
 		"no job has a time limit":                       func(j *hpc.Job, _ int) { j.TimeLimit = 0 },
 		"200 of 600 jobs have no time limit":            func(j *hpc.Job, i int) { j.TimeLimit = time.Duration(i%3) * time.Hour },
 		"all run times are equal":                       func(j *hpc.Job, _ int) { j.RunTime = time.Minute },
@@ -207,7 +207,7 @@ func TestTwins(t *testing.T) {
 	// Each of the figures has the limits' error for its own jobs.
 	for _, want := range []string{
 		"\n86 % of the jobs are not alone in their class: the median of the class's other jobs 1550 s, limit 15860 s\n",
-		"\n71 % of the jobs have an earlier job in their class: the last of these 2316 s, limit 15552 s\n",
+		"\n71 % of the jobs have an earlier job in their class: the last of these earlier jobs 2316 s, limit 15552 s\n",
 		"\n71 % of the jobs are twins (of one class, with the same ended jobs of their user): at least about 720 s, limit 16632 s\n",
 	} {
 		if text := e.Render(); !strings.Contains(text, want) {

@@ -9,7 +9,7 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// Floor has the errors of oracles that know a job's class and something from the future. A class is
+// Floor has the errors of oracles that use a job's class and some data from the future. A class is
 // one user, name, size and limit; see [predict.Class]. Each error is over the jobs that the oracle
 // can predict; [Result] has the models' errors for the same jobs.
 type Floor struct {
@@ -18,28 +18,28 @@ type Floor struct {
 	// in their class. All other jobs are left out.
 	ClassMAE   float64 `json:"class_oracle_mae"`
 	Classmates int     `json:"class_jobs"`
-	// NeighbourMAE is the mean absolute error of an oracle that predicts the run time of the job of
-	// the same class that was submitted just before, whether or not that job had ended. Neighbours
-	// counts the jobs that have such an earlier job. All other jobs are left out.
+	// NeighbourMAE is the mean absolute error of an oracle that predicts the run time of the
+	// previous job of the same class, even if that job had not ended. Neighbours counts the jobs
+	// that have such an earlier job. All other jobs are left out.
 	NeighbourMAE float64 `json:"neighbour_oracle_mae"`
 	Neighbours   int     `json:"neighbour_jobs"`
 	// Resubmitted is the share of jobs with an earlier job of their class.
 	Resubmitted float64 `json:"resubmitted"`
-	// TwinMAE is the mean absolute distance of twins from the median of their group. Twins are jobs of
-	// one class between whose submissions no job of their user ended. For all twins of a group, a
-	// predictor knows the same request and the same ended jobs of the user, so it can tell them apart
-	// only by other events. The median is the group's own, which makes the distance too small, not too
-	// large. Twins counts the jobs.
+	// TwinMAE is the mean absolute distance of twins from the median of their group. Twins are jobs
+	// of one class between whose submissions no job of their user ended. For all twins of a group, a
+	// predictor has the same request and the same ended jobs of the user, so it can distinguish them
+	// only by other events. The median is computed from the group itself, so the distance is too
+	// small rather than too large. Twins counts the twins.
 	TwinMAE float64 `json:"twin_floor_mae"`
 	Twins   int     `json:"twin_jobs"`
 
 	in map[int64]beside // by the number of the case
 }
 
-// beside says which figures of a [Floor] are also about a job.
+// beside says which figures of a [Floor] include a job.
 type beside struct{ class, neighbour, twin bool }
 
-// put changes what is noted about a job.
+// put changes the entry of a job.
 func (f *Floor) put(number int64, change func(b *beside)) {
 	b := f.in[number]
 	change(&b)
@@ -85,7 +85,7 @@ func (f *Floor) addTwins(ctx context.Context, cases *predict.Cases) error {
 			ran[c.Number] = c.Value()
 		}
 	}
-	var distances []float64 // sorted, so that the sum does not depend on the order of the map
+	var distances []float64 // sorted later, so that the sum does not depend on the order of the map
 	for _, group := range t.groups {
 		group = slices.DeleteFunc(group, func(number int64) bool { _, ok := ran[number]; return !ok })
 		if len(group) < 2 {
@@ -109,7 +109,7 @@ func (f *Floor) addTwins(ctx context.Context, cases *predict.Cases) error {
 	return nil
 }
 
-// floor computes the errors of the oracles, which use all run times, also those of later jobs.
+// floor computes the errors of the oracles. They use all run times, including those of later jobs.
 // It returns the context's error.
 func floor(ctx context.Context, cases *predict.Cases) (*Floor, error) {
 	classes := map[predict.ClassKey][]float64{}

@@ -35,9 +35,9 @@ func (e *Evaluation) Render() string {
 			}
 		}
 	}
-	beside("a random fifth: random split (not honest: the model learns from the future of these jobs, too)",
+	beside("a random fifth: random split (too good, because the model also learns from later jobs)",
 		func(r *Result) *Scores { return r.RandomSplit })
-	beside("each job known at once (a bound: as if it ended when it is submitted)",
+	beside("each job known at once (a bound: as if each job ended at its submission)",
 		func(r *Result) *Scores { return r.AtOnce })
 	if bounds := e.Bounds(); len(bounds) > 0 {
 		b.WriteString("\nmean absolute errors beside those of oracles, over the same jobs\n")
@@ -67,15 +67,15 @@ func (e *Evaluation) Bounds() []string {
 	f := e.Floor
 	add(f.Classmates, "are not alone in their class", "the median of the class's other jobs", f.ClassMAE,
 		func(r *Result) float64 { return r.ClassMAE })
-	add(f.Neighbours, "have an earlier job in their class", "the last of these", f.NeighbourMAE,
+	add(f.Neighbours, "have an earlier job in their class", "the last of these earlier jobs", f.NeighbourMAE,
 		func(r *Result) float64 { return r.NeighbourMAE })
 	add(f.Twins, "are twins (of one class, with the same ended jobs of their user)", "at least about", f.TwinMAE,
 		func(r *Result) float64 { return r.TwinMAE })
 	return lines
 }
 
-// sentence says which model has the smallest error, and how far this error is from the error of the
-// oracle that knows the other jobs of the class.
+// sentence returns a sentence about the model with the smallest error, and about the ratio of this
+// error to that of the oracle that uses the other jobs of the class.
 func (e *Evaluation) sentence() string {
 	if len(e.Models) == 0 || e.Scored == 0 {
 		return ""

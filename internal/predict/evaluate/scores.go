@@ -1,6 +1,6 @@
-// Package evaluate measures predictions of run times without looking ahead. Predictions are made in
-// the order of time, each by a model that was trained only on jobs that had ended by then. Every
-// job that ran counts, even the first.
+// Package evaluate measures the errors of predictions of run times without data from the future.
+// Predictions are made in the order of time. Each prediction is by a model that was trained only on
+// jobs that had ended before. Every job that ran counts, even the first job.
 package evaluate
 
 import (
@@ -11,8 +11,8 @@ import (
 )
 
 // Scores say how good predictions p are for values y of the target. Scores that are not shares are
-// in the target's unit. The point prediction is the median. The first five are the statistics of
-// KNIME's Numeric Scorer, with its definitions.
+// in the target's unit. The point prediction is the median. R2, MAE, MSE, RMSE and MSD are the
+// statistics of KNIME's Numeric Scorer, with its definitions.
 type Scores struct {
 	Jobs int `json:"jobs"`
 	// R2 is the coefficient of determination, 1 - sum (y-p)² / sum (y-mean(y))²; 0 if all
@@ -25,7 +25,7 @@ type Scores struct {
 	RMSE float64 `json:"rmse"`
 	// MSD is the mean signed difference, mean (p-y): negative if values are underestimated on average.
 	MSD float64 `json:"mean_signed_difference"`
-	// R2Log and MAELog are R2 and MAE of log(1+y), y in the unit.
+	// R2Log and MAELog are R2 and MAE of log(1+y), with y in the target's unit.
 	R2Log  float64 `json:"r2_log"`
 	MAELog float64 `json:"mae_log"`
 	// Pinball is the mean pinball loss of P10, P50 and P90: mean max(q(y-p), (q-1)(y-p)).
@@ -37,11 +37,12 @@ type Scores struct {
 	Underestimated float64 `json:"underestimated"`
 }
 
-// Points reports whether each prediction is one value, without an interval: then pinball loss,
+// Points reports whether each prediction is one value without an interval. Then pinball loss,
 // coverage and width have no meaning.
 func (s *Scores) Points() bool { return s.Width == 0 }
 
-// Score plays the cases to a new predictor and returns its scores. It returns the context's error.
+// Score calls a new predictor with the events of the cases, and returns its scores. It returns the
+// context's error.
 func Score(ctx context.Context, cases *predict.Cases, p predict.Predictor) (Scores, error) {
 	var all sums
 	err := predict.Play(ctx, cases.List, p, func(c *predict.Case, p predict.Prediction) {

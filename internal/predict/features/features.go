@@ -1,11 +1,10 @@
-// Package features describes a submission by numbers: what the user asked for, and the history that
-// was known by then. It only gets the events that a [predict.Predictor] gets, so a feature cannot
-// depend on anything after the submission.
+// Package features describes a submission by numbers, which come from the request and from the
+// history before the submission. The package receives only the events that a [predict.Predictor]
+// receives, so a feature cannot depend on anything after the submission.
 //
 // Names (users, accounts, partitions, job names) become numbers: statistics of the run times of
-// ended jobs that had the same name. This is a target statistic that is ordered in time
-// (Prokhorenkova et al., "CatBoost: unbiased boosting with categorical features", NeurIPS 2018,
-// section 3.2).
+// ended jobs that had the same name. Such a feature is an ordered target statistic (Prokhorenkova et
+// al., "CatBoost: unbiased boosting with categorical features", NeurIPS 2018, section 3.2).
 package features
 
 import (
@@ -17,7 +16,8 @@ import (
 	"rmreplay/internal/stats"
 )
 
-// The kinds of groups whose run times are remembered. The first five are groups of the job's user.
+// The kinds of groups for which run times are stored. The first five kinds are groups of the job's
+// user.
 const (
 	ofUser = iota
 	ofClass
@@ -79,7 +79,7 @@ func Names() []string {
 var Count = len(Names())
 
 // decay is the share by which each new job lowers the weight of earlier jobs in a group's means.
-// slowDecay is this share for the group's slow mean.
+// slowDecay is the same share for the group's slow mean.
 const decay, slowDecay = 0.2, 0.05
 
 // key names a group. Unused fields are zero.
@@ -132,7 +132,7 @@ type group struct {
 	AtLimit predict.DecayedMean `json:"at_limit"` // 1 for a job that reached its limit, else 0
 	Failed  predict.DecayedMean `json:"failed"`   // 1 for a job that did not complete, else 0
 	Scale   predict.DecayedMean `json:"scale"`    // logarithm of run time over limit
-	End     hpc.Time            `json:"end"`      // when the last one ended
+	End     hpc.Time            `json:"end"`      // when the last of these jobs ended
 }
 
 // History has the events so far. The zero History is not ready: use [New].
@@ -141,20 +141,20 @@ type History struct {
 	users  map[key]*crowd // open jobs and submissions, of users and of classes
 	jobs   map[int64]*job
 	all    group
-	past   map[string]*ended // jobs of each user that ended
+	past   map[string]*ended // ended jobs of each user
 	places map[string]*place // the place of each user's last submission
 	target predict.Target
 	counts [kinds]int // of groups, by kind
-	// If a kind has more than 2*maxGroups groups, or if there are more than maxCrowds crowds, old groups
-	// and crowds are forgotten.
+	// If a kind has more than 2*maxGroups groups, or if there are more than maxCrowds crowds, old groups and crowds
+	// are removed.
 	maxGroups, maxCrowds int
-	forgot               int // how often groups and crowds were forgotten
+	forgot               int // how often groups and crowds were removed
 
 	observations []stats.Observation // reused
 }
 
-// New returns a history without events, for predictions of a target. Features that are described as
-// run times then have the target's values.
+// New returns a history without events, for predictions of a target. For other targets than run
+// times, features that are described as run times have the target's values.
 func New(t predict.Target) *History {
 	return &History{
 		target: t, groups: map[key]*group{}, users: map[key]*crowd{}, jobs: map[int64]*job{}, past: map[string]*ended{},
@@ -163,14 +163,15 @@ func New(t predict.Target) *History {
 	}
 }
 
-// place has the groups to which a request belongs. Users submit many equal jobs, so most jobs share
-// the place of the user's previous job.
+// place has the groups to which a request belongs. Users submit many equal jobs, so most jobs have
+// the same place as the user's previous job.
 type place struct {
 	request hpc.Request
 	keys    [kinds]key
 	traits
-	asked float64 // what the request asks for: the time limit, or the memory
-	// The history's data for the place; nil if the history had no such data at the last look-up.
+	asked float64 // the requested time limit or memory
+	// The history's data for the place. An element is nil if the history had no such data at the
+	// last look-up.
 	groups [kinds]*group
 	crowds [len(crowds)]*crowd
 	past   *ended
@@ -212,8 +213,8 @@ func (h *History) find(p *place) {
 	}
 }
 
-// renew looks up the groups of an open job again if the history has forgotten groups since the
-// last look-up.
+// renew looks up the groups of an open job again if the history has removed groups since the last
+// look-up.
 func (h *History) renew(p *place) {
 	if p.forgot != h.forgot {
 		h.find(p)
@@ -247,11 +248,11 @@ type crowd struct {
 	Submit  hpc.Time // the last submission; 0 before the first one
 	Submits float64  // submissions, halved each hour, at the instant Submit
 	waiting int
-	// running are jobs that started, in this order. The first and the last of them always run: ended
-	// jobs are removed from both ends at once. In the middle, ended jobs are removed when there are
-	// more of them than running jobs.
+	// running has started jobs, in the order of their starts. The first and the last job always run,
+	// because ended jobs are immediately removed from both ends. From the middle, ended jobs are
+	// removed when they are more than the running jobs.
 	running []*job
-	started int     // jobs so far
+	started int     // started jobs so far
 	count   int     // running jobs
 	starts  float64 // sum of their starts, in seconds
 }
@@ -302,7 +303,7 @@ func (h *History) Submit(s predict.Submission) {
 			c = new(crowd)
 			h.users[j.keys[kind]], j.crowds[i] = c, c
 		}
-		if s.At >= c.Submit { // else it is counted already: a saved history counts submissions, but leaves out open jobs
+		if s.At >= c.Submit { // otherwise it has been counted: a saved history counts submissions, but has no open jobs
 			c.Submits = c.recent(s.At) + 1
 			c.Submit = s.At
 		}
@@ -400,7 +401,7 @@ func truth(b bool) float64 {
 var missing = float32(math.NaN())
 
 // Vector returns the features of a job that could be submitted now, in the order of [Names]. An
-// unknown feature is NaN. It does not change the history. It reuses x if x is large enough.
+// unknown feature is NaN. Vector does not change the history. It reuses x if x is large enough.
 func (h *History) Vector(s predict.Submission, x []float32) []float32 {
 	r := s.Request
 	x = x[:0]
@@ -450,8 +451,9 @@ var (
 	similar     = slices.Index(Names(), "similar_p50")
 )
 
-// Guess returns a first guess of the run time in seconds for a vector: the average of the class;
-// for a new class, of the user; for a new user, of all ended jobs; and 0 before any job has ended.
+// Guess returns a first guess of the run time in seconds for a vector: the average of the class. For
+// a new class it returns the average of the user, for a new user the average of all ended jobs, and
+// before any job has ended 0.
 func Guess(x []float32) float64 { return first(x, average, userAverage, all) }
 
 // LastTwo returns the mean run time of the user's last two ended jobs in seconds, or [Guess] before
@@ -466,7 +468,7 @@ func LastOfClass(x []float32) float64 { return first(x, lastOfClass, average, us
 // or [Guess] before a job of the user has ended.
 func Similar(x []float32) float64 { return first(x, similar, average, userAverage, all) }
 
-// first returns the first of some features that is known, in seconds, or 0.
+// first returns the first known feature at the given indices, in seconds; 0 if none is known.
 func first(x []float32, places ...int) float64 {
 	for _, place := range places {
 		if v := x[place]; v == v {
@@ -476,7 +478,7 @@ func first(x []float32, places ...int) float64 {
 	return 0
 }
 
-// logOf returns the logarithm of 1 + a value, or missing if it is not set.
+// logOf returns the logarithm of 1 + v, or missing if v is not above 0.
 func logOf(v float64) float32 {
 	if v <= 0 {
 		return missing
@@ -484,7 +486,7 @@ func logOf(v float64) float32 {
 	return float32(math.Log1p(v))
 }
 
-// mean returns one of the group's means, or missing. g may be nil.
+// mean returns one of the group's means; missing if the mean has no values. The group g may be nil.
 func (g *group) mean(of func(*group) *predict.DecayedMean) float32 {
 	if g == nil {
 		return missing
@@ -537,7 +539,8 @@ func (c *crowd) append(x []float32, at hpc.Time, withMean bool) []float32 {
 	return x
 }
 
-// since returns the logarithm of 1 + the seconds since the last submission, or missing.
+// since returns the logarithm of 1 + the seconds since the last submission; missing if there was no
+// submission.
 func since(c *crowd, at hpc.Time) float32 {
 	if c == nil {
 		return missing

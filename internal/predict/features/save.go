@@ -11,12 +11,12 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// maxSaved bounds the groups of each kind that are saved, so that a model's file stays below 20
-// MB. Groups whose last job ended longest ago are left out.
+// maxSaved is the maximum number of saved groups of each kind, so that a model's file stays below 20
+// MB. The groups whose last job ended longest ago are left out.
 const maxSaved = 40000
 
-// maxKept bounds the groups of each kind in memory. If there are twice as many, the groups whose
-// last job ended longest ago are forgotten.
+// maxKept is the number of groups of each kind that remain in memory after [History.forget]. When
+// there are twice as many groups, the groups whose last job ended longest ago are removed.
 const maxKept = 50000
 
 // saved is the form in which a history is saved. Open jobs are left out, because their ends will
@@ -28,14 +28,14 @@ type saved struct {
 	Past   []savedPast  `json:"past"`
 }
 
-// savedPast has a user's jobs that ended.
+// savedPast has a user's ended jobs.
 type savedPast struct {
 	User string `json:"u"`
 	Jobs []past `json:"jobs"`
 }
 
-// maxSavedPast bounds the jobs that are saved one by one, so that the file stays small. Jobs of
-// the users whose last job ended longest ago are left out.
+// maxSavedPast is the maximum number of jobs that are saved one by one, so that the file stays
+// small. The jobs of those users whose last job ended longest ago are left out.
 const maxSavedPast = 200000
 
 type savedKey struct {
@@ -79,7 +79,7 @@ func (h *History) MarshalJSON() ([]byte, error) {
 	s := saved{All: h.all}
 	kept := h.latest(maxSaved)
 	s.Past = h.savedPast(kept)
-	// In this order the groups of one job are next to each other. Their contents are alike, so the
+	// In this order the groups of one job are next to each other. Their contents are similar, so the
 	// compressed file is a third smaller than with groups sorted by name.
 	for _, k := range kept {
 		s.Groups = append(s.Groups, savedGroup{k.saved(), *h.groups[k]})
@@ -90,8 +90,8 @@ func (h *History) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// latest returns the groups with the latest ends of jobs, the latest first, and at most
-// maxGroups groups of each kind.
+// latest returns the groups in descending order of their latest ends of jobs, with at most maxGroups
+// groups of each kind.
 func (h *History) latest(maxGroups int) (kept []key) {
 	type named struct {
 		key
@@ -111,8 +111,8 @@ func (h *History) latest(maxGroups int) (kept []key) {
 	return kept
 }
 
-// forget keeps h.maxGroups groups of each kind, and the data of these groups and of open jobs. So the
-// memory of a service stays bounded, however many names its users invent.
+// forget removes all but h.maxGroups groups of each kind, and all data except those of these groups
+// and of open jobs. So the memory of a service stays bounded, even if its users use ever new names.
 func (h *History) forget() {
 	groups := map[key]*group{}
 	h.counts = [kinds]int{}
@@ -157,7 +157,7 @@ func (h *History) UnmarshalJSON(text []byte) error {
 	h.all = s.All
 	for _, g := range s.Groups {
 		if g.Key.Kind >= kinds {
-			return fmt.Errorf("a group of kind %d (want at most %d)", g.Key.Kind, kinds-1)
+			return fmt.Errorf("a group has the kind %d (want at most %d)", g.Key.Kind, kinds-1)
 		}
 		h.group(g.Key.key(), &g.Group)
 	}

@@ -9,23 +9,23 @@ import (
 	"rmreplay/internal/stats"
 )
 
-// The run times of a user's jobs that resemble a submission have a distribution. The product-limit
-// estimator with weights estimates it ([stats.ProductLimit]). The user's ended jobs are its
-// observations. A running job is a censored observation: its run time is longer than its present
-// age. Without running jobs, short jobs would count too much, since they end first.
+// The distribution of the run times of those of a user's jobs that are similar to a submission is
+// estimated by the product-limit estimator with weights ([stats.ProductLimit]). The user's ended
+// jobs are its observations. A running job is a censored observation: its run time is longer than
+// its present age. Without running jobs, short jobs would count too much, since they end first.
 
-// maxPastJobs is the number of a user's jobs that count: the last maxPastJobs jobs that ended, and the
-// running jobs among the last maxPastJobs that started.
+// maxPastJobs is the maximum number of a user's ended jobs that count. Of the running jobs, only
+// those among the last maxPastJobs started jobs count.
 const maxPastJobs = 100
 
-// The weight of a job is exp(-d), where d sums up these differences from the submission. A few
-// sets of values were tried; these were the best on the logs KTH SP2 and CTC SP2. Other values
-// scored little worse.
+// The weight of a job is exp(-d), where d sums up these differences from the submission. A few sets
+// of values were tried; these were the best on the logs KTH SP2 and CTC SP2. The scores of other
+// values were a little worse.
 const (
-	otherName  = 4    // another name
-	otherSize  = 3    // another number of processors, plus the logarithm of the ratio
-	otherLimit = 4    // another time limit, plus the logarithm of the ratio
-	later      = 0.05 // for each job of the user that ended later, or that runs and started later
+	otherName  = 4    // a different name
+	otherSize  = 3    // a different number of processors, plus the logarithm of the ratio
+	otherLimit = 4    // a different time limit, plus the logarithm of the ratio
+	later      = 0.05 // for each job of the user that ended later or, for running jobs, that started later
 )
 
 // traits are the properties by which a user's jobs are compared.
@@ -55,20 +55,20 @@ func (t *traits) distance(other *traits) (d float64) {
 	return d
 }
 
-// past is a job of a user that ended.
+// past is an ended job of a user.
 type past struct {
 	traits
 	Seconds float64 `json:"s"`
-	order   int     // among the user's jobs that ended
+	order   int     // the number among the user's ended jobs
 }
 
-// ended has the last jobs of a user that ended, at most maxPastJobs.
+// ended has the last ended jobs of a user, at most maxPastJobs.
 type ended struct {
 	byTime []past // ascending by run time
 	count  int    // of all the user's ended jobs
 }
 
-// add adds a job that ended, in place of the oldest job.
+// add adds an ended job. If the list is full, the job replaces the oldest job.
 func (e *ended) add(t *traits, seconds float64) {
 	if len(e.byTime) == maxPastJobs {
 		oldest := slices.IndexFunc(e.byTime, func(p past) bool { return p.order == e.count-maxPastJobs })
@@ -110,7 +110,8 @@ func (h *History) appendSimilar(x []float32, place *place, at hpc.Time) []float3
 		return append(x, missing, missing, missing)
 	}
 	t := place.traits
-	// Both kinds of jobs come in the order of their run times, so that little is left to sort.
+	// Both kinds of jobs are added in the order of their run times, so that the list is nearly
+	// sorted.
 	list := h.observations[:0]
 	rest := e.byTime // ended jobs that are not yet in the list
 	until := func(seconds float64) {
@@ -142,8 +143,8 @@ func (h *History) appendSimilar(x []float32, place *place, at hpc.Time) []float3
 func logSeconds(s float64) float32 { return float32(math.Log1p(s)) }
 
 // quartiles returns the quartiles of the product-limit estimator. If the estimated share of longer
-// run times never falls to a quartile's level, that quartile is the longest observation. It sorts
-// the list, which must not be empty.
+// run times never falls to the level of a quartile, this quartile is the longest observation. It
+// sorts the list, which must not be empty.
 func quartiles(list []stats.Observation) (q [3]float64) {
 	const rounding = 1e-12
 	found := 0

@@ -9,25 +9,24 @@ import (
 	"rmreplay/internal/predict/features"
 )
 
-// ahead computes the features of submissions in another goroutine, before training asks for them.
-// That is possible because features do not depend on predictions.
+// ahead computes the features of submissions in another goroutine, before the training needs them.
+// This is possible because features do not depend on predictions.
 type ahead struct {
-	rows chan []float32 // each has the features of some submissions, one after the other
+	rows chan []float32 // each element has the features of several submissions, one after the other
 	next []float32
 }
 
 const (
-	// aheadRows is the number of submissions whose features are handed over at once.
+	// aheadRows is the number of submissions whose features are sent at once.
 	aheadRows = 256
-	// maxAhead bounds the submissions whose features have been computed but not taken: they need 100
-	// MB.
+	// maxAhead is the maximum number of submissions whose features are computed but not yet used.
+	// These features need 100 MB.
 	maxAhead = 1 << 18
 )
 
 func newAhead() *ahead { return &ahead{rows: make(chan []float32, maxAhead/aheadRows)} }
 
-// play plays cases to a history, as [predict.PlayUntil] does, and returns the history as JSON. It returns
-// the context's error.
+// play is [predict.PlayUntil] for a history. It returns the history as JSON. It returns the context's error.
 func (a *ahead) play(ctx context.Context, list []predict.Case, until hpc.Time, h *features.History) ([]byte, error) {
 	defer close(a.rows)
 	var rows []float32
@@ -56,8 +55,8 @@ func (a *ahead) play(ctx context.Context, list []predict.Case, until hpc.Time, h
 	return json.Marshal(h)
 }
 
-// Vector returns the features of the next played submission, in memory of its own. It returns zeros
-// if the context of the play has ended.
+// Vector returns the features of the next submission that play has processed, in new memory. It
+// returns zeros if the context of play has ended.
 func (a *ahead) Vector(predict.Submission, []float32) []float32 {
 	if len(a.next) == 0 {
 		a.next = <-a.rows
@@ -70,7 +69,7 @@ func (a *ahead) Vector(predict.Submission, []float32) []float32 {
 	return x
 }
 
-// [ahead.play] gives the events to a history of its own, so these calls do nothing.
+// [ahead.play] already passes the events to a history, so these methods do nothing.
 
 func (*ahead) Submit(predict.Submission)                      {}
 func (*ahead) Start(int64, hpc.Time)                          {}

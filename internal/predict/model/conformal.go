@@ -6,27 +6,27 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// conformal widens or narrows intervals so that a tenth of the values lies below P10 and a tenth
-// above P90. It tracks the two quantiles of the scores online: with each value, a bound moves
-// outwards by step*0.9 if the value lies outside, and inwards by step*0.1 if it does not. The share
-// of values outside then tends to a tenth. If values repeat exactly, the share may be smaller,
-// because a bound can lie exactly on them (Gibbs and Candès, "Adaptive conformal inference under
-// distribution shift", NeurIPS 2021; Angelopoulos, Candès and Tibshirani, "Conformal PID control
-// for time series prediction", NeurIPS 2023, section 2). The scores are distances on the scale
+// conformal widens or narrows intervals so that a tenth of the values is below P10 and a tenth above
+// P90. It tracks the two quantiles of the scores online: with each value, a bound moves outwards by
+// step*0.9 if the value is outside the bound, and inwards by step*0.1 if it is not. The share of
+// values outside then approaches a tenth. If values repeat exactly, the share may be smaller,
+// because a bound can equal such a value (Gibbs and Candès, "Adaptive conformal inference under
+// distribution shift", NeurIPS 2021; Angelopoulos, Candès and Tibshirani, "Conformal PID control for
+// time series prediction", NeurIPS 2023, section 2). The scores are distances on the scale
 // log(1+value), as in conformalized quantile regression (Romano, Patterson and Candès, NeurIPS
 // 2019).
 //
-// A value counts when its job ends, so no prediction depends on a later end. By then the bounds
-// have moved since the submission. A value is compared with the present bounds, not with the bounds
-// at the submission: otherwise a thousand equal jobs, submitted at once, would move the bounds a
-// thousand times. But users saw the older bounds, which leaves a bias. So the target share is
-// corrected: by gain times the distance between a tenth and the share of values outside the bounds
-// that users saw (the integral term of PID control).
+// A value counts when its job ends, so no prediction depends on a later end. Between the submission
+// and the end, the bounds move. A value is compared with the present bounds instead of the bounds at
+// the submission. Otherwise a thousand equal jobs that are submitted at once would move the bounds a
+// thousand times. But the predictions were made with the older bounds, so a bias remains. Therefore
+// the target share is corrected by gain times the difference between a tenth and the share of values
+// outside the predicted bounds (the integral term of PID control).
 type conformal struct {
 	Low  bound `json:"low"`  // how far P10 is lowered
 	High bound `json:"high"` // how far P90 is raised
-	// Answers is the number of values that jobs have ended with so far (the answers), and Most the
-	// largest of them.
+	// Answers is the number of known values of ended jobs so far (the answers), and Most is the
+	// largest of these values.
 	Answers float64 `json:"answers"`
 	Most    float64 `json:"most"`
 }
@@ -39,22 +39,23 @@ type bound struct {
 }
 
 const (
-	// miss is the share of answers that may lie below P10, and the share that may lie above P90.
+	// miss is the share of answers that may be below P10, and also the share that may be above P90.
 	miss = 0.1
-	// step is how fast a bound moves, on the scale log(1+value).
+	// step is the size of a bound's move, on the scale log(1+value).
 	step = 0.05
-	// farthest bounds the distances: e^8 is a factor of 3,000.
+	// farthest is the largest distance: e^8 is a factor of 3,000.
 	farthest = 8
-	// gain is the weight of the share so far. It applies once there are enough answers.
+	// gain is the weight of the share of answers outside so far. It applies only after enough
+	// answers.
 	gain, enough = 6, 100
-	// The target share stays between these two.
+	// minMiss and maxMiss bound the target share.
 	minMiss, maxMiss = 0.02, 0.3
 )
 
-// apply returns the prediction with its bounds moved. The distance was learned from all jobs, so it
-// can move the bound of a long job far beyond any value that was seen. For a job without a limit,
-// no bound exceeds the largest answer so far, once there are enough answers: the next answer is the
-// largest of n+1 with probability 1/(n+1), far less than miss.
+// apply returns the prediction with moved bounds. The distances were learned from all jobs, so they
+// can move the bound of a long job far above any known value. Therefore, after enough answers, no
+// bound of a job without a limit exceeds the largest answer so far. The next answer exceeds all n
+// answers only with probability 1/(n+1), which is much less than miss.
 func (c *conformal) apply(p predict.Prediction) predict.Prediction {
 	p.P10 = math.Expm1(math.Log1p(p.P10) - c.Low.Distance)
 	p.P90 = math.Expm1(math.Log1p(p.P90) + c.High.Distance)
@@ -64,7 +65,8 @@ func (c *conformal) apply(p predict.Prediction) predict.Prediction {
 	return p.Sound()
 }
 
-// cut lowers the prediction for a job without a limit to at most the largest value of a job so far.
+// cut lowers the quantiles of a job without a limit to at most longest, the largest value of a job
+// so far.
 func cut(p predict.Prediction, longest float64) predict.Prediction {
 	if p.Limit == 0 {
 		p.P10, p.P50, p.P90 = min(p.P10, longest), min(p.P50, longest), min(p.P90, longest)
@@ -82,8 +84,8 @@ func (c *conformal) learn(raw, made predict.Prediction, value float64) {
 	c.Most = max(c.Most, value)
 }
 
-// move moves a bound after an answer. The parameters now and made say whether the answer lies
-// outside the present bound, and outside the bound that was predicted for it. The parameter
+// move moves a bound after an answer. The parameters now and made say whether the answer is outside
+// the present bound, and whether it is outside the bound that was predicted for it. The parameter
 // answers is the number of answers so far.
 func (b *bound) move(now, made bool, answers float64) {
 	if made {

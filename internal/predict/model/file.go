@@ -23,12 +23,12 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Header says where a model comes from. It is the first line of the model's file.
+// Header describes a model and its training. It is the first line of the model's file.
 type Header struct {
 	Format  string `json:"format"`  // FormatName
 	Version int    `json:"version"` // FormatVersion
 	Kind    Kind   `json:"kind"`
-	// Target is the quantity that it predicts.
+	// Target is the quantity that the model predicts.
 	Target  predict.Target `json:"target"`
 	Program string         `json:"program"` // the version of the program that trained it
 	Seed    uint64         `json:"seed"`
@@ -44,10 +44,10 @@ type Header struct {
 // Data says which jobs a model was trained on.
 type Data struct {
 	Source string `json:"source"`
-	// SHA256 is the hash of the submissions with their starts and ends, whatever the file's
-	// format and compression.
+	// SHA256 is the hash of the submissions with their starts and ends. It does not depend on the
+	// file's format and compression.
 	SHA256 string `json:"sha256"`
-	// From is the first submission. Until is the instant of the last events that the model knows.
+	// From is the first submission. Until is the instant of the last events that the model used.
 	From  string `json:"from"`
 	Until string `json:"until"`
 	Jobs  int    `json:"jobs"` // jobs that had ended
@@ -100,9 +100,9 @@ type TrainOptions struct {
 // minJobs is the smallest number of ended jobs to train on.
 const minJobs = 50
 
-// Train trains a model on the jobs that ended by an instant. It returns the context's error. First
-// a model is trained on the first four fifths. It predicts the last fifth, which gives the
-// calibration and the scores. Then the returned model is trained on all of the jobs.
+// Train trains a model on the jobs that ended by an instant. It returns the context's error. First a
+// model is trained on the first four fifths of these jobs. Its predictions for the last fifth give
+// the calibration and the scores. Then the returned model is trained on all of these jobs.
 func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, error) {
 	if !o.Kind.Trained() {
 		return nil, fmt.Errorf("training a model: %s is not a trained model (want %s, %s or %s)",
@@ -167,7 +167,7 @@ func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, e
 	return m, nil
 }
 
-// hash returns the hash of all that a training uses of these cases.
+// hash returns the hash of those data of the cases that a training uses.
 func hash(list []predict.Case, until hpc.Time) string {
 	h := sha256.New()
 	encoder := json.NewEncoder(h)
@@ -183,7 +183,7 @@ func hash(list []predict.Case, until hpc.Time) string {
 		if c.Gone > until {
 			c.Gone = 0
 		}
-		if c.End == 0 && c.Gone == 0 { // at that instant it waited or ran, and its state came later
+		if c.End == 0 && c.Gone == 0 { // at that instant the job waited or ran, so its final state was not known
 			c.State = ""
 		}
 		_ = encoder.Encode(c) // a hash takes all bytes, and a case has only numbers and text
@@ -218,12 +218,13 @@ func IsModel(head []byte) bool {
 }
 
 const (
-	// maxHeader bounds the first line of a model's file, and maxBytes the rest, in bytes unpacked.
+	// maxHeader is the maximum length of the first line of a model's file, and maxBytes the maximum
+	// length of the rest. Both are in unpacked bytes.
 	maxHeader = 64 << 10
 	maxBytes  = 512 << 20
 )
 
-// Read reads a model. The parameter name stands for the source in errors.
+// Read reads a model. The parameter name is the name of the source in errors.
 func Read(r io.Reader, name string) (*Model, error) {
 	m, err := read(r)
 	if err != nil {
@@ -252,16 +253,17 @@ func read(r io.Reader) (*Model, error) {
 		return nil, errNoModel
 	}
 	if m.Version != FormatVersion {
-		return nil, fmt.Errorf("a model of version %d (want %d: train it again)", m.Version, FormatVersion)
+		return nil, fmt.Errorf("the model's file has version %d (want version %d: train the model again)", m.Version,
+			FormatVersion)
 	}
 	if _, err := predict.ParseTarget(string(m.Target)); err != nil {
-		return nil, fmt.Errorf("its target is %w", err)
+		return nil, fmt.Errorf("reading the model's target: %w", err)
 	}
 	if !slices.Equal(m.Features, features.Names()) {
-		return nil, fmt.Errorf("it was trained by rmreplay %s on other features (want it trained again)", m.Program)
+		return nil, fmt.Errorf("rmreplay %s trained the model on different features (train it again)", m.Program)
 	}
 	if m.until, err = hpc.ParseDateTime(m.Data.Until); err != nil {
-		return nil, fmt.Errorf("its data end at %w", err)
+		return nil, fmt.Errorf("reading the end of the model's data: %w", err)
 	}
 	rest, err := io.ReadAll(io.LimitReader(text, maxBytes+1))
 	switch {
@@ -284,17 +286,17 @@ func read(r io.Reader) (*Model, error) {
 	return m, nil
 }
 
-// check reports what is wrong with a model that was read.
+// check returns an error if a model that was read is damaged.
 func (f *fitted) check(k Kind) error {
 	width := features.Count
 	switch {
 	case f == nil:
-		return errors.New("it has no model")
+		return errors.New("the file has no model")
 	case f.Linear != nil && f.Forest != nil, f.Linear != nil && f.Boost != nil, f.Forest != nil && f.Boost != nil:
-		return errors.New("it has more than one model (want one)") // below, only the model of this kind is checked
+		return errors.New("the file has more than one model (want one)") // below, only the model of this kind is checked
 	case k == Linear && f.Linear != nil:
 		if len(f.Linear.Mean) != width || len(f.Linear.Weight) != width {
-			return fmt.Errorf("not %d weights", width)
+			return fmt.Errorf("the linear model does not have %d weights", width)
 		}
 		return nil
 	case k == Forest && f.Forest != nil:
@@ -307,14 +309,14 @@ func (f *fitted) check(k Kind) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("it has no model of kind %s", k)
+	return fmt.Errorf("the file has no model of kind %s", k)
 }
 
-// Until returns the instant of the last events that the model knows.
+// Until returns the instant of the last events that the model used.
 func (m *Model) Until() hpc.Time { return m.until }
 
-// Before returns an error if the model's data do not end before a workload begins: the model would
-// then know events of the workload. A workload begins with its window, or with its first
+// Before returns an error if the model's data do not end before a workload begins, because the model
+// would then have used events of the workload. A workload begins with its window, or with its first
 // submission.
 func (m *Model) Before(w *workload.Workload) error {
 	begin := w.Start
@@ -328,14 +330,14 @@ func (m *Model) Before(w *workload.Workload) error {
 	return nil
 }
 
-// Online returns a predictor that begins with the model and its history. It updates the history
-// with later jobs, but the model is not trained again.
+// Online returns a predictor that begins with the model and its history. The predictor adds later
+// jobs to the history, but does not train the model again.
 func (m *Model) Online() *Online {
 	o := NewOnline(Options{Kind: m.Kind, Target: m.Target, Seed: m.Seed})
 	o.fitted, o.conformal, o.trainings, o.trainedAt, o.final = m.fitted, m.conformal, 1, m.until, true
 	o.mixture = m.mixture.clone()
 	if err := json.Unmarshal(m.history, o.history); err != nil {
-		panic(err) // Read has checked it, or Train has made it
+		panic(err) // Read has checked the history, or Train has made it
 	}
 	return o
 }

@@ -11,10 +11,10 @@ import (
 
 // linear is a ridge regression of the run time in seconds on the standardized features (Hoerl and
 // Kennard, "Ridge regression: biased estimation for nonorthogonal problems", Technometrics 12(1),
-// 1970). A missing feature gets the feature's mean.
+// 1970). A missing feature has the feature's mean.
 type linear struct {
 	Mean      []float64 `json:"mean"`
-	Weight    []float64 `json:"weight"` // for the feature less its mean
+	Weight    []float64 `json:"weight"` // the factor of the feature less its mean
 	Intercept float64   `json:"intercept"`
 }
 
@@ -69,7 +69,8 @@ func fitLinear(t *trees.Table) (*linear, error) {
 	return l, nil
 }
 
-// moments returns the mean and the standard deviation of a feature over the rows that have it.
+// moments returns the mean and the standard deviation of a feature over the rows in which the
+// feature is not missing.
 func moments(t *trees.Table, f int) (mean, deviation float64) {
 	var count, squares float64
 	for i := range t.Len() {

@@ -7,14 +7,14 @@ import (
 	"rmreplay/internal/predict/features"
 )
 
-// The median of [Boost] is a weighted mean of six predictions. Two come from its ensembles, and
-// four from simple rules, which react at once when a user's jobs change. The weights depend on the
-// errors of the predictions so far, mostly for jobs of the same user (exponential weights:
-// Cesa-Bianchi and Lugosi, "Prediction, learning, and games", Cambridge 2006, section 2.2; with a
-// discount, section 2.11).
+// The median of [Boost] is a weighted mean of six predictions. Two of these are from its ensembles,
+// and four are from simple rules, which react at once when a user's jobs change. The weights depend
+// on the earlier errors of the predictions, mostly on those for jobs of the same user (exponential
+// weights: Cesa-Bianchi and Lugosi, "Prediction, learning, and games", Cambridge 2006, section 2.2;
+// with a discount, section 2.11).
 
-// candidates are six predictions of one run time, in seconds: the two ensembles, the mean of the user's
-// last two jobs, the average of the class, its last run time, and the median of the user's similar jobs.
+// candidates are six predictions of one run time, in seconds: the two ensembles, the mean of the user's last two
+// jobs, the average of the class, the last run time of the class, and the median of the user's similar jobs.
 type candidates [6]float64
 
 // candidates returns the predictions for features, each at least 0.
@@ -29,7 +29,8 @@ func (b *boosted) candidates(x []float32) candidates {
 	return c
 }
 
-// within returns the predictions, cut at the limit in seconds (0 for no limit).
+// within returns the predictions, of which none exceeds the limit. The limit is in seconds; 0 means
+// no limit.
 func (c candidates) within(limit float64) candidates {
 	for i := range c {
 		if limit > 0 {
@@ -39,8 +40,8 @@ func (c candidates) within(limit float64) candidates {
 	return c
 }
 
-// mixture weighs candidates. The loss of a candidate is its error less the error of the best
-// candidate.
+// mixture computes the weights of candidates. The loss of a candidate is its error less the error of
+// the best candidate.
 type mixture struct {
 	Users map[string]candidates `json:"users"` // sums of losses for each user's jobs, discounted
 	All   candidates            `json:"all"`   // sums of losses for all jobs, discounted
@@ -49,12 +50,12 @@ type mixture struct {
 	Jobs  float64 `json:"jobs"`
 }
 
-// A few sets of values were tried; these were the best on the first thirds of four logs. Other
-// values scored little worse.
+// A few sets of values were tried; these were the best on the first thirds of four logs. The scores
+// of other values were a little worse.
 const (
 	userDiscount = 0.98  // of a user's losses, for each job of the user
 	allDiscount  = 0.999 // of all losses, for each job
-	allShare     = 0.1   // the weight of all losses, added to a user's own
+	allShare     = 0.1   // the weight of the losses of all jobs, relative to the losses of the user's jobs
 	learning     = 0.25  // a loss of one mean error lowers a weight by the factor e^-0.25
 	errorJobs    = 2000
 )
@@ -78,7 +79,7 @@ func (m *mixture) mean(user string, c candidates) float64 {
 	return sum / weights
 }
 
-// learn adds the losses of a job, given its run time in seconds.
+// learn adds the losses of a job. The parameter seconds is its run time.
 func (m *mixture) learn(user string, c candidates, seconds float64) {
 	if m.Users == nil {
 		m.Users = map[string]candidates{}
@@ -98,7 +99,7 @@ func (m *mixture) learn(user string, c candidates, seconds float64) {
 	m.Users[user] = own
 }
 
-// check reports what is wrong with a mixture that was read.
+// check returns an error if a mixture that was read is damaged.
 func (m *mixture) check() error {
 	sums := []float64{m.Error, m.Jobs}
 	sums = append(sums, m.All[:]...)
@@ -108,7 +109,7 @@ func (m *mixture) check() error {
 	const most = 1e15 // seconds: far above any sum of losses
 	for _, v := range sums {
 		if !(0 <= v && v <= most) {
-			return fmt.Errorf("a loss of %g s (want 0 to %g)", v, most)
+			return fmt.Errorf("the mixture has a loss of %g s (want 0 to %g)", v, most)
 		}
 	}
 	return nil

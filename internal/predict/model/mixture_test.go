@@ -83,7 +83,7 @@ func TestMixtureInFile(t *testing.T) {
 	text := unzip(t, written)
 	for _, damage := range [][2]string{{`"error_s":`, `"error_s":-1`}, {`"mixture":{"users":{`, `"mixture":{"users":{"x":[1e300],`}} {
 		damaged := strings.Replace(text, damage[0], damage[1], 1)
-		if _, err := Read(bytes.NewReader(zipped(damaged)), "m"); damaged == text || err == nil || !strings.Contains(err.Error(), "a loss of ") {
+		if _, err := Read(bytes.NewReader(zipped(damaged)), "m"); damaged == text || err == nil || !strings.Contains(err.Error(), "the mixture has a loss of ") {
 			t.Errorf("%s: got %v", damage[1], err)
 		}
 	}

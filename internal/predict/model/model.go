@@ -1,6 +1,6 @@
-// Package model has the predictors that learn: linear regression, random forest and gradient
-// boosting on the features of package features, calibrated online, and the file of a trained
-// model.
+// Package model has the trained predictors: linear regression, random forest and gradient boosting
+// on the features of package features. They are calibrated online. The package also reads and writes
+// files of trained models.
 package model
 
 import (
@@ -27,7 +27,7 @@ const (
 	Boost   Kind = "boost"  // gradient boosting of three quantiles
 )
 
-// Kinds are all models, the simple ones first.
+// Kinds returns all models, with the simple models first.
 func Kinds() []Kind { return []Kind{Limit, LastTwo, Class, Linear, Forest, Boost} }
 
 // Trained reports whether the model is trained on past jobs.
@@ -70,10 +70,10 @@ type fitted struct {
 }
 
 // boosted predicts three quantiles. The median has two ensembles: one is boosted on the scale of
-// seconds, where long jobs decide, and one on the scale of square roots of seconds, where short
-// jobs count more. The optimum of both is the median. [mixture] weighs both, and four rules as
-// well. P10 and P90 are boosted on the scale log(1+seconds). All trees add to a first guess
-// ([features.Guess]), since the steps of trees approximate an average badly.
+// seconds, where long jobs decide, and one on the scale of square roots of seconds, where short jobs
+// count more. The optimum of both is the median. [mixture] weights both, together with four rules.
+// P10 and P90 are boosted on the scale log(1+seconds). The trees predict the difference from a first
+// guess ([features.Guess]), since trees approximate an average badly.
 type boosted struct {
 	P10     *trees.Ensemble `json:"p10"`
 	Seconds *trees.Ensemble `json:"p50_seconds"`
@@ -84,7 +84,7 @@ type boosted struct {
 func (b *boosted) all() []*trees.Ensemble { return []*trees.Ensemble{b.P10, b.Seconds, b.Root, b.P90} }
 
 // predict returns the prediction for features, before its calibration. The parameter limit is in
-// seconds, 0 for no limit. For boosting, the median is the plain mean of the two ensembles;
+// seconds; 0 means no limit. For boosting, the median is the plain mean of the two ensembles;
 // [Online] weighs more candidates ([mixture]).
 func (f *fitted) predict(x []float32, limit float64) predict.Prediction {
 	p := predict.Prediction{Limit: limit}
@@ -109,7 +109,7 @@ func (b *boosted) bounds(x []float32) (p10, p90 float64) {
 	return math.Expm1(log + b.P10.Value(x)), math.Expm1(log + b.P90.Value(x))
 }
 
-// fit trains a model on a table whose answers are in seconds. The table must have a row.
+// fit trains a model on a table whose answers are in seconds. The table must have at least one row.
 func fit(k Kind, t *trees.Table, seed uint64) (*fitted, error) {
 	switch k {
 	case Linear:
@@ -149,5 +149,6 @@ func fit(k Kind, t *trees.Table, seed uint64) (*fitted, error) {
 	return &fitted{Boost: b}, nil
 }
 
-// maxRows bounds the rows that each tree is grown on, and with it the time of a training.
+// maxRows is the maximum number of rows on which each tree is grown. It also bounds the time of a
+// training.
 const maxRows = 50000

@@ -289,12 +289,12 @@ func TestHostileFiles(t *testing.T) {
 	for name, file := range map[string][]byte{
 		"not a model of rmreplay": []byte("{}"),
 		"not a model of rmreplay (want a file of rmreplay predict train)": zipped("{\"format\":\"other\"}\n{}"),
-		"a model of version 3 (want 4: train it again)":                   zipped(strings.Replace(header, `"version":4`, `"version":3`, 1) + "\n" + body),
-		"trained by rmreplay test on other features":                      zipped(strings.Replace(header, `"log_limit"`, `"limit"`, 1) + "\n" + body),
+		"has version 3 (want version 4: train the model again)":           zipped(strings.Replace(header, `"version":4`, `"version":3`, 1) + "\n" + body),
+		"rmreplay test trained the model on different features":           zipped(strings.Replace(header, `"log_limit"`, `"limit"`, 1) + "\n" + body),
 		"the file is damaged: unexpected EOF":                             written[:len(written)/2],
 		"the file is damaged":                                             zipped(header + "\n" + body[:len(body)/2]),
-		"it has no model of kind linear":                                  zipped(strings.Replace(header, `"boost"`, `"linear"`, 1) + "\n" + body),
-		"it has no model":                                                 zipped(header + "\n{}"),
+		"the file has no model of kind linear":                            zipped(strings.Replace(header, `"boost"`, `"linear"`, 1) + "\n" + body),
+		"the file has no model":                                           zipped(header + "\n{}"),
 		"nodes has":                                                       zipped(header + "\n" + strings.Replace(body, `"left":[`, `"left":[99999,`, 1)),
 		"model of rmreplay (want a file":                                  zipped(strings.Replace(header, "{", "{"+strings.Repeat(" ", 1<<16), 1) + "\n" + body),
 	} {

@@ -16,8 +16,8 @@ type Options struct {
 	Target predict.Target
 	Seed   uint64
 	// The model is trained again on all ended jobs when their number has grown by the share Growth
-	// (0.1 is 10 %). If Every is not 0, that time must have passed as well. With a Growth of 0 it is
-	// never trained again.
+	// (0.1 is 10 %). If Every is not 0, this time must also have passed since the last training. If
+	// Growth is 0, the model is never trained again.
 	Growth float64
 	Every  time.Duration
 	// Window is the largest number of jobs for training: the last jobs that ended. 0 means
@@ -25,8 +25,8 @@ type Options struct {
 	Window int
 	// First is the number of ended jobs at which a model is first trained; 0 means 200.
 	First int
-	// Given, unless it is nil, returns what another program predicts for a job, by its number. Such a
-	// prediction replaces the model's own before calibration.
+	// Given, if not nil, returns another program's prediction for the job with this number. It
+	// replaces the model's prediction before calibration.
 	Given func(number int64) (p predict.Prediction, ok bool)
 }
 
@@ -37,7 +37,7 @@ const (
 	firstTraining = 200
 )
 
-// describer gets the events, and computes the features of submissions from the events so far.
+// describer receives the events, and computes the features of submissions from the events so far.
 type describer interface {
 	Vector(s predict.Submission, x []float32) []float32
 	Submit(predict.Submission)
@@ -46,8 +46,8 @@ type describer interface {
 	End(number int64, at hpc.Time, state hpc.State) (value float64, known bool)
 }
 
-// Online is a [predict.Predictor] with a model of any [Kind]. Until a trained model has seen enough
-// jobs it predicts as [predict.LastTwo].
+// Online is a [predict.Predictor] with a model of any [Kind]. Before the first training, it makes
+// the predictions of [predict.LastTwo].
 type Online struct {
 	Options
 	simple    measuring
@@ -57,7 +57,7 @@ type Online struct {
 	mixture   mixture
 	open      map[int64]*asked
 	table     trees.Table
-	final     bool // it is never trained again
+	final     bool // the model is never trained again
 	trainings int
 	trainedAt hpc.Time
 	trainedOn int // the number of rows at the last training
@@ -67,7 +67,7 @@ type Online struct {
 	check     checks
 }
 
-// checks sums up how good the predictions of the trained model were.
+// checks has sums over the predictions of the trained model.
 type checks struct{ jobs, errors, covered float64 }
 
 func (c *checks) mean() Check {
@@ -190,7 +190,7 @@ func (o *Online) Measure(number int64, value float64) {
 	}
 }
 
-// End is [predict.Predictor.End]. It trains the model again when that is due.
+// End is [predict.Predictor.End]. It trains the model again when a training is due.
 func (o *Online) End(number int64, at hpc.Time, state hpc.State) {
 	job := o.open[number]
 	delete(o.open, number)

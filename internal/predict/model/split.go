@@ -12,10 +12,10 @@ import (
 )
 
 // RandomSplit trains a model on a random four fifths of the jobs that ran, and calls the function
-// seen with each job of the other fifth and its prediction. Such a split is not honest: the model
-// learns from jobs that ran later than the predicted jobs, and from jobs of the same burst. It
-// shows how much better published scores look if they come from such a split. Even here, a job's
-// features are only those known at its submission.
+// seen with each job of the other fifth and its prediction. Such a split makes scores too good,
+// because the model learns from jobs that ran later than the predicted jobs, and from jobs of the
+// same burst. It shows how much better published scores are if they come from such a split. Even
+// here, a job has only the features that are known at its submission.
 func RandomSplit(ctx context.Context, cases *predict.Cases, k Kind, seed uint64,
 	seen func(c *predict.Case, p predict.Prediction)) error {
 	var rows [][]float32
@@ -53,8 +53,8 @@ func RandomSplit(ctx context.Context, cases *predict.Cases, k Kind, seed uint64,
 	return nil
 }
 
-// collector calls the function before with each submission. The history gets the submission
-// afterwards. It predicts nothing.
+// collector calls the function before with each submission, and then passes the submission to the
+// history. It predicts nothing.
 type collector struct {
 	*features.History
 	before func(predict.Submission)

@@ -9,11 +9,12 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// Regression is the learner of Gaussier et al. (SC'15), as in their published program (predictsim):
-// linear regression on features of the job, of its user's history and of its user's running jobs,
-// their squares and their products. A job is learned when it ends, by one step of normalized
-// adaptive gradient descent (NAG: Ross, Mineiro and Langford, "Normalized online learning", UAI
-// 2013, algorithm 2) on a weighted asymmetric loss with L2 regularization.
+// Regression is the learner of Gaussier et al. (SC'15) in the form of their published program
+// (predictsim). It is a linear regression on features of the job, of its user's history and of its
+// user's running jobs, and on the squares and products of these features. It learns from a job when
+// the job ends, by one step of normalized adaptive gradient descent (NAG: Ross, Mineiro and
+// Langford, "Normalized online learning", UAI 2013, algorithm 2) on a weighted asymmetric loss with
+// L2 regularization.
 type Regression struct {
 	loss    Loss
 	history History
@@ -26,23 +27,23 @@ type Regression struct {
 // Loss is the loss of one job with the error e in seconds (predicted minus real run time): weight *
 // |e| or weight * e^2.
 type Loss struct {
-	// OverSquared and UnderSquared square the errors above and below 0. Otherwise the loss is
-	// their absolute value.
+	// OverSquared says that errors above 0 count by their squares, and UnderSquared says this of
+	// errors below 0. Otherwise errors count by their absolute values.
 	OverSquared, UnderSquared bool
 	Weight                    Weight
 }
 
 // ELoss is the loss that the paper calls E-Loss: predictions that are too long count by their
 // squares, predictions that are too short by their absolute values, and jobs of a large area count
-// more than others. The paper's text was not at hand: the loss was identified by its results in the
-// authors' files (predictsim, sim_analysis).
+// more than others. The paper's text was not available, so the loss was identified by the results in
+// the authors' files (predictsim, sim_analysis).
 var ELoss = Loss{OverSquared: true, Weight: LargeArea}
 
 // Weight is the weight of a job in the loss, from its processors and its run time in seconds
 // (as in predictsim).
 type Weight func(processors, seconds float64) float64
 
-// Constant weighs all jobs alike.
+// Constant gives all jobs the same weight.
 func Constant(_, _ float64) float64 { return 1 }
 
 // ShortWide is 5 + log(processors / seconds).
@@ -64,11 +65,11 @@ const (
 	// SinceSubmit is the time since these jobs were submitted, as in the program that made the paper's
 	// results (github.com/jad-darrous/predictsim, predictor_sgdlinear.py).
 	SinceSubmit History = iota
-	// RunTimes are these jobs' run times, as the paper says.
+	// RunTimes are these jobs' run times, as in the paper.
 	RunTimes
 )
 
-// NewRegression returns a learner that knows no job. Its first prediction is one second.
+// NewRegression returns a learner without jobs. Its first prediction is one second.
 func NewRegression(loss Loss, history History) *Regression {
 	return &Regression{loss: loss, history: history, users: map[string]*user{}, seen: map[int64]*learned{},
 		descent: newDescent(expanded)}
@@ -99,8 +100,8 @@ type ended struct {
 // features that need it are 0.
 const (
 	one = iota // makes the model affine
-	// The last three jobs of the user ([History]): each value is at most the time limit. For a missing
-	// job it is the time limit.
+	// Values of the last three jobs of the user ([History]). Each value is at most the time limit.
+	// For a missing job, the value is the time limit.
 	last1
 	last2
 	last3
@@ -256,7 +257,7 @@ func (p *Regression) polynomial(x *features) []float64 {
 }
 
 // descent is a linear model under normalized adaptive gradient descent. The conversions to float64
-// keep compilers from fusing operations, so that all machines compute the same.
+// keep compilers from fusing operations, so that all machines have the same results.
 type descent struct {
 	weights  []float64
 	scales   []float64 // the largest absolute value of each feature so far
@@ -266,8 +267,8 @@ type descent struct {
 }
 
 // The learning rate and the regularization come from the paper's artefact
-// (experiments/experiment_dicts_kth.py). The small number with which sums begin comes from there,
-// too, and also the rule that the field steps begins at 1 and grows by 2.
+// (experiments/experiment_dicts_kth.py). Two further rules are also from there: sums begin with a
+// small number, and the field steps begins at 1 and grows by 2.
 const (
 	learningRate   = 5000
 	regularization = 4e9
@@ -289,7 +290,7 @@ func (d *descent) predict(x []float64) float64 {
 	return sum
 }
 
-// learn makes one step that brings the prediction for x towards y.
+// learn makes one step that moves the prediction for x towards y.
 func (d *descent) learn(x []float64, y float64, loss Loss, weight float64) {
 	norm := 0.0
 	for i, v := range x {
@@ -309,8 +310,8 @@ func (d *descent) learn(x []float64, y float64, loss Loss, weight float64) {
 	d.steps += 2
 }
 
-// slope returns the derivative of the loss with respect to the weight of a feature; v is the
-// feature's value.
+// slope returns the derivative of the loss with respect to the weight of a feature. The parameter v
+// is the feature's value.
 func (l Loss) slope(e, v, weight float64) float64 {
 	switch {
 	case e > 0 && l.OverSquared, e < 0 && l.UnderSquared:

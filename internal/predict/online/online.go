@@ -1,6 +1,6 @@
 // Package online has the predictors of run times that the literature uses within a scheduler. It
-// also says how a scheduler uses any [predict.Predictor]: [Expected] is the run time that it plans
-// with, and a [Correction] gives a new expectation for a job that has run longer than expected.
+// also says how a scheduler uses any [predict.Predictor]: [Expected] is the run time with which it
+// plans, and a [Correction] returns a new expectation for a job that has run longer than expected.
 //
 // The predictors and corrections come from Tsafrir, Etsion and Feitelson, "Backfilling using
 // system-generated predictions rather than user runtime estimates" (IEEE TPDS 18(6), 2007), and
@@ -18,7 +18,7 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// Expected returns the run time that a scheduler plans with: the median in whole seconds, at least
+// Expected returns the run time with which a scheduler plans: the median in whole seconds, at least
 // one second, and at most the time limit.
 func Expected(p predict.Prediction, limit time.Duration) time.Duration {
 	expected := limit
@@ -28,8 +28,8 @@ func Expected(p predict.Prediction, limit time.Duration) time.Duration {
 	return min(max(expected.Truncate(time.Second), time.Second), limit)
 }
 
-// Oracle is a predictor that is told the run time of a job before the job is submitted. No other
-// predictor can know it.
+// Oracle is a predictor that receives the run time of a job before the job is submitted. Other
+// predictors never receive it before the job's end.
 type Oracle interface {
 	predict.Predictor
 	// Reveal says how long the job of this number will run.
@@ -67,13 +67,14 @@ func (Requested) Predict(s predict.Submission) predict.Prediction {
 // Submit implements [predict.Predictor].
 func (r Requested) Submit(s predict.Submission) predict.Prediction { return r.Predict(s) }
 
-// Clairvoyant knows the run times. It bounds what any predictor can gain. It is an [Oracle].
+// Clairvoyant is an [Oracle] that predicts the real run times. Its result bounds the gain of any
+// predictor.
 type Clairvoyant struct {
 	stateless
 	runs map[int64]time.Duration // of the jobs that were revealed but not yet submitted
 }
 
-// NewClairvoyant returns a predictor that knows no job.
+// NewClairvoyant returns a predictor without jobs.
 func NewClairvoyant() *Clairvoyant { return &Clairvoyant{runs: map[int64]time.Duration{}} }
 
 // Reveal implements [Oracle].
@@ -91,8 +92,8 @@ func (c *Clairvoyant) Submit(s predict.Submission) predict.Prediction {
 }
 
 // LastTwo predicts the mean run time of the two jobs of the same user that ended last (Tsafrir et
-// al.). For a user without two such jobs it predicts the time limit, while [predict.LastTwo] uses a
-// single such job.
+// al.). For a user without two such jobs it predicts the time limit, while [predict.LastTwo] also
+// uses a single such job.
 type LastTwo struct {
 	users map[string]*[2]time.Duration // the last and the previous run time; 0 if not known
 	jobs  map[int64]*started           // that have not ended
@@ -104,7 +105,7 @@ type started struct {
 	at   hpc.Time // 0 while it waits
 }
 
-// NewLastTwo returns a predictor that knows no job.
+// NewLastTwo returns a predictor without jobs.
 func NewLastTwo() *LastTwo {
 	return &LastTwo{users: map[string]*[2]time.Duration{}, jobs: map[int64]*started{}}
 }

@@ -343,8 +343,8 @@ func TestOptions(t *testing.T) {
 		{"correct=doubling", "predict is missing (want predict=requested, predict=last-two"},
 		{"predict=model:kth.model,correct=doubling", ""},
 		{"predict=model:", "predict=model:: not a value of predict"},
-		{"predict=model:kth.model,under=square", "predict=model:kth.model has none of the options"},
-		{"predict=requested,weight=constant", "predict=requested has none of the options"},
+		{"predict=model:kth.model,under=square", "predict=model:kth.model does not have the options"},
+		{"predict=requested,weight=constant", "predict=requested does not have the options"},
 		{"predict=oracle", "predict=oracle: not a value of predict (want requested, last-two, clairvoyant, nag, class"},
 		{"colour=red", "unknown"},
 	} {

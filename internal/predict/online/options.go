@@ -8,14 +8,15 @@ import (
 	"rmreplay/internal/predict/model"
 )
 
-// Options choose a predictor and a correction by their names. The zero value predicts nothing.
+// Options choose a predictor and a correction by their names. With the zero value, there are no
+// predictions.
 type Options struct {
 	predictor  string
 	file       string // of predict=model:FILE
 	correction Correction
 	loss       Loss
 	history    History
-	learner    bool // an option of the learner was set
+	learner    bool // an option of [Regression] was set
 }
 
 // choice is a value of an option.
@@ -72,8 +73,8 @@ var options = []option{
 	}},
 }
 
-// Default returns options with which no prediction is made. The learner has the loss [ELoss], and
-// corrections are incremental.
+// Default returns options without a predictor. Their loss is [ELoss], and their correction
+// [Incremental].
 func Default() Options { return Options{correction: Incremental, loss: ELoss} }
 
 // fromFile is the prefix of a value of predict that names the file of a trained model.
@@ -113,7 +114,7 @@ func (o *Options) Check(set bool) error {
 	case set && o.predictor == "":
 		return fmt.Errorf("predict is missing (want predict=%s)", strings.Join(Values("predict"), ", predict="))
 	case o.learner && o.predictor != "nag":
-		return fmt.Errorf("predict=%s has none of the options over, under, weight and history (want predict=nag)",
+		return fmt.Errorf("predict=%s does not have the options over, under, weight and history (want predict=nag)",
 			o.predictor+o.file)
 	}
 	return nil
@@ -148,14 +149,14 @@ func Values(name string) []string {
 // File returns the file of the trained model that the options name, or "".
 func (o *Options) File() string { return o.file }
 
-// retrain is the growth of the number of ended jobs after which a model that learns in the loop is
-// trained again ([model.Options]): 1 means that the number has doubled.
+// retrain is the growth of the number of ended jobs after which a model that learns during a
+// simulation is trained again ([model.Options]). The value 1 means that the number has doubled.
 const retrain = 1
 
-// New returns a predictor, and the correction. Both are nil if the options predict nothing. The
-// predictor begins with the history of the trained model, which must be given if the options name a
-// file, or else without any job. Models without a file are trained on the jobs that end, as in
-// `predict evaluate`.
+// New returns a predictor, and the correction. Both are nil if the options predict nothing. If the
+// options name a file, the parameter trained must be its model, and the predictor begins with the
+// model's history. Otherwise the predictor begins without jobs. Models without a file are trained on
+// the jobs that end, as in `predict evaluate`.
 func (o *Options) New(trained *model.Model) (predict.Predictor, Correction) {
 	switch o.predictor {
 	case "":

@@ -42,18 +42,18 @@ func row(name string, s *evaluate.Scores) []string {
 		fmt.Sprintf("%.3f", s.R2Log), loss, coverage, width, percent(s.Underestimated)}
 }
 
-// scores shows each model's scores, and beside them the scores of a random split.
+// scores shows each model's scores, and also the scores of a random split.
 func scores(e *evaluate.Evaluation) report.Section {
 	s := report.Section{ID: "scores", Title: "Scores"}
 	s.Blocks = append(s.Blocks, report.Block{Kind: "story", Text: fmt.Sprintf(
 		"The mean %s of %s is %.0f %s. Each prediction was made at the job's submission, by a model that "+
-			"knew only jobs that had ended by then.",
+			"had used only jobs that had ended by then.",
 		e.Target.What(), e.Ran(), e.Mean, e.Unit)})
 	for _, note := range e.Notes {
 		s.Blocks = append(s.Blocks, report.Block{Kind: "warning", Text: note})
 	}
 	honest := &report.Table{Caption: "In the order of time", Head: scoreHead(e.Unit, "model")}
-	random := &report.Table{Caption: "Random split, which is not honest: the model learns from the future",
+	random := &report.Table{Caption: "Random split, whose scores are too good: the model learns from the future",
 		Head: scoreHead(e.Unit, "model")}
 	atOnce := &report.Table{Caption: "Known at once, a bound: as if each value were known at the submission",
 		Head: scoreHead(e.Unit, "model")}
@@ -87,7 +87,7 @@ func curves(e *evaluate.Evaluation) (report.Section, error) {
 			"The mean absolute error of the median in each tenth of the jobs.",
 			func(s *evaluate.Scores) float64 { return s.MAE }},
 		{"prediction-coverage", "Coverage over the log", "share between P10 and P90",
-			"The share of jobs in each tenth whose value lies between P10 and P90. It should be 0.8.",
+			"The share of jobs in each tenth whose value is between P10 and P90. It should be 0.8.",
 			func(s *evaluate.Scores) float64 { return s.Coverage }},
 	} {
 		var lines []figure.Series
@@ -130,7 +130,7 @@ func groups(e *evaluate.Evaluation) report.Section {
 func methods(e *evaluate.Evaluation) report.Section {
 	s := report.Section{ID: "methods", Title: "Methods", Blocks: []report.Block{
 		{Text: fmt.Sprintf("Trained models are trained again when the number of ended jobs has grown by %.0f %%. Every job "+
-			"that ran counts, from the first one.", 100*e.Growth)},
+			"that ran counts, even the first job.", 100*e.Growth)},
 		{List: []string{
 			"The point prediction p of a value y is the median, P50.",
 			"MAE: mean |p − y|. RMSE: root of the mean (p − y)². Mean signed difference: mean (p − y). R²: 1 − Σ(y − p)² / " +
@@ -141,8 +141,8 @@ func methods(e *evaluate.Evaluation) report.Section {
 		}},
 	}}
 	if bounds := e.Bounds(); len(bounds) > 0 {
-		s.Blocks = append(s.Blocks, report.Block{Text: "Mean absolute errors beside those of oracles. These know jobs of " +
-			"the same class (user, name, size, limit) that are later or have not ended."}, report.Block{List: bounds})
+		s.Blocks = append(s.Blocks, report.Block{Text: "Mean absolute errors of the models and of oracles. The oracles " +
+			"use jobs of the same class (user, name, size, limit) that are later or have not ended."}, report.Block{List: bounds})
 	}
 	return s
 }

@@ -2,8 +2,8 @@
 // accounting pages. docs/schemas/predict.openapi.json describes the interface.
 //
 // A service begins with a trained model. Clients send it events of jobs (submit, start, end), which
-// extend the model's history. A journal keeps the events, so the service continues where it was
-// after a restart or a kill.
+// extend the model's history. A journal stores the events, so that the service continues with all
+// earlier events after a restart or a kill.
 package service
 
 import (
@@ -28,24 +28,24 @@ import (
 )
 
 const (
-	// MaxBody bounds the body of a request in bytes.
+	// MaxBody is the maximum size of a request's body, in bytes.
 	MaxBody = 4 << 20
-	// MaxJobs bounds the jobs or events of a request.
+	// MaxJobs is the maximum number of jobs or events of a request.
 	MaxJobs = 10000
 )
 
 // Options configure a service.
 type Options struct {
-	// Token, if not empty, must come with each request: "Authorization: Bearer TOKEN".
+	// Token, if not empty, must be in the header of each request: "Authorization: Bearer TOKEN".
 	Token string
-	// Now returns the time. It is the submission time of jobs that give no time, and events may not be
+	// Now returns the time. It is the submission time of jobs without a time, and events must not be
 	// much later.
 	Now func() hpc.Time
-	// Journal, if not nil, gets the events of each request as one record, before they take effect.
+	// Journal, if not nil, stores the events of each request as one record, before they take effect.
 	Journal Journal
 }
 
-// Journal keeps records. After Append has returned nil, the record survives a crash; if Append
+// Journal stores records. After Append has returned nil, the record survives a crash. If Append
 // fails, the record must not be in the journal. [rmreplay/internal/wal.State] is a Journal.
 type Journal interface {
 	Append(record []byte) error
@@ -66,7 +66,7 @@ type Service struct {
 	unknown int
 }
 
-// New returns a service that has seen no events.
+// New returns a service without events.
 func New(m *model.Model, o Options) *Service {
 	s := &Service{options: o, model: m, online: m.Online(), numbers: map[string]int64{}, last: m.Until(),
 		mux: http.NewServeMux()}
@@ -86,7 +86,8 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		if subtle.ConstantTimeCompare([]byte(token), []byte(s.options.Token)) != 1 {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			refuse(w, http.StatusUnauthorized, errors.New("want the header Authorization: Bearer TOKEN"))
+			refuse(w, http.StatusUnauthorized, errors.New("the request has no valid token (want the header "+
+				"Authorization: Bearer TOKEN)"))
 			return
 		}
 	}
@@ -178,7 +179,7 @@ func (s *Service) predict(w http.ResponseWriter, r *http.Request) {
 		var err error
 		switch {
 		case j == nil:
-			err = errors.New("null (want an object)")
+			err = errors.New("the job is null (want an object)")
 		case j.Submit.Relative():
 			err = errRelative
 		}
@@ -221,8 +222,8 @@ const ahead = time.Minute
 // requeued reports whether an event ends a run because the job is requeued.
 func (e *event) requeued() bool { return e.State == hpc.Pending || e.State == hpc.Requeued }
 
-// check says what is wrong with an event, given the instant of the previous event (last) and the
-// latest allowed instant (latest).
+// check returns an error if an event is wrong. The parameter last is the instant of the previous
+// event, and latest the latest allowed instant.
 func (e *event) check(last, latest hpc.Time) error {
 	if e.At.IsZero() || e.At.Relative() {
 		return errors.New("at: want a time as 2024-03-01T08:00:00Z")
@@ -233,17 +234,17 @@ func (e *event) check(last, latest hpc.Time) error {
 	case e.ID == "":
 		return errors.New("id: missing")
 	case e.Event == "submit" && e.Job == nil:
-		return errors.New("job: missing (want what the user asked for)")
+		return errors.New("job: missing (want the user's request)")
 	case e.Event == "submit" && (e.Job.ID != "" || !e.Job.Submit.IsZero()):
-		return errors.New("job: has id or submit (want them as id and at of the event)")
+		return errors.New("job: has id or submit (want these values as id and at of the event)")
 	case e.Event != "submit" && e.Job != nil:
 		return errors.New("job: only allowed in a submission")
 	case e.Event == "end" && !e.State.Ended() && !e.requeued():
-		return fmt.Errorf("state: %q (want that of a job that ended, as COMPLETED, or PENDING for one that is requeued)",
+		return fmt.Errorf("state: %q (want the state of an ended job, as COMPLETED, or PENDING for a requeued job)",
 			e.State)
 	case at < last:
 		return fmt.Errorf("at: %v is before the last event, %v (want events in the order of time)", at, last)
-	case at > latest: // otherwise every event until then would be too late
+	case at > latest: // otherwise every earlier event would be refused as too late
 		return fmt.Errorf("at: %v is in the future (want at most %v, a minute after the service's clock)", at, latest)
 	}
 	return nil
@@ -278,7 +279,7 @@ func (s *Service) learn(w http.ResponseWriter, r *http.Request) {
 	httpjson.Reply(w, http.StatusOK, map[string]any{"accepted": len(batch.Events), "predictions": answers})
 }
 
-// accept takes events, and predicts the run times of submitted jobs. If it fails, status is the
+// accept processes events, and predicts the run times of submitted jobs. If it fails, status is the
 // HTTP status of the answer. The lock is not held while the client reads the answer.
 func (s *Service) accept(texts []json.RawMessage) (answers []answer, status int, err error) {
 	s.mu.Lock()
@@ -343,7 +344,7 @@ func (s *Service) parse(texts []json.RawMessage, latest hpc.Time) ([]event, erro
 	return events, nil
 }
 
-// apply tells the predictor of an event.
+// apply passes an event to the predictor.
 func (s *Service) apply(e *event) (p predict.Prediction, submitted bool) {
 	at := e.At.At(&jobjson.Epoch{})
 	s.last = at
@@ -368,7 +369,7 @@ func (s *Service) apply(e *event) (p predict.Prediction, submitted bool) {
 	return p, false
 }
 
-// Replay takes the events of a journal's records. An error names the record by its number.
+// Replay processes the events of a journal's records. An error has the number of the record.
 func (s *Service) Replay(records [][]byte) error {
 	for i, record := range records {
 		var batch batch
@@ -387,6 +388,7 @@ func (s *Service) Replay(records [][]byte) error {
 	return nil
 }
 
-// anyTime bounds the events of a journal. They were checked when they came. The clock may have been
-// set back since, so it is not used here.
+// anyTime is the latest allowed instant of events in a journal. These events were checked when they
+// were received. The present time is not used for them, because the clock may have been set back
+// since then.
 const anyTime = hpc.Time(math.MaxInt64)

@@ -92,7 +92,7 @@ func TestRefuses(t *testing.T) {
 	}{
 		{"POST", "/v1/predict", `{`, 400, "error"},
 		{"POST", "/v1/predict", `{"jobs":[]}`, 400, "0 jobs (want 1 to 10000)"},
-		{"POST", "/v1/predict", `{"jobs":[{},null]}`, 400, "job 2: null (want an object)"},
+		{"POST", "/v1/predict", `{"jobs":[{},null]}`, 400, "job 2: the job is null (want an object)"},
 		{"POST", "/v1/predict", `{"jobs":[{"run_time_s":7}]}`, 400, "run_time_s"},
 		{"POST", "/v1/predict", `{"jobs":[{"tasks":"many"}]}`, 400, "tasks"},
 		{"POST", "/v1/predict", `{"jobs":[{"submit":5}]}`, 400, "submit: want a time"},

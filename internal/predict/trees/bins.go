@@ -1,12 +1,12 @@
 // Package trees trains ensembles of regression trees on histograms of the features: gradient
 // boosting with the loss of a quantile, and random forests.
 //
-// The trees grow leaf by leaf, the best split first, from histograms of at most 256 bins per
-// feature. A leaf's histogram is computed as its parent's minus its sibling's (Ke et al.,
-// "LightGBM: a highly efficient gradient boosting decision tree", NeurIPS 2017). A missing value,
-// NaN, is lower than every value and has a bin of its own.
+// In each step of a tree's growth, the leaf with the best split is divided. Splits are found from
+// histograms of at most 256 bins for each feature. A leaf's histogram is computed as its parent's
+// minus its sibling's (Ke et al., "LightGBM: a highly efficient gradient boosting decision tree",
+// NeurIPS 2017). A missing value, NaN, counts as lower than every value, and has a separate bin.
 //
-// The same data and seed give the same trees, on any number of processors.
+// The same data and seed give the same trees on any number of processors.
 package trees
 
 import (
@@ -40,16 +40,16 @@ func (t *Table) Reserve(rows int) {
 const (
 	// maxBins is the number of bins of a feature, including the bin of missing values.
 	maxBins = 256
-	// binSample: the bounds of the bins of a large table are taken from every k-th row, which are
-	// binSample to twice binSample rows.
+	// For a large table, the bounds of the bins are computed from every k-th row. These rows are
+	// between binSample and 2 x binSample.
 	binSample = 50000
 )
 
-// binned is a table with each value replaced by its bin. Bin 0 holds missing values. A value v is
+// binned is a table with each value replaced by its bin. Bin 0 is for missing values. A value v is
 // in bin b if bounds[b-1] < v <= bounds[b], where bounds[0] is below every value.
 type binned struct {
 	rows    int
-	columns []column // the features that take more than one value
+	columns []column // the features that have more than one value
 }
 
 type column struct {
@@ -132,7 +132,7 @@ func (c *column) bin(v float32) uint8 {
 	if v != v {
 		return 0
 	}
-	low := 0 // the number of bounds that v surely exceeds; the first bound that v does not exceed is among the next n
+	low := 0 // the first low bounds are below v; the first bound that is not below v is among the next n bounds
 	n := len(c.bounds)
 	for n > 1 { // written without a branch that the CPU often predicts wrong
 		half := n / 2
@@ -144,7 +144,7 @@ func (c *column) bin(v float32) uint8 {
 }
 
 // parallel calls the function work with each number below n. It uses all processors if there is
-// enough work: the parameter load is the number of simple operations of all calls together.
+// enough work. The parameter load is the number of simple operations of all calls together.
 func parallel(n, load int, work func(i int)) {
 	const worthwhile = 100000
 	workers := min(runtime.GOMAXPROCS(0), n)

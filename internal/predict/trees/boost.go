@@ -13,8 +13,8 @@ type BoostOptions struct {
 	Rounds, Leaves, MinRows int
 	// Rate is the share of each tree's values that is added.
 	Rate float64
-	// Features is the share of the features that each tree may use, and Rows the
-	// share of the rows that each tree is grown on. MaxRows bounds their number.
+	// Features is the share of the features that each tree may use. Rows is the share of the rows on
+	// which each tree is grown, and MaxRows the maximum number of these rows.
 	Features, Rows float64
 	MaxRows        int
 	Seed           uint64
@@ -42,7 +42,7 @@ type Trainer struct {
 	data  *binned
 }
 
-// NewTrainer prepares the training on a table, which must have a row.
+// NewTrainer prepares the training on a table, which must have at least one row.
 func NewTrainer(t *Table) *Trainer { return &Trainer{t, bin(t)} }
 
 // Boost trains an ensemble by gradient boosting (Friedman, "Greedy function approximation: a
@@ -55,9 +55,9 @@ func (b *Trainer) Boost(answers []float64, o BoostOptions) *Ensemble {
 	rng := rand.New(rand.NewPCG(o.Seed, 0))
 	g := &grower{data: b.data, leaves: o.Leaves, minRows: o.MinRows, features: o.Features, rng: rng}
 	e := &Ensemble{Base: quantileOf(append([]float64(nil), answers...), o.Quantile)}
-	// A new tree is not subtracted from a row's residual at once, but when the row is next drawn. Then
-	// all trees since its last draw are subtracted, while the row's features are in the cache. In a
-	// large table, most rows are drawn seldom.
+	// The value of a new tree is not subtracted from a row's residual at once, but when the row is
+	// next drawn. Then the values of all trees since the row's last draw are subtracted, while the
+	// row's features are in the cache. In a large table, most rows are rarely drawn.
 	type state struct {
 		residual   float64
 		subtracted int // trees
@@ -75,7 +75,7 @@ func (b *Trainer) Boost(answers []float64, o BoostOptions) *Ensemble {
 		parallel((len(rows)+part-1)/part, 20*len(rows), func(p int) {
 			x := make([]float32, t.Width)
 			for _, i := range rows[p*part : min((p+1)*part, len(rows))] {
-				copy(x, t.Row(int(i))) // into the cache, at once
+				copy(x, t.Row(int(i))) // loads the row into the cache
 				s := &states[i]
 				residual := s.residual
 				for _, tree := range e.Trees[s.subtracted:] {

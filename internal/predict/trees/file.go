@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// columns is the form of a tree in a file: the fields of its nodes, each as a list, and the values
-// of its leaves.
+// columns is the form of a tree in a file. It has a list for each field of the nodes, and the values
+// of the leaves.
 type columns struct {
 	Feature   []uint16  `json:"feature"`
 	Threshold []float32 `json:"threshold"`
@@ -25,7 +25,7 @@ func (t *Tree) MarshalJSON() ([]byte, error) {
 	return json.Marshal(c)
 }
 
-// UnmarshalJSON reads a tree that MarshalJSON wrote. [Ensemble.Check] checks that it is a tree.
+// UnmarshalJSON reads a tree that MarshalJSON wrote. [Ensemble.Check] checks its structure.
 func (t *Tree) UnmarshalJSON(text []byte) error {
 	var c columns
 	if err := json.Unmarshal(text, &c); err != nil {
@@ -33,8 +33,8 @@ func (t *Tree) UnmarshalJSON(text []byte) error {
 	}
 	nodes := len(c.Feature)
 	if len(c.Threshold) != nodes || len(c.Left) != nodes || len(c.Right) != nodes {
-		return fmt.Errorf("a tree of %d nodes has %d thresholds, and %d and %d children (want %[1]d of each)", nodes,
-			len(c.Threshold), len(c.Left), len(c.Right))
+		return fmt.Errorf("a tree of %d nodes has %d thresholds, %d left and %d right children (want %[1]d of each)",
+			nodes, len(c.Threshold), len(c.Left), len(c.Right))
 	}
 	*t = Tree{leaves: c.Leaf}
 	for i := range nodes {
@@ -44,11 +44,11 @@ func (t *Tree) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Check reports what is wrong with an ensemble that was read from a file. Predictions for rows of
-// this width must neither fail nor loop.
+// Check returns an error if an ensemble that was read from a file is damaged. After a check without
+// an error, predictions for rows of this width do not fail or loop.
 func (e *Ensemble) Check(width int) error {
 	if e == nil {
-		return fmt.Errorf("no trees")
+		return fmt.Errorf("the ensemble has no trees")
 	}
 	for i, t := range e.Trees {
 		if err := t.check(width); err != nil {
@@ -60,15 +60,16 @@ func (e *Ensemble) Check(width int) error {
 
 func (t *Tree) check(width int) error {
 	if t == nil {
-		return fmt.Errorf("no nodes")
+		return fmt.Errorf("a tree is null (want an object)")
 	}
 	nodes := len(t.nodes)
 	if len(t.leaves) != nodes+1 {
-		return fmt.Errorf("%d inner nodes with %d leaves (want one leaf more than inner nodes)", nodes, len(t.leaves))
+		return fmt.Errorf("the tree has %d inner nodes and %d leaves (want one leaf more than inner nodes)", nodes,
+			len(t.leaves))
 	}
 	for i, n := range t.nodes {
 		if int(n.feature) >= width {
-			return fmt.Errorf("feature %d (want less than %d)", n.feature, width)
+			return fmt.Errorf("a node uses feature %d (want less than %d)", n.feature, width)
 		}
 		for _, child := range n.children {
 			if child >= 0 && (int(child) <= i || int(child) >= nodes) || child < 0 && int(^child) > nodes {

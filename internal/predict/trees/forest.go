@@ -7,21 +7,21 @@ type ForestOptions struct {
 	// Trees is the number of trees, Leaves the largest number of leaves in a tree, and MinRows the
 	// smallest number of rows in a leaf.
 	Trees, Leaves, MinRows int
-	// Features is the share of the features that each tree may use. Each tree is grown
-	// on MaxRows rows at most.
+	// Features is the share of the features that each tree may use. Each tree is grown on at most
+	// MaxRows rows.
 	Features float64
 	MaxRows  int
 	Seed     uint64
 }
 
-// forestRows is the share of the rows that each tree is grown on. It equals the share of distinct
+// forestRows is the share of the rows on which each tree is grown. It equals the share of distinct
 // rows in a bootstrap sample, 1 - 1/e.
 const forestRows = 0.632
 
 // Forest trains a random forest (Breiman, "Random forests", Machine Learning 45(1), 2001), the mean
-// of many trees. Each tree is grown on a random part of the rows, with a random part of the
-// features (Ho, "The random subspace method for constructing decision forests", IEEE TPAMI 20(8),
-// 1998). It predicts means. The rows are drawn without replacement.
+// of many trees. Each tree is grown on a random part of the rows, with a random part of the features
+// (Ho, "The random subspace method for constructing decision forests", IEEE TPAMI 20(8), 1998). The
+// forest predicts means. The rows are drawn without replacement.
 func (b *Trainer) Forest(o ForestOptions) *Ensemble {
 	t := b.table
 	n := t.Len()

@@ -12,8 +12,8 @@ type Tree struct {
 	leaves []float32 // their values
 }
 
-// node sends a row to its first child if the feature is missing or at most the threshold, and
-// otherwise to its second child. A negative child c is the leaf ^c.
+// node is an inner node. A row belongs to its first child if the row's feature is missing or at most
+// the threshold, and otherwise to its second child. A negative child c is the leaf ^c.
 type node struct {
 	threshold float32
 	feature   uint16
@@ -65,8 +65,8 @@ type grower struct {
 
 	columns []int // the columns that the present tree may use
 	free    []histogram
-	// The data of the rows on which the present tree is grown, in their order. They are few of the
-	// table's rows, so their data are copied next to each other.
+	// The data of the rows on which the present tree is grown, in the order of the rows. These rows
+	// are only a small part of the table, so their data are copied into consecutive memory.
 	bins     [][]uint8 // the bins of each column
 	gradient []float32
 	sums     []float32 // reused
@@ -150,7 +150,7 @@ func (g *grower) gather(gradient []float32, rows []int32) []int32 {
 	return places
 }
 
-// link points the node above a leaf to a node or leaf.
+// link sets the child of the node above a leaf. The child is a node or a leaf.
 func (t *Tree) link(l *leaf, child int32) {
 	t.nodes[l.parent].children[one(l.right)] = child
 }
@@ -193,7 +193,7 @@ func (g *grower) divide(l *leaf, t *Tree) (left, right *leaf) {
 }
 
 // partition moves the rows whose bin is at most the given one to the front, and returns their
-// number. Both parts keep their order.
+// number. The order within both parts does not change.
 func partition(rows []int32, bins []uint8, lastBin uint8) int {
 	var after []int32
 	n := 0

@@ -18,7 +18,7 @@ type IORun struct {
 	Courses []metrics.FileSystemCourse // of equal lengths in all runs
 }
 
-// of returns the course of a file system, or nil.
+// of returns the course of a file system, or nil if the run does not have it.
 func (r *IORun) of(name string) *metrics.FileSystemCourse {
 	for i := range r.Courses {
 		if r.Courses[i].Name == name {
@@ -82,9 +82,9 @@ type line struct {
 // rates returns the panels of the bandwidth.
 func rates(f *figure.Figure, name string, runs []IORun) (panels []panel) {
 	f.Name, f.Title = "bandwidth", "Bandwidth of "+quantity.Name(name)
-	f.Caption = "What running jobs asked of the file system, and what they got, as means of the time between two " +
+	f.Caption = "The rates that running jobs requested from the file system, and the rates that they got, as means of the time between two " +
 		"points. " +
-		"Above the bandwidth jobs slow each other down. The limit is the bandwidth that the scheduler counts with. " +
+		"Above the bandwidth jobs slow each other down. The limit is the bandwidth that the scheduler uses for planning. " +
 		"Rates are not recorded: the model of the replay computes them from the times at which the jobs ran."
 	unit, size := "MiB/s", float64(1<<20)
 	if runs[0].of(name).Bandwidth >= 10<<30 {
@@ -115,8 +115,8 @@ func rates(f *figure.Figure, name string, runs []IORun) (panels []panel) {
 func licenses(f *figure.Figure, name string, runs []IORun) (panels []panel) {
 	f.Name, f.Title = "io-licenses", "Licenses of "+quantity.Name(name)
 	f.Caption = "Licenses of the running jobs, as means of the time between two points: the requested licenses, and the " +
-		"requested licenses with those that the scheduler expected of jobs without a request. The total stands for the " +
-		"limit of the bandwidth. The used licenses are the granted bandwidth, counted in licenses."
+		"requested licenses plus those that the scheduler expected for jobs without a request. The total represents the " +
+		"limit of the bandwidth. The used licenses are the granted bandwidth, converted to licenses."
 	held := false
 	for i := range runs {
 		c := runs[i].of(name)
@@ -208,7 +208,7 @@ func (l *line) at(point int) float64 {
 	return l.values[point]
 }
 
-// series returns the panel's lines in the order of names. The first line is drawn as an area, too.
+// series returns the panel's lines in the order of names. The first line is also drawn as an area.
 func (p *panel) series(names []string, x []float64) []figure.Series {
 	list := make([]figure.Series, len(names))
 	for i, name := range names {

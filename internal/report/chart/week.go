@@ -110,7 +110,7 @@ func (g weekGrid) Z(c, r int) float64 {
 	return math.Log(min(max(g.low, float64(w.Mean())), g.high))
 }
 
-// weekdays begin with Monday, as [metrics.Overview.Hours].
+// weekdays has the weekdays from Monday on, in the order of [metrics.Overview.Hours].
 var weekdays = []time.Weekday{1, 2, 3, 4, 5, 6, 0}
 
 // namedDays are the ticks of weekdays, from the top.

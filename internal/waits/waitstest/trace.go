@@ -19,8 +19,8 @@ import (
 )
 
 // sameColumns are the columns in which a job of a run and the same job of the run's trace are equal. A trace has no
-// reasons for which jobs waited, so its other parts of waits may be unknown. The part own_limit of a job is equal, too,
-// unless the run has its reasons: both follow from the runs of its array.
+// reasons for which jobs waited, so other parts of waits may be unknown. If the run has no reasons either, the part
+// own_limit is also equal, because it follows from the runs of the job's array.
 var sameColumns = []string{
 	"submit", "eligible", "start", "end", "wait", "wait_since_eligible", "run_time", "turnaround", "slowdown",
 	"lost_cpu_time", "wait_" + string(waits.Requeued),
@@ -76,7 +76,7 @@ func checkTrace(t testing.TB, r *run.Run, rows []*run.Row, summary *metrics.Summ
 			continue
 		}
 		if row.State == hpc.Rejected || row.Start != 0 && row.Start < r.Manifest.WindowStart {
-			continue // a preset job is submitted when it starts in the run, and has its own submission in the trace
+			continue // a run submits a preset job at its start, but the trace has the job's real submission
 		}
 		columns := sameColumns
 		if !r.Manifest.OfSlurm() && !row.HasReasons() {
@@ -114,7 +114,7 @@ func checkTrace(t testing.TB, r *run.Run, rows []*run.Row, summary *metrics.Summ
 	checkSame(t, r.Dir, path)
 }
 
-// lost is what commands say of a run of a job, in seconds and processors.
+// lost has the values that commands show for a run of a job, in seconds and processors.
 type lost struct {
 	Start, End, Eligible, Suspended float64
 	EndedBy                         rm.EventKind
@@ -131,7 +131,7 @@ func runsOf(row *run.Row) (list []lost) {
 		})
 	}
 	if n := len(list); n > 0 && row.End != 0 {
-		list[n-1].EndedBy = rm.Ended // ended, even if the job was suspended then
+		list[n-1].EndedBy = rm.Ended // ended, even if the job was suspended at its end
 	}
 	for i, stop := range row.Segments {
 		until := row.End // if the job was not resumed
@@ -171,7 +171,7 @@ func checkFigures(t testing.TB, run, trace *metrics.Summary, margin float64) {
 	}
 }
 
-// checkSame compares a run with its trace: no job may differ.
+// checkSame compares a run with its trace. No job may differ.
 func checkSame(t testing.TB, dir, trace string) {
 	t.Helper()
 	sets, err := compare.Open(t.Context(), []string{dir, trace})

@@ -1,4 +1,4 @@
-// Package waitstest checks that all commands say the same about the waits in a record.
+// Package waitstest checks that all commands show the same waits of a record.
 package waitstest
 
 import (
@@ -18,9 +18,9 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// Check compares what metrics, jobs and explain say of the waits in a record, or in a recorded workload, with each
-// other and with the periods in which each job held no processors. Sums leave out the waits of preset jobs. It
-// returns the parts that occur.
+// Check compares the waits that metrics, jobs and explain show for a record or a recorded workload. It also compares
+// them with the periods in which each job held no processors. Sums leave out the waits of preset jobs. Check returns
+// the parts that occur.
 func Check(t testing.TB, dir string) map[waits.Part]bool {
 	t.Helper()
 	r, err := formats.OpenRun(dir)
@@ -120,7 +120,8 @@ func checkTotals(t testing.TB, summary *metrics.Summary, total map[waits.Part]fl
 	return occur
 }
 
-// checkGroups compares what explain says of all jobs and of groups with metrics.
+// checkGroups compares the waits that explain shows for all jobs and for groups with those of
+// metrics.
 func checkGroups(t testing.TB, record *explain.Record, want *metrics.Summary) {
 	t.Helper()
 	rows := record.Rows()
@@ -154,7 +155,7 @@ func checkGroups(t testing.TB, record *explain.Record, want *metrics.Summary) {
 	}
 }
 
-// checkCompare compares what compare says of the waits of one run with metrics.
+// checkCompare compares the waits that compare shows for a run with those of metrics.
 func checkCompare(t testing.TB, dir string, want *metrics.Summary) {
 	t.Helper()
 	sets, err := compare.Open(t.Context(), []string{dir})
@@ -180,7 +181,7 @@ func checkCompare(t testing.TB, dir string, want *metrics.Summary) {
 
 // ranBefore returns the total time of the runs that a job lost before its last run. The accounting has instants in
 // whole seconds, and events have microseconds. So a run may seem to start a microsecond before the job was in the
-// queue: no part of a wait is negative.
+// queue. A part of a wait is never negative.
 func ranBefore(row *run.Row) (d time.Duration) {
 	begin, queued := hpc.Time(0), row.Submit
 	for _, s := range row.Segments {
