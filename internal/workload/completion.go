@@ -48,7 +48,7 @@ func (f Field) Words() string {
 }
 
 // Completion says how missing fields of a workload's record were made. It has all data that the
-// rules need, so that every reader of the workload can make the fields again with other draws.
+// rules need, so that any program can make the fields again with other draws.
 type Completion struct {
 	Fields []MadeField `json:"fields"`
 	Site   SiteFacts   `json:"site"`
@@ -63,7 +63,8 @@ type MadeField struct {
 	Rule string `json:"rule"`
 	// Draw is the seed of the rule's random numbers.
 	Draw uint64 `json:"draw"`
-	// Jobs is the number of jobs whose field was made; for the usage, the number of its records.
+	// Jobs is the number of jobs whose field was made. For [FieldUsage] it is the number of usages
+	// that were made.
 	Jobs int `json:"jobs"`
 }
 
@@ -75,7 +76,7 @@ type SiteFacts struct {
 	QOS        []SiteQOS       `json:"qos,omitempty"`
 	// HalfLife is the half-life of usage in the site's fair-share.
 	HalfLife jobjson.Seconds `json:"usage_half_life_s,omitzero"`
-	// CountsMemory says that the scheduler allocates memory.
+	// CountsMemory is true if the scheduler allocates memory.
 	CountsMemory bool `json:"counts_memory,omitempty"`
 }
 
@@ -89,7 +90,7 @@ type SitePartition struct {
 	NodeMemory int64           `json:"memory_per_node"`     // MiB, of that node
 	MaxTime    jobjson.Seconds `json:"max_time_s,omitzero"`
 	QOS        []string        `json:"qos,omitempty"` // the QOS that it allows; empty for all
-	// DefaultMemory says that jobs without a request for memory get a default of the partition.
+	// DefaultMemory is true if jobs without a request for memory get a default of the partition.
 	DefaultMemory bool `json:"default_memory,omitempty"`
 }
 
@@ -168,9 +169,9 @@ type Lack struct {
 // are lacking if any job lacks them. Accounts, QOS and partitions have defaults, so they are
 // lacking only if no job has them. Memory is lacking if no job has it, or if most jobs lack it and
 // no job has an option that only command lines have: many schedulers do not allocate memory unless
-// a job asks for it, and users seldom ask. If the records have no option of a command line, they do
-// not tell whether jobs asked for whole nodes. Jobs that run when the window begins lack nodes if
-// the record does not name them. Usage is lacking if the workload is recorded without usage.
+// a job requests it, and users seldom request it. If the records have no option of a command line,
+// it is not known which jobs requested whole nodes. Jobs that run when the window begins lack nodes
+// if the record does not name them. Usage is lacking if the workload is recorded without usage.
 func Lacks(w *Workload) (list []Lack) {
 	n := w.Jobs.Len()
 	var noLimit, noUser, noMemory, noNodes, recorded int

@@ -35,8 +35,8 @@ func (w *Workload) CutArrays() map[string]map[int]*hpc.Job {
 	return arrays
 }
 
-// LatestSubmissions returns, for each of [Workload.CutArrays], the first start of a task that runs when the window
-// begins: the array was submitted before. The keys are indices of the arrays in the workload.
+// LatestSubmissions returns, for each array of [Workload.CutArrays], the first start of a task that runs when the
+// window begins. The array was submitted before that instant. The keys are indices of the arrays in the workload.
 func (w *Workload) LatestSubmissions() map[int]hpc.Time {
 	arrays, latest := w.CutArrays(), map[int]hpc.Time{}
 	for i, job := range w.Jobs.All() {

@@ -17,35 +17,36 @@ type Format struct {
 	// Looks says how a file of the format begins. If no format recognizes a file, the error lists
 	// the Looks of all formats.
 	Looks string
-	// Recognize says how surely a file is of this format. The parameter head is the beginning of
-	// the file, uncompressed. It has at least a part of the first line with content.
+	// Recognize returns the confidence that a file is of this format. The parameter head is the
+	// beginning of the file, uncompressed. It has at least a part of the first line with content.
 	Recognize func(head []byte) Confidence
-	// Read reads a workload. The parameter name stands for the source in errors, which name the
+	// Read reads a workload. The parameter name is the source's name in errors, which also have the
 	// line and say what would be right.
 	Read func(r io.Reader, name string, opts ReadOptions) (*Workload, error)
 	// Write writes a workload and counts what the format cannot express.
 	Write func(w io.Writer, wl *Workload) (Losses, error)
 }
 
-// Confidence is how sure a format is that a file has this format.
+// Confidence is the confidence that a file is of a format.
 type Confidence int
 
-// The degrees of confidence. If several formats recognize a file, the surest one reads it.
+// The degrees of confidence. If several formats recognize a file, the format with the highest
+// degree reads it.
 const (
 	No    Confidence = iota // the file is of another format
-	Maybe                   // the file is of this format if no other format is sure
+	Maybe                   // the file is of this format unless another format returns Sure
 	Sure
 )
 
 // ReadOptions are the choices in reading a workload.
 type ReadOptions struct {
-	// Epoch is the instant from which relative times count if the source does not say it; 0 means
+	// Epoch is the instant from which relative times count if the source does not have it; 0 means
 	// DefaultEpoch.
 	Epoch hpc.Time
 	// Strict turns the first record that falls under any rule into an error.
 	Strict bool
-	// Lean leaves out each job's [Origin]. No replay uses it; only a writer of the source's
-	// own format does.
+	// Lean leaves out each job's [Origin]. Only writers of the source's own format use origins;
+	// replays do not.
 	Lean bool
 	// Progress, if not nil, is called now and then with the progress of the reading: for a
 	// file, the bytes read and their total (0 if it is not a regular file); for a database, the
@@ -61,8 +62,8 @@ type ReadOptions struct {
 	Zone *time.Location
 	// Cluster is the cluster whose jobs are read, if a source has several clusters.
 	Cluster string
-	// Record, if not nil, is called with each record of a job, a *finished.Job that it may keep. The
-	// workload then has no jobs, and the records may be of several clusters.
+	// Record, if not nil, is called with each record of a job. The argument is a *finished.Job that
+	// Record may keep. The workload then has no jobs, and the records may be of several clusters.
 	Record func(record any) error
 }
 

@@ -29,8 +29,8 @@ type Info struct {
 	LastSubmit   hpc.Time `json:"-"`
 	First        string   `json:"first_submit"` // RFC 3339
 	Last         string   `json:"last_submit"`
-	// Begin is the window's start, or the first submission if there is no window. WindowS is
-	// the time from Begin to the last submission, in seconds.
+	// Begin is the window's start, or the first submission of a workload without a window. WindowS
+	// is the time from Begin to the last submission, in seconds.
 	Begin   hpc.Time `json:"-"`
 	WindowS float64  `json:"window_s"`
 	// Preset is the number of jobs that run when the window begins. Waiting is the number of
@@ -63,9 +63,9 @@ type Info struct {
 	NeverStartedCPUS   float64 `json:"never_started_cpu_s"`
 	neverStartedLimits int     // the tasks whose time limits count
 
-	// Offered work is the number of processors (or nodes) requested, times how long the job runs if
-	// nobody cancels it: its run time, cut at its time limit. A job that asks for whole nodes counts
-	// only the processors that it asks for.
+	// Offered work is the number of requested processors (or nodes), times how long the job runs if
+	// nobody cancels it: its run time, but at most its time limit. For a job that requests whole
+	// nodes only the requested processors count.
 	OfferedCPUS  float64 `json:"offered_cpu_s"`
 	OfferedNodeS float64 `json:"offered_node_s"` // of the jobs that ask for nodes
 
@@ -86,15 +86,15 @@ type Info struct {
 	Rules        map[string]int `json:"rules,omitempty"`
 	// Unusable is the number of records of the source that are not jobs to replay.
 	Unusable int `json:"unusable_records"`
-	// MachineProcessors is the size of the machine that the workload was recorded on.
-	// OfferedLoad is the offered work divided by what that machine can do in the window. Both
-	// are 0 if the size is not known.
+	// MachineProcessors is the size of the machine that the workload was recorded on. OfferedLoad
+	// is the offered work divided by the machine's processor seconds in the window. Both are 0 if
+	// the size is not known.
 	MachineProcessors int     `json:"machine_processors"`
 	OfferedLoad       float64 `json:"offered_load"`
 }
 
 // Tally is the number of jobs with a name, and their offered work in CPU-seconds. The empty name
-// stands for the jobs that give no name.
+// has the jobs that give no name.
 type Tally struct {
 	Name        string  `json:"name"`
 	Jobs        int     `json:"jobs"`
@@ -307,7 +307,7 @@ func Ran(rec *hpc.Recorded, runTime time.Duration) time.Duration {
 	return min(runTime, rec.End.Sub(rec.Start))
 }
 
-// TasksOf returns the task indices of a job array, or only -1 for any other job.
+// TasksOf returns the task indices of a job array, or [-1] for a job that is not an array.
 func TasksOf(job *hpc.Job) []int {
 	if job.Array != "" {
 		if a, err := hpc.ParseArray(job.Array); err == nil {
@@ -597,8 +597,8 @@ func (p *printer) deciles(counts [10]int) {
 	p.line("%s", strings.TrimSuffix(table.String(), "\n"))
 }
 
-// maxBars is the largest number of bars in the histogram of submissions. In a longer window
-// each bar stands for several hours.
+// maxBars is the largest number of bars in the histogram of submissions. In a longer window each
+// bar has several hours.
 const maxBars = 24
 
 func (p *printer) hours(perHour []int) {

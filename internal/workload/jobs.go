@@ -38,7 +38,7 @@ type Origin struct {
 	Extra string
 }
 
-// packedJob has the submit time beside the job, because jobs are sorted by it.
+// packedJob has the submit time beside the job, because jobs are sorted by the submit time.
 type packedJob struct {
 	submit hpc.Time
 	ref    packed.Ref
@@ -132,13 +132,13 @@ func (l *Jobs) Change(i int, change func(*hpc.Job)) {
 	l.Set(i, job)
 }
 
-// All visits every job. A job is valid until the next one is visited; copy it to keep it. The
+// All visits every job. A job is valid until the next job is visited; copy a job to keep it. The
 // loop may call Set.
 func (l *Jobs) All() iter.Seq2[int, *hpc.Job] { return l.between(0, l.Len()) }
 
 // InParts divides the jobs into consecutive parts, one for each processor, and has a goroutine
 // visit each part. It returns the results in the order of the parts. As in [Jobs.All], a job is
-// valid until the next one is visited.
+// valid until the next job is visited.
 func InParts[R any](l *Jobs, visit func(iter.Seq2[int, *hpc.Job]) R) []R {
 	results := make([]R, runtime.GOMAXPROCS(0))
 	var group sync.WaitGroup
@@ -172,7 +172,7 @@ func (l *Jobs) List() []*hpc.Job {
 	return list
 }
 
-// First returns a new list with the first n jobs, or with all if there are fewer.
+// First returns a new list with the first n jobs, or with all jobs if the list has fewer than n.
 func (l *Jobs) First(n int) Jobs {
 	n = min(n, len(l.list))
 	first := Jobs{list: slices.Clone(l.list[:n]), store: l.store}

@@ -27,7 +27,7 @@ func (l Losses) Add(what string, n int) {
 	}
 }
 
-// String lists the losses by name, one a line.
+// String lists the losses by name, one on each line.
 func (l Losses) String() string {
 	var b strings.Builder
 	for _, what := range slices.Sorted(maps.Keys(l)) {
@@ -46,8 +46,8 @@ func (l Losses) Request(job *hpc.Job, held map[string]bool) {
 	}
 }
 
-// Reparsed counts the fields of a job's request that are lost when the words written for the job
-// are read by sbatch's parser. The parameter changed has the values of the fields that the writer
+// Reparsed counts the fields of a job's request that are lost when sbatch's parser reads the words
+// that were written for the job. The parameter changed has the values of the fields that the writer
 // changed on purpose, by the field's name.
 func (l Losses) Reparsed(job *hpc.Job, words []string, changed map[string]string) {
 	s, err := sbatch.Parse(words, job.Submit)
@@ -98,8 +98,8 @@ func (l Losses) Fate(job *hpc.Job, fields ...string) {
 	}
 }
 
-// interrupted reports whether the function has returns true for the interruptions in the record of
-// the job or of one of its tasks.
+// interrupted reports whether the function named has returns true for the interruptions in the
+// record of the job or of one of its tasks.
 func interrupted(job *hpc.Job, has func(*hpc.Interruptions) bool) bool {
 	if job.Recorded == nil {
 		return false

@@ -13,8 +13,8 @@ import (
 // Slurm looks for such reservations every 30 seconds (job_resv_check in reservation.c).
 const ReservationLinger = 40 * time.Second
 
-// UntilNext returns the time between two occurrences of a recurring reservation, and 0 for any
-// other reservation (_advance_resv_time in reservation.c).
+// UntilNext returns the time between two occurrences of a recurring reservation, or 0 for any other
+// reservation (_advance_resv_time in reservation.c).
 func UntilNext(r *hpc.Reservation) time.Duration {
 	const day = 24 * time.Hour
 	today := r.Start.Std().Weekday()
@@ -89,9 +89,9 @@ func (s *standing) apply(ev hpc.ReservationEvent) {
 	}
 }
 
-// hasEnded reports whether a reservation has ended before an event of the same name. An update may
-// still come at the instant of the end. The creation of another reservation of that name may also
-// come at this instant. A reservation with PURGE_COMP may have ended earlier.
+// hasEnded reports whether a reservation has ended before an event of the same name. At the instant
+// of the end, an update is still possible, and so is the creation of another reservation of that
+// name. A reservation with PURGE_COMP may have ended earlier.
 func hasEnded(r *hpc.Reservation, ev hpc.ReservationEvent) bool {
 	end := endOf(r)
 	if ev.Action == "create" {
@@ -102,7 +102,7 @@ func hasEnded(r *hpc.Reservation, ev hpc.ReservationEvent) bool {
 
 // ReservationsAt divides the events of reservations at an instant. The result open has one event
 // for each reservation that exists at the instant. The event creates the reservation in its state
-// at that instant, but at its original time of creation. Reservations that had ended or were
+// at that instant, but has its original time of creation. Reservations that had ended or were
 // deleted are left out. The result rest has the later events, except updates of reservations that
 // have ended.
 func ReservationsAt(events []hpc.ReservationEvent, at hpc.Time) (open, rest []hpc.ReservationEvent) {

@@ -48,7 +48,7 @@ func (b *RuleBook) Note(what string, n int) {
 func (b *RuleBook) Mistake() string { return b.first }
 
 // Summary lists the counts for an error, with the first mistake: " (rule 3, other_rule 1; the
-// first: field 2: no submit time)". It is "" if all counts are 0.
+// first: field 2: no submit time)". It returns "" if all counts are 0.
 func (b *RuleBook) Summary() string {
 	var parts []string
 	for _, rule := range slices.Sorted(maps.Keys(b.Counts)) {
@@ -85,7 +85,7 @@ func (c *OrderCheck) Job(book *RuleBook, submit hpc.Time) error {
 	case submit < latest:
 		return book.Fall(RuleOutOfOrder, "submitted at %s, after a job that was submitted at %s", submit, latest)
 	case submit.Sub(latest) > MaxGap:
-		return book.Fall(RuleClockJump, "submitted at %s, %.0f days after the job before", submit,
+		return book.Fall(RuleClockJump, "submitted at %s, %.0f days after the previous job", submit,
 			submit.Sub(latest).Hours()/24)
 	}
 	return nil

@@ -15,8 +15,8 @@ import (
 
 // ReadReservations reads the output of `scontrol show reservation` (with or without -o) and returns
 // the reservations that touch the window. Each reservation keeps its start, but is created when the
-// window begins, because Slurm does not record the time of creation. The parameter name stands for
-// the source in errors, which have the form "reading reservations: NAME:LINE: ...".
+// window begins, because Slurm does not record the time of creation. The parameter name is the
+// source's name in errors, which have the form "reading reservations: NAME:LINE: ...".
 func ReadReservations(r io.Reader, name string, opts ReadOptions) ([]hpc.ReservationEvent, error) {
 	var events []hpc.ReservationEvent
 	err := eachBlock(r, name, "ReservationName", func(b *block) error {
@@ -34,7 +34,7 @@ func ReadReservations(r io.Reader, name string, opts ReadOptions) ([]hpc.Reserva
 
 // ReadNodeStates reads the output of `scontrol show node` (with or without -o) and returns the
 // events that put the nodes into these states at the window's start. Nodes in service need no
-// event. The parameter name stands for the source in errors, which have the form "reading node
+// event. The parameter name is the source's name in errors, which have the form "reading node
 // states: NAME:LINE: ...".
 func ReadNodeStates(r io.Reader, name string, opts ReadOptions) ([]hpc.NodeEvent, error) {
 	var events []hpc.NodeEvent
@@ -168,9 +168,9 @@ func (b *block) reservation(opts ReadOptions) (*hpc.ReservationEvent, error) {
 	return ReservationOfWindow(r, end, opts), nil
 }
 
-// ReservationOfWindow returns the event that creates a reservation when the window begins or, if
-// there is no window, at the reservation's start. The parameter end gives the duration. The result
-// is nil if the reservation lies outside the window.
+// ReservationOfWindow returns the event that creates a reservation when the window begins or,
+// without a window, at the reservation's start. The parameter end gives the duration. The result is
+// nil if the reservation lies outside the window.
 func ReservationOfWindow(r hpc.Reservation, end hpc.Time, opts ReadOptions) *hpc.ReservationEvent {
 	if !opts.InWindow(r.Start, end) {
 		return nil

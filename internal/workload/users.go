@@ -13,7 +13,7 @@ import (
 
 // ParseUsers reads a users file. It has a line "name:uid:group:gid" for each user; ":group,group"
 // may follow for the user's further groups. It skips blank lines, and comments from a # to the end
-// of the line. The parameter name stands for the source in errors.
+// of the line. The parameter name is the source's name in errors.
 func ParseUsers(r io.Reader, name string) ([]hpc.User, error) {
 	var users []hpc.User
 	seen := make(map[string]bool)

@@ -105,9 +105,8 @@ const (
 	RulePresetOver        = "preset_before_window"
 )
 
-// Validate returns every fault of a workload that would spoil a replay on the cluster, in the
-// order of the jobs. It does not check accounts, QOS and limits, which only the resource
-// manager knows.
+// Validate returns every fault of a workload that would spoil a replay on the cluster, in the order
+// of the jobs. It does not check accounts, QOS and limits, which only the resource manager has.
 func Validate(w *Workload, cluster Cluster) []Problem { return ValidateIn(w, cluster, time.UTC) }
 
 // ValidateIn is [Validate], with dates in the texts in the given time zone.
@@ -146,8 +145,8 @@ func ValidateIn(w *Workload, cluster Cluster, zone *time.Location) []Problem {
 	return inOne(inOne(problems, RulePresetNodes), RuleAllMemory)
 }
 
-// inOne combines the problems of a rule that many jobs break for one reason: it keeps the first
-// problem and adds the number of jobs.
+// inOne combines the problems of a rule that many jobs break for the same reason: it keeps the
+// first problem and adds the number of jobs.
 func inOne(problems []Problem, rule string) []Problem {
 	first, n := -1, 0
 	for i := range problems {
@@ -165,12 +164,12 @@ func inOne(problems []Problem, rule string) []Problem {
 	return problems[:first+1+len(rest)]
 }
 
-// aFewJobs is the number of jobs that may each have a problem because they lack a user. If there
-// are more, the whole column is missing.
+// aFewJobs is the largest number of jobs without a user that are reported one by one. If more jobs
+// lack a user, the whole column is missing.
 const aFewJobs = 10
 
-// lacks reports once which columns the record of the workload lacks, if time limits or users are among
-// them: a replay means little without these.
+// lacks reports once which columns the record of the workload lacks, if time limits or users are
+// among them. Without time limits and users a replay means little.
 func (v *validator) lacks() {
 	var texts []string
 	worth := false
@@ -197,7 +196,7 @@ type validator struct {
 	cluster Cluster
 	zone    *time.Location // time zone of the dates in texts
 	users   map[string]bool
-	// usersSaid says that a single problem has reported all jobs without a user.
+	// usersSaid is true if a single problem has reported all jobs without a user.
 	usersSaid bool
 	byID      map[string]int      // jobs by their IDs
 	edges     map[string][]string // job -> the jobs that it depends on
@@ -210,8 +209,8 @@ type validator struct {
 	taskCount int  // number of tasks of arrays
 }
 
-// A few lines can ask for more tasks than any memory holds, so their number is limited: to maxTasks,
-// or on average to tasksPerJob if that is more.
+// A few lines can request more tasks than fit into memory. So the number of tasks is limited to
+// maxTasks or, if that is more, to tasksPerJob on average over all jobs.
 const (
 	maxTasks    = 1_000_000
 	tasksPerJob = 100
@@ -498,7 +497,7 @@ func (v *validator) tasks(job *hpc.Job, a hpc.Array) {
 	}
 }
 
-// allDependencies checks the dependencies. It needs all jobs.
+// allDependencies checks the dependencies. It needs the IDs of all jobs.
 func (v *validator) allDependencies() {
 	for i, job := range v.w.Jobs.All() {
 		v.at = i
@@ -545,8 +544,8 @@ func (v *validator) dependency(job *hpc.Job, d sbatch.Dependency) {
 	}
 }
 
-// cycles reports every cycle of dependencies once, with the jobs on it. It walks
-// with an explicit stack, because a chain of dependencies may be long.
+// cycles reports every cycle of dependencies once, with the jobs on it. It uses an explicit stack
+// in place of recursion, because a chain of dependencies may be long.
 func (v *validator) cycles() {
 	if len(v.edges) == 0 {
 		return
@@ -581,7 +580,7 @@ func (v *validator) cycles() {
 	}
 }
 
-// gaps reports a submission that comes so long after the previous one that the recording clock must
+// gaps reports a submission so long after the previous submission that the recording clock must
 // have been wrong. A replay would simulate the whole gap.
 func (v *validator) gaps() {
 	if v.w.Start == 0 && v.w.Jobs.Len() > 0 {
@@ -594,7 +593,7 @@ func (v *validator) gaps() {
 	for i := 1; i < v.w.Jobs.Len(); i++ {
 		submit := v.w.Jobs.Submit(i)
 		if gap := submit.Sub(v.w.Jobs.Submit(i - 1)); gap > MaxGap {
-			v.report(Warning, v.w.Jobs.At(i).ID, RuleClockJump, "submitted at %s, %.0f days after the job before", v.date(submit), gap.Hours()/24)
+			v.report(Warning, v.w.Jobs.At(i).ID, RuleClockJump, "submitted at %s, %.0f days after the previous job", v.date(submit), gap.Hours()/24)
 		}
 	}
 }
@@ -602,7 +601,7 @@ func (v *validator) gaps() {
 // date returns an instant as text.
 func (v *validator) date(t hpc.Time) string { return t.Text(v.zone) }
 
-// epoch is the workload's epoch as text; the Unix epoch if it is not set.
+// epoch returns the workload's epoch as text, or the Unix epoch if the workload's epoch is not set.
 func (v *validator) epoch() string { return v.w.Epoch.Std().In(v.zone).Format(time.RFC3339Nano) }
 
 // instants checks that events and actions happen during the replay. It allows reservations that are

@@ -47,8 +47,8 @@ type Workload struct {
 	// Completion says how rules made fields that were not recorded; nil if rules made no field.
 	Completion *Completion
 
-	// MachineNodes and MachineProcessors are the size of the machine that the workload was
-	// recorded on; 0 if the source does not say.
+	// MachineNodes and MachineProcessors are the size of the machine on which the workload was
+	// recorded; 0 if not known.
 	MachineNodes, MachineProcessors int
 	// FileSystems are the file systems to and from which the jobs move data.
 	FileSystems []hpc.FileSystem
@@ -56,16 +56,16 @@ type Workload struct {
 	Header []string
 	// Unusable are the records of the source that are not jobs to replay, with their text.
 	Unusable []Unusable
-	// Rows counts what became of the records of an accounting source.
+	// Rows counts the records of an accounting source by how the reader used them.
 	Rows Rows
 }
 
-// Rows counts the records of a source by what became of them. Read is the sum of the other counts,
-// because readers drop records only by rules: see [Rows.Lost].
+// Rows counts the records of a source by how the reader used them. Read is the sum of the other
+// counts, because readers drop records only by rules: see [Rows.Lost].
 type Rows struct {
 	Read    int // records in the source
 	Jobs    int // records that are jobs, or tasks of them
-	Parts   int // records with further data on a job that has a record of its own, such as steps
+	Parts   int // records with further data about a job that also has another record, such as steps
 	Dropped int // records that a rule drops
 }
 
@@ -96,8 +96,8 @@ func (w *Workload) Presets() (n int) {
 	return n
 }
 
-// EmptyAtBegin returns a text that warns if no job runs when the workload begins, and "" otherwise. The parameter
-// remedy says how to get these jobs.
+// EmptyAtBegin returns a warning if no job runs when the workload begins, and otherwise "". The
+// parameter remedy says how to get the jobs that ran then.
 func (w *Workload) EmptyAtBegin(remedy string) string {
 	if w.Presets() > 0 {
 		return ""
@@ -180,11 +180,11 @@ const (
 	// RuleRenamed counts jobs that got another ID because an earlier job of the source has the
 	// same name.
 	RuleRenamed = "id_made_unique"
-	// RuleNoLineEnd counts last lines without a line end, if the reader cannot tell whether they are
-	// complete.
+	// RuleNoLineEnd counts last lines without a line end, if the reader cannot find out whether
+	// they are complete.
 	RuleNoLineEnd = "last_line_without_end"
-	// RuleFewerNodes counts jobs of sbatch's options that ask for more nodes than tasks. They get as many nodes as
-	// tasks, as sbatch makes them.
+	// RuleFewerNodes counts jobs whose options of sbatch request more nodes than tasks. As with
+	// sbatch, they get as many nodes as tasks.
 	RuleFewerNodes = "nodes_above_tasks"
 	// RuleLeftRunning counts jobs that ran when a window began, but are left out because their nodes
 	// are not known.

@@ -225,7 +225,7 @@ func TestSacctRules(t *testing.T) {
 		{sacctLine("2", "b", "", 30, 20, 40, "COMPLETED"), finished.RuleTimesReversed, "job 2: submit "},
 		{sacctLine("2", "b", "", 0, -1, 20, "COMPLETED"), finished.RuleNoStartAtAll, "job 2: it ran and ended"},
 		{sacctLine("2", "b", "", -20, 10, 20, "COMPLETED"), "", ""},
-		{sacctLine("2", "b", "", 80_000_000, 80_000_010, 80_000_020, "COMPLETED"), workload.RuleClockJump, "days after the job before"},
+		{sacctLine("2", "b", "", 80_000_000, 80_000_010, 80_000_020, "COMPLETED"), workload.RuleClockJump, "days after the previous job"},
 		{"|||||||\x00\n", finished.RuleNoRecord, "not a job's number"},
 		{strings.Repeat("|", 1<<20) + "\n", finished.RuleNoRecord, "fields, where the header has 8"},
 	} {

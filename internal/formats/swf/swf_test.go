@@ -127,7 +127,7 @@ func TestSWFRules(t *testing.T) {
 		{"2 20 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 99 -1", swf.RuleNoJobBefore, "no job 99 before"},
 		{"1 20 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1", workload.RuleRenamed, "job number 1 occurs twice"},
 		{"2 5 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1", workload.RuleOutOfOrder, "submitted at 2024-01-01T00:00:05Z, after a job"},
-		{"2 99999999 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1", workload.RuleClockJump, "days after the job before"},
+		{"2 99999999 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1", workload.RuleClockJump, "days after the previous job"},
 		{"2 20 0 60 4 -1 -1 4 600 68719476736 1 12 3 7 1 1 -1 -1", swf.RuleAbsurdMemory, "68719476736 KiB of memory for a processor are more than 4 TiB"},
 		{"; UnixStartTime: yesterday", swf.RuleBadHeader, "UnixStartTime: yesterday: not a time"},
 	}

@@ -271,7 +271,7 @@ func TestMapErrors(t *testing.T) {
 		"fields: {" + rest + ", gpus: {column: x, times: -1}}":       "times -1",
 		"zone: Mars/Base\nfields: {" + rest + "}":                    "zone Mars/Base: not known",
 		"origin: soon\nfields: {" + rest + "}":                       "origin soon: not a time",
-		"header: false\nfields: {" + rest + "}":                      "columns: no names",
+		"header: false\nfields: {" + rest + "}":                      "columns: missing",
 		"fields: [":                                                  "map.yaml:1: ",
 	} {
 		if _, err := ParseMap([]byte(text), "map.yaml"); err == nil || !strings.HasPrefix(err.Error(), "reading map map.yaml") || !strings.Contains(err.Error(), want) {

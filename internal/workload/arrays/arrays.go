@@ -16,10 +16,11 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// The notes count properties of an array that several jobs in its place cannot express.
+// The notes count properties of an array that several jobs cannot express together.
 const (
-	// NoteLimit counts arrays with a limit on how many of their tasks run at once. Each of the jobs in
-	// its place gets the whole limit. Slurm and the model of slurmctld still count the running tasks.
+	// NoteLimit counts arrays with a limit on how many of their tasks run at once. Each of the jobs
+	// that replace the array gets the whole limit. Slurm and the model of slurmctld still count the
+	// running tasks.
 	NoteLimit = "array_limit_in_parts"
 	// NoteDependency counts dependencies on an array that are only approximated: afternotok,
 	// aftercorr, and lists in which one condition is enough ("?").
@@ -29,7 +30,7 @@ const (
 // Part is a job that represents some tasks of an array.
 type Part struct {
 	Job   *hpc.Job
-	Tasks []int // in ascending order, once all tasks have been added
+	Tasks []int // the tasks, in ascending order once all of them have been added
 	Alone bool  // the part is one task, as a job that is not an array
 }
 
@@ -70,7 +71,7 @@ func (a Parts) Limited() (n int) {
 }
 
 // depend returns the dependencies that replace a dependency on an array or on a task of an array.
-// The list is empty if no task is left. The parameter oneOf says that one of several conditions is
+// The list is empty if no task is left. The parameter oneOf is true if one of several conditions is
 // enough. The result isArray is false if the dependency is not on one of the arrays. The result
 // exact is false if the result is an approximation.
 func (a Parts) depend(d sbatch.Dependency, oneOf bool) (list []sbatch.Dependency, isArray, exact bool) {
@@ -155,8 +156,9 @@ func (a Parts) Rewrite(job *hpc.Job, known func(id string) string) (gone, inexac
 }
 
 // BeginWhenEligible gives a begin time (--begin) to a job whose dependencies had all been fulfilled
-// before the window's start. It is the instant at which the job became eligible, because slurmctld
-// counts the job's age from its begin time. It reports whether it changed the job.
+// before the window's start. The begin time is the instant at which the job became eligible,
+// because slurmctld counts the job's age from its begin time. BeginWhenEligible reports whether it
+// changed the job.
 func BeginWhenEligible(job *hpc.Job, start hpc.Time) bool {
 	r := job.Recorded
 	if r == nil || job.Hold || r.Start != 0 && r.Start < start {
@@ -170,7 +172,7 @@ func BeginWhenEligible(job *hpc.Job, start hpc.Time) bool {
 	return true
 }
 
-// Split divides each array of which, according to the record, a task runs or has ended at an
+// Split divides each array with a task that, according to the record, runs or has ended at an
 // instant. Each running task becomes its own job, called ARRAY_TASK. Split removes the tasks that
 // have ended, and rewrites the dependencies on such an array. It returns how many jobs it added or
 // changed. An array stays unchanged if the record does not have its single tasks.
@@ -218,8 +220,8 @@ func Split(w *workload.Workload, at hpc.Time) (n int) {
 	return n
 }
 
-// splitArray is [Split] for one array, which it may change. A part of several tasks, if there
-// is one, is the last of parts.
+// splitArray is [Split] for one array, which it may change. At most the last element of the result
+// parts has several tasks.
 func splitArray(job *hpc.Job, at hpc.Time) (parts []*Part, split bool) {
 	r := job.Recorded
 	array, err := hpc.ParseArray(job.Array)
@@ -256,8 +258,8 @@ func taskOf(array *hpc.Job, task int) *hpc.Job {
 	return &job
 }
 
-// reduce removes all tasks except those in the list left. The record must say for each task
-// whether it started and whether it ended.
+// reduce removes all tasks except those in the list left. The record must have the start and the
+// end of each task that started or ended.
 func reduce(job *hpc.Job, left []int) {
 	_, limit, limited := strings.Cut(job.Array, "%")
 	if job.Array = IndexList(left); limited {

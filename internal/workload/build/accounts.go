@@ -52,8 +52,8 @@ func namesOf(w *workload.Workload) *names {
 	return n
 }
 
-// accounts returns the user's accounts. The one with the most jobs comes first, because sacctmgr
-// makes the first account of a user the default.
+// accounts returns the user's accounts. The account with the most jobs is the first, because
+// sacctmgr makes the first account of a user the default.
 func (u *submitter) accounts() []string {
 	var list []string
 	for account := range u.jobs {
@@ -135,7 +135,7 @@ func (r *Result) accountsOfJobs(n *names) {
 		quantity.Plural(len(n.users), "user", "users"), namedQOS, beside))
 }
 
-// count returns how many names are true, and the other names in their order.
+// count returns how many names have the value true, and the names with the value false, in order.
 func count(names map[string]bool) (named int, others []string) {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if names[name] {
@@ -177,7 +177,7 @@ func (r *Result) usersOfJobs(n *names) {
 			added, quantity.Plural(added, "user", "users"), firstNumber))
 	}
 	if unfit > 0 {
-		r.Missing = append(r.Missing, fmt.Sprintf("%d %s whose name, or whose group's name, cannot stand in passwd(5) "+
+		r.Missing = append(r.Missing, fmt.Sprintf("%d %s whose name, or whose group's name, is not possible in passwd(5) "+
 			"are not in the file users", unfit, quantity.Plural(unfit, "user", "users")))
 	}
 }
@@ -185,7 +185,7 @@ func (r *Result) usersOfJobs(n *names) {
 // firstNumber is the first number for a user or a group whose number is not known.
 const firstNumber = 20001
 
-// free returns the first number that is not taken, and takes it.
+// free returns the first number that is not taken, and marks it as taken.
 func free(taken map[uint32]bool) uint32 {
 	n := uint32(firstNumber)
 	for taken[n] {

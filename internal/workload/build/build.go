@@ -136,7 +136,7 @@ func fromDatabase(ctx context.Context, dsn string, read slurmdb.Options) (*Resul
 	return &Result{r.Workload, r.Missing, r.Accounts}, nil
 }
 
-// add adds the output of scontrol and sacctmgr.
+// add adds the data in the output of scontrol and sacctmgr.
 func (r *Result) add(files Files, read workload.ReadOptions) error {
 	if read.Start == 0 {
 		read.Start = r.Workload.Begin() // node states and reservations need an instant

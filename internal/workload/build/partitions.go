@@ -34,8 +34,8 @@ func (r *Result) openCluster(dir string) *conf.Cluster {
 	return cluster
 }
 
-// addPartitions adds the QOS that partitions have. slurmctld does not know a partition's QOS if the
-// database does not have it.
+// addPartitions adds the QOS that partitions have. slurmctld finds a partition's QOS only if the
+// database has it.
 func (n *names) addPartitions(cluster *conf.Cluster) {
 	for i := range cluster.Partitions {
 		p := &cluster.Partitions[i]
@@ -57,8 +57,8 @@ type refusal struct {
 }
 
 // refused names the jobs that the partitions' lists of groups and accounts refuse, by reason, with
-// the remedy. A replay knows only the groups that the workload's users have. Production ran these
-// jobs, so their users must also have other groups, or the configuration has changed.
+// the remedy. A replay has only the groups that the workload gives to its users. Production ran
+// these jobs. So their users must also be in other groups, or the configuration has changed.
 func refused(w *workload.Workload, cluster *conf.Cluster) []string {
 	groups, partitions := make(map[string][]string), make(map[string]*conf.Partition)
 	for _, u := range w.Users {
@@ -88,7 +88,8 @@ func refused(w *workload.Workload, cluster *conf.Cluster) []string {
 }
 
 // refusals returns the reasons why a job's partitions refuse the job. Slurm refuses a job of
-// several partitions only if all of them do; this list names them all.
+// several partitions only if all of these partitions refuse the job. The result has the refusals of
+// each partition.
 func refusals(job *hpc.Job, groups []string, partitions map[string]*conf.Partition) (list []refusal) {
 	for name := range strings.SplitSeq(job.Partition, ",") {
 		p := partitions[name]

@@ -4,8 +4,8 @@
 // random numbers of the field's own seed. So a field that was not recorded becomes a distribution:
 // every draw is one workload that the record allows.
 //
-// The workload keeps the rules and all that they need ([workload.Completion]). Each job names its
-// fields that were made ([hpc.Job.Made]). [Redraw] makes them again with other seeds.
+// The workload has the rules and all data that they need ([workload.Completion]). Each job names
+// its fields that were made ([hpc.Job.Made]). [Redraw] makes them again with other seeds.
 package complete
 
 import (
@@ -34,9 +34,9 @@ type Options struct {
 const None = "none"
 
 // Complete returns a workload in which rules have made the fields that w lacks. A field that was
-// already made is made again, by the same rule or by the rule that the options give. The workload
-// w is not changed. The error names a rule that is unknown or that lacks data. If there is no
-// field to make, the result has no completion.
+// already made is made again, by the same rule or by the rule that the options give. The workload w
+// is not changed. The error names a rule that is unknown or that lacks data. If w lacks no field,
+// the result has no completion.
 func Complete(w *workload.Workload, opts Options) (*workload.Workload, error) {
 	base := cleared(w)
 	c := &workload.Completion{Site: opts.Site, Like: opts.Like}
@@ -168,8 +168,8 @@ type fact struct {
 	cpus, nodes        int
 	usedMemory         int64 // KiB per processor
 	batch              int
-	timedOut           bool // its limit ended it
-	completed          bool // it ended by itself
+	timedOut           bool // the job's limit ended the job
+	completed          bool // the job ended by itself
 	values
 	lacking, made uint16 // each has a bit for each of workload.Fields
 }
@@ -226,8 +226,8 @@ func (f *fact) write(job *hpc.Job, fields []workload.MadeField) {
 	job.Made = strings.Join(made, ",")
 }
 
-// timedOut reports whether, according to the record, its limit ended a task, and after what run
-// time.
+// timedOut reports whether, according to the record, the time limit ended a task, and after what
+// run time.
 func timedOut(job *hpc.Job, task int) (ran time.Duration, ended bool) {
 	if job.Recorded == nil {
 		return 0, false

@@ -12,15 +12,15 @@ import (
 // atOnce is the longest wait with which a job counts as started at its submission.
 const atOnce = time.Minute
 
-// maxPassed is the largest number of waiting jobs that are looked at in the search for the first
-// larger job.
+// maxPassed is the largest number of waiting jobs that the search for the first larger job
+// considers.
 const maxPassed = 100
 
 // implied lowers a limit if a backfill scheduler could not have started the job with it. Suppose
 // that a job started at once while a larger, earlier job waited. Then its limit ended before the
 // larger job's reservation, or it did not need the larger job's processors. The reservation follows
 // from the drawn limits of the jobs that ran (the shadow time of EASY; Mu'alem and Feitelson, TPDS
-// 2001). If the longest run time of the batch contradicts that, the limit stays: the site's
+// 2001). If the longest run time of the batch contradicts this, the limit stays, because the site's
 // scheduler had another reason.
 func (m *maker) implied() {
 	machine := m.processors()
@@ -58,7 +58,7 @@ func (m *maker) lower(of int, bound time.Duration) {
 }
 
 // processors returns the size of the machine, in processors: from the site, from the workload, or
-// else the largest number in use at one time.
+// otherwise the largest number in use at one time.
 func (m *maker) processors() int {
 	if n := cmp.Or(m.c.Site.Processors, m.w.MachineProcessors); n > 0 {
 		return n
@@ -130,7 +130,8 @@ func (r *running) add(f *fact) {
 }
 
 // reservation returns when enough processors are free if the running jobs run to their limits, and
-// how many processors are then left over. ok is false if they are free already, or never.
+// how many processors then remain free. ok is false if enough processors are already free, or never
+// will be.
 func (r *running) reservation(cpus int) (at hpc.Time, spare int, ok bool) {
 	free := r.free
 	if free >= cpus {
@@ -151,8 +152,8 @@ type waiting struct {
 	first int
 }
 
-// larger returns the first job that was submitted before f, still waits when f starts, and asks for
-// more processors than f; nil if there is no such job. Calls must be in the order of starts.
+// larger returns the first job that was submitted before f, still waits when f starts, and requests
+// more processors than f. It returns nil without such a job. Calls must be in the order of starts.
 func (q *waiting) larger(f *fact) *fact {
 	waits := func(o *fact) bool { return o.start > f.start && o.submit < f.submit }
 	for q.first < len(q.facts) && q.facts[q.first].start <= f.start && q.facts[q.first].submit < f.submit {

@@ -14,7 +14,7 @@ import (
 	"rmreplay/internal/workload/transform"
 )
 
-// popular are the limits that users ask for most: the popular limits that all four logs of Tsafrir,
+// popular are the limits that users request most: the popular limits that all four logs of Tsafrir,
 // Etsion and Feitelson (JSSPP 2005) share, and longer limits in whole days.
 var popular = func() []time.Duration {
 	var list []time.Duration
@@ -27,8 +27,8 @@ var popular = func() []time.Duration {
 	return list
 }()
 
-// roundUp returns the shortest popular limit of at least d; if d is longer than all of them, it
-// rounds up to whole days.
+// roundUp returns the shortest popular limit of at least d. If d is longer than all popular limits,
+// it rounds d up to whole days.
 func roundUp(d time.Duration) time.Duration {
 	if i, _ := slices.BinarySearch(popular, d); i < len(popular) {
 		return popular[i]
@@ -37,8 +37,8 @@ func roundUp(d time.Duration) time.Duration {
 	return (d + day - 1) / day * day
 }
 
-// roundDown returns the longest popular limit from shortest to longest, or else the longest limit in
-// whole minutes. ok is false if no such limit exists.
+// roundDown returns the longest popular limit from shortest to longest, or otherwise the longest
+// limit in whole minutes. ok is false if no such limit exists.
 func roundDown(shortest, longest time.Duration) (limit time.Duration, ok bool) {
 	for i := len(popular) - 1; i >= 0; i-- {
 		if popular[i] <= longest && popular[i] >= shortest {
@@ -59,18 +59,18 @@ func fixedLimit(rule string) (limit time.Duration, factor float64, ok bool) {
 	return limit, 0, err == nil && limit > 0
 }
 
-// overrun is the most time that a recorded job may have run beyond its limit: Slurm checks limits
-// every 30 seconds, and the job gets time to end.
+// overrun is the longest time for which a recorded job may have run beyond its limit. Slurm checks
+// limits every 30 seconds, and the job then gets time to end.
 const overrun = 2 * time.Minute
 
-// limitOf returns the limit of a job that its limit ended after the given run time.
+// limitOf returns the limit of a job that was ended by its limit after the given run time.
 func limitOf(run time.Duration) time.Duration {
 	return max(run.Truncate(time.Minute), min(run, time.Minute))
 }
 
-// apart splits a random part of the batches, runs a function, and joins the batches again. Users
-// also change their limit within a session, and how often they do differs between sites. Tasks of
-// an array stay together.
+// apart splits a random part of the batches, runs a function, and joins the batches again. Some
+// users change their limit within a session, more often at some sites than at others. Tasks of an
+// array stay together.
 func (m *maker) apart(do func() error) error {
 	together := m.part() // the share of batches that are not split
 	whole := m.batches
@@ -144,10 +144,10 @@ func (m *maker) batchLimits(field *workload.MadeField) error {
 	return nil
 }
 
-// cutBy returns the popular limit that seems to have ended a job: the job ran exactly this long, or
-// at most a minute longer. It returns 0 for all other jobs, for completed jobs, and for short jobs,
-// which may have such a run time by chance. cutBy is not used if the record says which jobs ended
-// at their limits.
+// cutBy returns the popular limit that seems to have ended a job: the job ran exactly for this
+// limit, or at most a minute longer. It returns 0 for all other jobs, for completed jobs, and for
+// short jobs, which may have such a run time by chance. cutBy is not used if the record says which
+// jobs ended at their limits.
 func cutBy(f *fact) time.Duration {
 	const shortest, late = 30 * time.Minute, time.Minute
 	i, exact := slices.BinarySearch(popular, f.run)
@@ -275,7 +275,8 @@ func (m *maker) bounds() []time.Duration {
 	return bounds
 }
 
-// siteBound returns the longest limit that the site allows a job; 0 if there is no such limit.
+// siteBound returns the longest limit that the site allows for a job, or 0 if the site has no such
+// limit.
 func (m *maker) siteBound(f *fact) time.Duration {
 	p := m.partition(f.partition)
 	longest := time.Duration(0)

@@ -49,10 +49,10 @@ func Place(w *workload.Workload) int {
 
 func isNodes(f workload.MadeField) bool { return f.Field == workload.FieldNodes }
 
-// nodes places the jobs that ran when the window began and whose nodes were not recorded, in the
-// order of their starts. Each job gets nodes of its partition that no other such job has: beginning
-// with a random node, it takes the next free nodes. If too few nodes are free, a job that does not
-// ask for whole nodes shares nodes. If there is still no room, the job gets no nodes.
+// nodes places the jobs that ran when the window began and whose nodes were not recorded, in the order of their
+// starts. Each job gets nodes of its partition that no other such job has: beginning with a random node, it takes the
+// next free nodes. If too few nodes are free, a job that does not request whole nodes shares nodes. If too few nodes
+// can be shared, too, the job gets no nodes.
 func (m *maker) nodes(field *workload.MadeField) {
 	left := m.capacity()
 	var list []*fact
@@ -127,7 +127,7 @@ func (m *maker) capacity() map[string]*node {
 	return left
 }
 
-// take takes a job's share of one of its n nodes.
+// take removes the CPUs that a job uses on one of its n nodes from the node's free CPUs.
 func (m *maker) take(left map[string]*node, f *fact, name string, n int) {
 	if on := left[name]; on != nil {
 		if on.cpus -= (f.cpus + n - 1) / n; f.exclusive != "" {
@@ -136,9 +136,8 @@ func (m *maker) take(left map[string]*node, f *fact, name string, n int) {
 	}
 }
 
-// choose returns the first n nodes without jobs, or, if too few nodes are without jobs, the first n
-// nodes with enough CPUs left for a job that shares nodes. It returns nil if there are too few of
-// these as well.
+// choose returns the first n nodes without jobs, or, if too few nodes are without jobs, the first n nodes with enough
+// CPUs left for a job that shares nodes. It returns nil if too few nodes have enough CPUs.
 func choose(names []string, n, cpus int, whole bool, left map[string]*node) []string {
 	for _, shared := range []bool{false, true} {
 		var chosen []string

@@ -57,7 +57,7 @@ func (m *maker) users(field *workload.MadeField) {
 	})
 }
 
-// byShare draws an index by a list of shares.
+// byShare draws an index with the probabilities in a list of shares.
 func (m *maker) byShare(shares []float64) int {
 	u := m.rng.Float64()
 	for i, share := range shares {
@@ -126,10 +126,9 @@ func (m *maker) accounts(field *workload.MadeField) {
 	})
 }
 
-// usages makes the usage with which the workload begins: each user's rate of use in the record, in
-// the steady state of the site's decay, times a lognormal factor with a deviation of 1. The factor
-// is there because users were more or less busy before the workload. A user has at least what the
-// preset jobs have used.
+// usages makes the usage with which the workload begins: each user's rate of use in the record, in the steady state
+// of the site's decay, times a lognormal factor with a deviation of 1. The factor is random because users were more
+// or less busy before the workload. A user has at least what the preset jobs have used.
 func (m *maker) usages(field *workload.MadeField) {
 	type owner struct{ account, user string }
 	used, least := map[owner]float64{}, map[owner]float64{}

@@ -14,7 +14,7 @@ import (
 type jsonSeconds = jobjson.Seconds
 
 // partition returns the facts about a partition, or about the default partition if the name is
-// empty; nil if they are not known.
+// empty. It returns nil if the facts are not known.
 func (m *maker) partition(name string) *workload.SitePartition {
 	for i := range m.c.Site.Partitions {
 		if p := &m.c.Site.Partitions[i]; p.Name == name || name == "" && p.Default {
@@ -43,7 +43,7 @@ func (m *maker) partitions(field *workload.MadeField) {
 			name = m.fitting(&largest)
 		}
 		if name == "" {
-			return // no partition holds it: the scheduler will report that
+			return // the batch fits into no partition: the scheduler will report that
 		}
 		for _, f := range lacking {
 			f.partition = name
@@ -52,8 +52,8 @@ func (m *maker) partitions(field *workload.MadeField) {
 	})
 }
 
-// fitting returns the default partition, or if the job does not fit into it, the smallest partition
-// that holds the job.
+// fitting returns the default partition or, if the job does not fit into it, the smallest partition
+// into which the job fits.
 func (m *maker) fitting(f *fact) (name string) {
 	if p := m.partition(""); p != nil && holds(p, f) {
 		return p.Name
@@ -67,8 +67,8 @@ func (m *maker) fitting(f *fact) (name string) {
 	return name
 }
 
-// exclusive makes a part of the batches that fill their nodes ask for whole nodes. Such a job gets the same CPUs, and
-// starts on empty nodes only.
+// exclusive makes a part of the batches that fill their nodes request whole nodes. Such a job gets
+// the same CPUs, but starts only on empty nodes.
 func (m *maker) exclusive(field *workload.MadeField) {
 	share := between(m.rng, 0.5, 1)
 	m.eachBatch(field, func(_ *batch, lacking []*fact, set func(*fact)) {
@@ -126,7 +126,7 @@ func (m *maker) atOnce(jobs []int) (running, submitted int) {
 			changes = append(changes, change{f.start, 1, 0}, change{f.end, -1, 0})
 		}
 	}
-	slices.SortFunc(changes, func(a, b change) int { // ends come first
+	slices.SortFunc(changes, func(a, b change) int { // at one instant, ends are before starts
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.run+a.n, b.run+b.n))
 	})
 	run, n := 0, 0
@@ -152,8 +152,9 @@ func (m *maker) beside(b *batch, jobs []int) (list []int) {
 	return list
 }
 
-// counting returns the QOS whose limits on a user's running and submitted jobs admit a batch
-// together with the user's other jobs, in the site's order. The record gives these numbers of jobs.
+// counting returns, in the site's order, the QOS whose limits on a user's running and submitted
+// jobs admit a batch together with the user's other jobs. The numbers of jobs are those of the
+// record.
 func (m *maker) counting(b *batch, others func(qos string) []int) (list []*workload.SiteQOS) {
 	for i := range m.c.Site.QOS {
 		q := &m.c.Site.QOS[i]
@@ -182,8 +183,8 @@ func fittingQOS(all []*workload.SiteQOS, f *fact, p *workload.SitePartition) (li
 
 // qos gives each batch a QOS that admits all its jobs: the first such QOS, or with a drawn
 // probability another such QOS. A QOS that limits a user's number of jobs must also admit the
-// user's earlier batches. If no QOS does, the earlier batches are ignored, because only the rule
-// for users says that they belong to this user.
+// user's earlier batches. If no QOS admits both, the earlier batches are ignored, because only the
+// rule for users gave them to this user.
 func (m *maker) qos(field *workload.MadeField) {
 	names, named := namesOf(field)
 	usual := between(m.rng, 0.6, 0.95)
@@ -225,8 +226,8 @@ func (m *maker) qos(field *workload.MadeField) {
 	})
 }
 
-// Learn learns the rules "like" from a log: the limits of its batches and the shares of its users.
-// If the log lacks something, its part stays empty.
+// Learn learns the data of the rules "like" from a log: the limits of its batches and the shares of
+// its users. If the log lacks limits or users, their part of the result is empty.
 func Learn(w *workload.Workload) *workload.Likeness {
 	m := newMaker(w, &workload.Completion{})
 	l := &workload.Likeness{Source: w.Source}

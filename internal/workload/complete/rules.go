@@ -21,7 +21,8 @@ type Rule struct {
 	Doc   string
 }
 
-// Rules are all rules. The rules of a field are together, and its default comes first.
+// Rules are all rules. The rules of a field are together, and the field's default is the first of
+// them.
 var Rules = []Rule{
 	{workload.FieldPartition, "fitting", "the default partition if the job fits there, else the smallest one that it fits"},
 	{workload.FieldUser, "bursts", "a user for each batch; few users have most batches"},
@@ -126,8 +127,8 @@ func check(field workload.Field, rule string, opts *Options) error {
 	return nil
 }
 
-// defaultRule returns the rule of a field if the options give no rule: the first rule whose data
-// are there, or None.
+// defaultRule returns the rule of a field for which the options give no rule: the first rule whose
+// data are known, or None.
 func defaultRule(field workload.Field, w *workload.Workload, opts *Options) string {
 	rule := None
 	for _, r := range Rules {
@@ -215,7 +216,7 @@ type maker struct {
 }
 
 // batch is a group of jobs that one user submits together: an array, or jobs of one size, each
-// submitted within betweenJobs after the previous job. They have one limit, one QOS and one user.
+// submitted within betweenJobs after the previous job. They have the same limit, QOS and user.
 type batch struct {
 	jobs []int         // their indices
 	run  time.Duration // the longest run time

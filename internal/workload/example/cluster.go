@@ -72,15 +72,15 @@ func usersFile() string {
 	return b.String()
 }
 
-// The limits of the example's QOS. The generator respects both, because a job beyond its QOS's
-// limits would wait for ever.
+// The limits of the example's QOS. The generator makes no job beyond these limits, because such a job would wait for
+// ever.
 const (
 	highCPUsPerUser = 256
 	longCPUs        = 512
 )
 
-// accountsFile returns commands for sacctmgr, one a line. It has no comments, because sacctmgr
-// exits with 1 after a comment.
+// accountsFile returns commands for sacctmgr, one on each line. It has no comments, because
+// sacctmgr exits with 1 after a comment.
 func accountsFile() string {
 	var b strings.Builder
 	b.WriteString("modify qos where name=normal set priority=100 maxjobsperuser=60 maxsubmitjobsperuser=1000\n")

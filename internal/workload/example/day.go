@@ -22,8 +22,8 @@ var midnight = hpc.Time(time.Date(2024, 3, 5, 0, 0, 0, 0, time.UTC).UnixNano())
 // and after lunch.
 var hourWeights = [24]float64{3, 3, 2, 2, 2, 2, 3, 5, 9, 12, 13, 12, 9, 10, 13, 12, 10, 8, 6, 5, 4, 4, 4, 4}
 
-// The share of the machine's capacity over a day that the jobs ask for, by pool. On the CPU nodes,
-// exclusive jobs and memory take some more of the capacity.
+// The share of the machine's capacity over a day that the jobs request, by pool. On the CPU nodes,
+// exclusive jobs and memory use more capacity than the jobs request.
 const (
 	cpuLoad = 0.88
 	gpuLoad = 0.86
@@ -62,8 +62,8 @@ func day(seed uint64) *workload.Workload {
 	return best
 }
 
-// loads returns the share of a day for which the jobs would keep the CPU nodes and the GPUs
-// busy, if each job ran undisturbed.
+// loads returns the share of a day for which the jobs would occupy the CPU nodes and the GPUs, if
+// each job ran for its whole run time.
 func loads(jobs *workload.Jobs) (cpu, gpu float64) {
 	for _, job := range jobs.All() {
 		run := *job
@@ -238,7 +238,7 @@ func (g *generator) logNormal(median time.Duration, sigma float64) time.Duration
 func isGPUJob(job *hpc.Job) bool { return job.Partition == "gpu" }
 func isCPUJob(job *hpc.Job) bool { return !isGPUJob(job) }
 
-// cpuWork returns the CPU-seconds that a job takes on the CPU nodes.
+// cpuWork returns the CPU-seconds that a job uses on the CPU nodes.
 func cpuWork(job *hpc.Job) float64 {
 	cpus := workload.CPUs(&job.Request)
 	if job.Exclusive != "" {
@@ -247,7 +247,7 @@ func cpuWork(job *hpc.Job) float64 {
 	return float64(cpus*taskCount(job)) * job.RunTime.Seconds()
 }
 
-// gpuWork returns the GPU-seconds that a job takes.
+// gpuWork returns the GPU-seconds that a job uses.
 func gpuWork(job *hpc.Job) float64 { return float64(job.Tasks) * job.RunTime.Seconds() }
 
 func taskCount(job *hpc.Job) int {

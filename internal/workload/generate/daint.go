@@ -101,7 +101,7 @@ func (l *Load) Met() bool {
 	return l.Highest()-l.Wanted <= nearLoad && l.Wanted-l.Lowest() <= nearLoad
 }
 
-// daintStart is the start of the window: the day of Table I. The instant stands for the
+// daintStart is the start of the window: the day of Table I. The instant, in UTC, replaces the
 // site's own midnight.
 var daintStart = hpc.Time(time.Date(2017, 10, 6, 0, 0, 0, 0, time.UTC).UnixNano())
 
@@ -239,8 +239,8 @@ func (g *daint) draw(o DaintOptions) error {
 	return g.measure(o)
 }
 
-// measure computes the loads that the jobs ask for. It fails if a load is higher than
-// GPULoad may ask for.
+// measure computes the loads that the jobs ask for. It returns an error if the number of jobs is
+// given and a load is above maxLoad.
 func (g *daint) measure(o DaintOptions) error {
 	for _, k := range []kind{gpu, mc} {
 		load := Load{Feature: k.feature(), Nodes: k.String(), Wanted: k.load()}
@@ -281,8 +281,8 @@ func pinLargest(list []*draft) {
 	}
 }
 
-// dayCounts returns the number of new jobs of each day. Every day needs the wanted
-// node-hours, and the preset jobs contribute theirs (left) to the first day.
+// dayCounts returns the number of new jobs of each day. The jobs of every day must have the wanted
+// node-hours. On the first day, the preset jobs contribute the node-hours in left.
 func dayCounts(o DaintOptions, rest []*draft, wanted, left float64) []int {
 	mean := 0.0
 	for _, d := range rest {
@@ -320,7 +320,7 @@ func dayCounts(o DaintOptions, rest []*draft, wanted, left float64) []int {
 	return counts
 }
 
-// bendTo shapes the jobs so that they ask for the wanted node-hours, as far as their cells of Table
+// bendTo shapes the jobs so that they request the wanted node-hours, as far as their cells of Table
 // I allow.
 func bendTo(list []*draft, want float64) {
 	work := func(bend float64) float64 {
@@ -336,9 +336,9 @@ func bendTo(list []*draft, want float64) {
 	work(bisect(0, 1, want, work))
 }
 
-// choosePresets chooses the jobs of the list that run when the window begins. It returns the other
-// jobs. The longer a job runs, the more likely it is chosen. Its size counts as well, with a weight
-// that makes the preset jobs reach their load.
+// choosePresets chooses the jobs of the list that run when the window begins, and returns the other
+// jobs. The longer a job runs, the more probable is its choice. The probability also depends on the
+// job's size, with a weight that makes the preset jobs reach their load.
 func (g *daint) choosePresets(list []*draft) []*draft {
 	want := 0.0
 	for _, k := range []kind{gpu, mc} {
@@ -347,7 +347,7 @@ func (g *daint) choosePresets(list []*draft) []*draft {
 	choose := func(power float64) float64 {
 		sortBy(list, func(d *draft) float64 {
 			if d.size == len(sizeClasses)-1 {
-				return math.Inf(1) // otherwise a single job would decide how full the machine is
+				return math.Inf(1) // otherwise a single job would decide how many nodes are in use
 			}
 			return d.presetChance / (d.runTime.Hours() * math.Pow(float64(d.nodes), power))
 		})
@@ -434,7 +434,7 @@ const maxMCNodes = 256
 // other is a partition other than normal.
 type other struct {
 	name       string
-	jobs       int // its jobs, of the 169
+	jobs       int // its number of jobs, of the 169 in other partitions
 	nodes      [2]int
 	maxRunTime time.Duration // run time
 	limit      time.Duration

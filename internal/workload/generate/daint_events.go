@@ -9,7 +9,7 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// site is a reservation that exists on every day. Two such reservations have no nodes in common.
+// site is a reservation that exists on every day. Different sites have no nodes in common.
 type site struct {
 	name          string
 	kind          kind

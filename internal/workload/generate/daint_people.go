@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// people are the users of the machine, with their accounts and how active each is.
+// people are the users of the machine, with their accounts and their activity.
 type people struct {
 	users    []person
 	accounts []string

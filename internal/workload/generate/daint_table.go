@@ -41,8 +41,8 @@ var largest = [3]struct {
 }{{120, 23*time.Hour + 30*time.Minute}, {120, 23*time.Hour + 30*time.Minute}, {128, 20 * time.Hour}}
 
 // draft is a job that is being made. It has its cell of the table (a class of sizes and of
-// durations), and random numbers that place it in the cell. [draft.shape] can bend these numbers,
-// so that all drafts together reach a wanted load without a new draw.
+// durations), and random numbers that decide its size and duration within the cell. [draft.shape]
+// can bend these numbers, so that all drafts together reach a wanted load without a new draw.
 type draft struct {
 	size, duration int     // the cell
 	u, v           float64 // the position in the cell

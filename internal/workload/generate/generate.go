@@ -55,8 +55,8 @@ func pick(rng *rand.Rand, weights []float64) int {
 	return len(weights) - 1
 }
 
-// bisect returns the point of [low, high] at which the increasing function f takes the
-// wanted value. It returns an end of the interval if f stays below or above.
+// bisect returns the point of [low, high] at which the increasing function f takes the wanted
+// value. It returns an end of the interval if f is below, or above, the wanted value everywhere.
 func bisect(low, high, want float64, f func(float64) float64) float64 {
 	for range 16 {
 		middle := (low + high) / 2

@@ -73,11 +73,11 @@ const (
 )
 
 // IO makes the workloads of the experiments that tested workload-adaptive scheduling: jobs of one
-// node that write or sleep, on a machine of eight nodes. The classes, limits and the order come
-// from the authors' public scripts (algo74/vagrant-lustre-ldms-slurm, test-twojobs.3.sh and
-// test-sixjobs.3.sh). The scripts leave open how fast a job writes when it is alone, and how much
-// jobs of a class differ. Here a job's rate varies by 5 % around [IOOptions.Rate], a submission
-// comes up to two seconds late, and a start takes up to five seconds.
+// node that write or sleep, on a machine of eight nodes. The classes, limits and the order are
+// those of the authors' public scripts (algo74/vagrant-lustre-ldms-slurm, test-twojobs.3.sh and
+// test-sixjobs.3.sh). The scripts do not say how fast a job writes when it is alone, and how much
+// jobs of a class differ. Here a job's rate varies by 5 % around [IOOptions.Rate], a submission is
+// up to two seconds late, and a start takes up to five seconds.
 func IO(o IOOptions) (*workload.Workload, error) {
 	if o.Set == "" {
 		o.Set = IOSets[0]
@@ -201,7 +201,7 @@ func AddIO(w *workload.Workload, o MixOptions) error {
 	case err != nil:
 		return fmt.Errorf("filesystem: %w", err)
 	case !(o.Load > 0) || o.Load > 100:
-		return fmt.Errorf("load: %v: not a load (want, for example, 0.5)", o.Load)
+		return fmt.Errorf("load: %v: not a share of the bandwidth (want, for example, 0.5)", o.Load)
 	case w.Jobs.Len() == 0:
 		return errors.New("the workload has no jobs")
 	}

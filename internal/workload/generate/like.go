@@ -20,16 +20,16 @@ type LikeOptions struct {
 	Seed uint64
 }
 
-// Like draws a workload that resembles a given one. It keeps:
+// Like draws a workload that resembles a given workload in the following properties:
 //
 //   - Arrivals: the rate by hour and, if the log has at least four weeks, by weekday; and
 //     the gaps between submissions. Like measures the log's gaps in operational time, in
 //     which the rate is constant, and draws from these gaps.
 //   - Users: how active each is, and how often consecutive jobs have the same user.
 //   - Jobs: Like draws a job at random from the user's jobs or, as often as users repeat
-//     themselves, from those that ask for what the user's previous job asked for. Sizes,
-//     time limits and run times thus keep their relation. The run time is multiplied by a
-//     log-normal number with median 1, but stays within the time limit.
+//     themselves, from those that ask for what the user's previous job asked for. Sizes, time
+//     limits and run times thus have the same relation. The run time is multiplied by a log-normal
+//     number with median 1, but stays within the time limit.
 //
 // Dependencies, reservations, recorded fates and node events are not drawn. The error says
 // what the workload lacks.
@@ -196,7 +196,8 @@ func newHabits(jobs []*hpc.Job) *userHabits {
 	return h
 }
 
-// chances computes how often users stay and repeat by habit, beyond pure chance.
+// chances computes the fields stay and again: how often users stay, and repeat a request, beyond
+// pure chance.
 func (h *userHabits) chances(jobs, same, repeats int) {
 	sameByChance, repeatsByChance, total := 0.0, 0.0, 0.0
 	for _, u := range h.users {

@@ -24,8 +24,8 @@ type LublinOptions struct {
 	Processors int
 	// Nodes makes the jobs ask for whole nodes. Processors then counts nodes.
 	Nodes bool
-	// Untyped draws from the parameters for all jobs together. Otherwise batch and
-	// interactive jobs come from two streams.
+	// Untyped draws from the parameters for all jobs together. Otherwise batch and interactive jobs
+	// are drawn as two streams.
 	Untyped bool
 	// Users is the number of users; 50 if 0. The model itself has no users.
 	Users int
@@ -94,7 +94,7 @@ func Lublin(o LublinOptions) (*workload.Workload, error) {
 	case o.Jobs < 0 || o.Jobs > maxDrawn:
 		return nil, fmt.Errorf("jobs %d: not a number of jobs (want 1 to %d)", o.Jobs, maxDrawn)
 	case o.Processors < 4 || o.Processors > 1<<24:
-		return nil, fmt.Errorf("processors %d: not a size that the model knows (want 4 to %d)", o.Processors, 1<<24)
+		return nil, fmt.Errorf("processors %d: not a size for the model (want 4 to %d)", o.Processors, 1<<24)
 	case o.Users < 0 || o.Users > 1<<16:
 		return nil, fmt.Errorf("users %d: not a number of users (want 1 to %d)", o.Users, 1<<16)
 	}

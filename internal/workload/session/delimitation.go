@@ -22,8 +22,8 @@ const (
 	// Last measures from the end of the previously submitted job, which is the think time.
 	// If that job is still running at the next submission, there is no gap.
 	Last Method = "last"
-	// Max measures from the latest end of all jobs of the session: a session is over when its jobs
-	// have not run for the threshold's time.
+	// Max measures from the latest end of all jobs of the session: a session ends when none of its
+	// jobs has run for the threshold's time.
 	Max Method = "max"
 )
 

@@ -3,9 +3,9 @@
 //
 // # Sessions
 //
-// A log says when jobs were submitted and when they ended. It does not say what their users
-// were doing. A [Delimitation] guesses from the gaps between a user's jobs when the user
-// went away. The jobs between two such gaps are a [Session].
+// A log says when jobs were submitted and when they ended. It does not say what their users were
+// doing. A [Delimitation] estimates from the gaps between a user's jobs when the user was absent.
+// The jobs between two such gaps are a [Session].
 //
 // # The graph
 //
@@ -19,18 +19,18 @@
 // other pairs: a user who waited for the last session also waited for the sessions before it. The
 // edges of a [Graph] are the pairs that do not follow from others (the transitive reduction). The
 // reduction matters for results, too. Without it, a session would also depend on a session of the
-// previous month, with a think time of three weeks. A replay would keep this think time even if the
-// user's sessions in between had moved.
+// previous month, with a think time of three weeks. A replay would then wait these three weeks,
+// even if the user's sessions in between were at other times.
 //
 // A replay begins with the sessions that do not depend on another session. The paper connects them
 // to an artificial root at the beginning of the log.
 //
 // # Size
 //
-// Ten thousand jobs that ran at once, followed by ten thousand more, have a hundred million
-// edges. The graph never stores them one by one. Sorted by their ends, the sessions that a
-// session depends on are neighbours, so that each session stores only the first and the
-// last index. Building all graphs of a log takes the time of sorting its jobs.
+// Ten thousand sessions at the same time, followed by ten thousand more, have a hundred million
+// edges. The graph never stores them one by one. In the list of sessions that is sorted by their
+// ends, the sessions on which a session depends are neighbours. So each session stores only the
+// first and the last index. Building all graphs of a log takes the time of sorting its jobs.
 package session
 
 import (
@@ -160,10 +160,10 @@ func newSession(jobs *workload.Jobs, ends []hpc.Time, mine []int, parent int) Se
 
 // link finds the edges of the transitive reduction.
 //
-// Let L be the session that began last among the sessions that were over when s began. A session
-// that was over before L began is not a direct dependency of s, because L lies between them. A
+// Let L be the session that began last among the sessions that had ended when s began. A session
+// that had ended before L began is not a direct dependency of s, because L is between them. A
 // session that ended between L's start and the start of s is a direct dependency: any session
-// between it and s would have begun after L and been over when s began. Such a session does not
+// between it and s would have begun after L and ended before s began. Such a session does not
 // exist, because L began last. So s directly depends on L and on the sessions that ended between
 // L's start and the start of s. Both ends of this range only move forward for later sessions s.
 //

@@ -16,7 +16,7 @@ import (
 type Stats struct {
 	Jobs     int `json:"jobs"`
 	Sessions int `json:"sessions"`
-	// Edges is the number of pairs of a session and a session on which it directly depends.
+	// Edges is the number of pairs of sessions of which the second directly depends on the first.
 	Edges int64 `json:"edges"`
 	// Roots is the number of sessions that do not depend on another session.
 	Roots int `json:"roots"`

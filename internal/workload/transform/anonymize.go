@@ -38,7 +38,7 @@ type Anonymizer struct {
 	leftOut   map[string]bool   // keys and attributes of the configuration
 	scrubbed  map[string]string // words and their replacements by scrub
 
-	// The data for contained and isNode, which the first call of each makes.
+	// The data of the methods contained and isNode. The first call of each method makes them.
 	lowerOriginals map[string]bool
 	lengths        []int
 	counted        int
@@ -63,9 +63,9 @@ type Anonymity struct {
 	Accounts []byte
 }
 
-// NewAnonymizer prepares the anonymization of a workload and, if there is one, of the cluster that
-// it is for. It needs all nodes and users before it renames the first of them. It returns an error
-// for a key shorter than [LeastKey] and for host lists that it cannot read.
+// NewAnonymizer prepares the anonymization of a workload and of its cluster, if it has a cluster.
+// It needs all nodes and users before it renames the first of them. It returns an error for a key
+// shorter than [LeastKey] and for host lists that it cannot read.
 func NewAnonymizer(key []byte, w *workload.Workload, nodes []string, users []hpc.User) (*Anonymizer, error) {
 	return NewAnonymizerWith(key, w, nodes, users, Anonymity{})
 }
@@ -205,8 +205,8 @@ func letters(mac []byte) string {
 	return string(out)
 }
 
-// word replaces a name of a kind. An empty name stays empty. 60 bits of the HMAC keep the
-// names of a million users apart.
+// word replaces a name of a kind. An empty name stays empty. With 60 bits of the HMAC, the names of
+// a million users get different replacements.
 func (a *Anonymizer) word(kind, name string) string {
 	if name == "" {
 		return ""

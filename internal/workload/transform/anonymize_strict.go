@@ -53,7 +53,7 @@ func (a *Anonymizer) collectNames(w *workload.Workload, nodes []string, users []
 	}
 	delete(a.originals, "root")
 	_, err := a.accounts(string(a.with.Accounts))
-	clear(a.scrubbed) // scrub did not know all names yet
+	clear(a.scrubbed) // scrub did not have all names yet
 	return err
 }
 

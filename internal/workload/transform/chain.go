@@ -10,12 +10,11 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// LongestLimit lowers time limits above a maximum to the maximum. A job that needs more time is
-// then ended by its limit. A job without a time limit gets the maximum if its partition's DefaultTime
-// (or MaxTime, without a DefaultTime) is longer. If this limit is not known, the job stays as it is, and a
-// note has the number of such jobs. Preset jobs keep their limits, as running jobs do when a site
-// lowers MaxTime; a note has the number of longer ones. The error says that the maximum is not
-// positive.
+// LongestLimit lowers time limits above a maximum to the maximum. The limit then ends a job that needs more time. A
+// job without a time limit gets the maximum if its partition's DefaultTime (or MaxTime, without a DefaultTime) is
+// longer. If this limit is not known, the job stays as it is, and a note has the number of such jobs. Preset jobs
+// keep their limits, as running jobs do when a site lowers MaxTime; a note has the number of preset jobs with longer
+// limits. The error says that the maximum is not positive.
 func LongestLimit(longest time.Duration) (Step, error) {
 	if longest <= 0 || longest == hpc.Unlimited {
 		return Step{}, fmt.Errorf("%s: not a positive time limit (want, for example, 12h)", hpc.FormatDuration(longest))
@@ -54,10 +53,10 @@ func LongestLimit(longest time.Duration) (Step, error) {
 // the last part writes none. So n parts compute for less than n*(longest - 2*checkpoint) +
 // 2*checkpoint.
 //
-// The first part keeps the job's ID and its dependencies. The other parts are submitted with it and are named ID~2,
-// ID~3, ... Jobs that depend on the job's end depend on the last part. If the job's time limit ended the job, a time
-// limit also ends the last part. Arrays and preset jobs are not changed; a note has their number. The error says
-// which argument is out of range.
+// The first part keeps the job's ID and its dependencies. The other parts are submitted at the same instant, and are
+// named ID~2, ID~3, ... Jobs that depend on the job's end depend on the last part. If the job's time limit ended the
+// job, a time limit also ends the last part. Arrays and preset jobs are not changed; a note has their number. The
+// error says which argument is out of range.
 func Chains(longest, checkpoint time.Duration) (Step, error) {
 	switch {
 	case longest <= 0 || longest == hpc.Unlimited:

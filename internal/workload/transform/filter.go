@@ -132,8 +132,8 @@ func meant(text, problem string, env any) string {
 	return "; did you mean " + name + "?"
 }
 
-// meantField returns the field that a wrong name stands for, or "": a usual name of the field, the only field that
-// has all words of the name, or the field with the most similar name.
+// meantField returns the field that a user probably means by a wrong name, or "": a usual name of the field, the only
+// field that has all words of the name, or the field with the most similar name.
 func meantField(wrong string, fields []string) string {
 	wrong = strings.ToLower(wrong)
 	if name := otherNames[wrong]; slices.Contains(fields, name) {
@@ -198,7 +198,7 @@ func filter(w *workload.Workload, program *vm.Program) (int, error) {
 	return removed, nil
 }
 
-// FieldsOf returns the fields of a job. The parameter start is the begin of its workload.
+// FieldsOf returns the fields of a job. The parameter start is the instant from which Fields.Submit counts.
 func FieldsOf(w *workload.Workload, job *hpc.Job, start hpc.Time) Fields {
 	at := job.Submit.Std()
 	f := Fields{

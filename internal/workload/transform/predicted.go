@@ -17,7 +17,7 @@ import (
 // a minute. The step never raises a limit. A job without a limit gets the prediction as its limit.
 // A job without a prediction keeps its limit. Jobs that run when the window begins keep their
 // limits, because these were set before they started. The notes say how many jobs each rule
-// concerns, how many jobs run longer than their new limit, and how much work they lose.
+// concerns, how many jobs run longer than their new limit, and how much work these jobs lose.
 func PredictedLimits(text string, predict func(*workload.Workload) ([]float64, error)) Step {
 	return Step{text, func(w *workload.Workload, env *Environment) (int, error) {
 		seconds, err := predict(w)

@@ -21,7 +21,8 @@ import (
 // several seeds then show how much of a result is chance. Tsafrir and Feitelson call this method
 // shaking the input ("Instability in parallel job scheduling simulation: the role of workload
 // flurries", IPDPS 2006). A job stays on its side of the window's start, after the jobs on which it
-// depends, and before the start of its tasks that run when the window begins. It returns an error if maxShift is not above 0.
+// depends, and before the start of its tasks that run when the window begins. Shake returns an
+// error if maxShift is not above 0.
 func Shake(maxShift time.Duration) (Step, error) {
 	if maxShift <= 0 {
 		return Step{}, fmt.Errorf("%s: not a time (want seconds, more than 0)", maxShift)
@@ -193,8 +194,8 @@ func appendCopy(w, once *workload.Workload, start hpc.Time, shift time.Duration,
 	}
 }
 
-// renameReservations renames the reservation, or the list of reservations, that the job asks for,
-// if there are new names.
+// renameReservations renames the reservation, or the list of reservations, that the job requests,
+// if newNames has a new name.
 func renameReservations(job *hpc.Job, newNames map[string]string) {
 	if job.Reservation == "" {
 		return
@@ -220,10 +221,10 @@ func later(t hpc.Time, shift time.Duration) hpc.Time {
 // Fig. 2 of Martinasso et al. (SC'18). Jobs that were recorded as running at the start become
 // preset jobs; running tasks of arrays become preset jobs of their own. Jobs that were recorded as
 // waiting at the start keep their submit time. Nodes and reservations begin in the state that they
-// had reached. Actions before the start are left out, with a note, because only the resource
-// manager knows which of their effects still hold. A zero instant leaves that side open. It
-// returns an error if the window's end is not after its begin. The step fails if no job remains or
-// if the window begins before the workload's own window.
+// had reached. Actions before the start are left out, with a note, because it is not known which of
+// their effects still last. With a zero instant the window has no bound on that side. It returns an
+// error if the window's end is not after its begin. The step fails if no job remains or if the
+// window begins before the workload's own window.
 func Window(from, to hpc.Time) (Step, error) {
 	if from != 0 && to != 0 && to <= from {
 		return Step{}, fmt.Errorf("%s to %s: the end is not after the start", from, to)
@@ -297,8 +298,8 @@ func stillThere(job *hpc.Job, at hpc.Time) bool {
 	return r.End != 0 || r.Nodes != "" // a job without both may have ended long ago
 }
 
-// jobsBefore names, for an error, a source with the jobs that run at an instant. It is for a workload in which
-// no job is known to run then.
+// jobsBefore returns words for an error: a source that has the jobs that run at an instant. It is
+// called if the workload has no job that is known to run then.
 func jobsBefore(w *workload.Workload, at hpc.Time) string {
 	unrecorded := 0
 	for _, job := range w.Jobs.All() {
@@ -388,10 +389,10 @@ func clipReservations(events []hpc.ReservationEvent, from hpc.Time) []hpc.Reserv
 	return append(open, rest...)
 }
 
-// Merge adds another workload. The parameter name stands for it in the step's text. If the ID of a
-// new job or the name of a new reservation is taken, "~" and a number are added to it. The step
-// fails if a user name stands for two different users, or if both workloads have windows with
-// different starts.
+// Merge adds another workload. The parameter name is the other workload's name in the step's text.
+// If the ID of a new job or the name of a new reservation is taken, "~" and a number are added to
+// it. The step fails if two different users have the same name, or if both workloads have windows
+// with different starts.
 func Merge(other *workload.Workload, name string) Step {
 	return Step{"--merge " + name, func(w *workload.Workload, env *Environment) (int, error) {
 		add := clone(other)

@@ -54,12 +54,12 @@ func (env *Environment) note(format string, args ...any) {
 // Partition has the facts about a partition that steps use.
 type Partition struct {
 	MaxTime     time.Duration // hpc.Unlimited if there is no limit
-	DefaultTime time.Duration // the limit of jobs that ask for none, at most MaxTime
+	DefaultTime time.Duration // the limit of jobs that do not request a limit; at most MaxTime
 	Nodes       int
 }
 
-// defaultTime returns the time limit of a job that asks for none. For a list of partitions it is the
-// longest of theirs. It is 0 if no partition is known.
+// defaultTime returns the time limit of a job that does not request a limit. For a list of
+// partitions it returns the longest of their limits, and 0 if no partition is known.
 func (env *Environment) defaultTime(partitions string) (longest time.Duration) {
 	for name := range strings.SplitSeq(partitions, ",") {
 		longest = max(longest, env.Partitions[name].DefaultTime)
@@ -133,8 +133,8 @@ type caps struct {
 	seen  map[string]time.Duration // the longest time limit of a job
 }
 
-// newCaps returns the time limits of the partitions. For a partition without a known limit it takes
-// the longest time limit of a job there, because Slurm did not refuse that job.
+// newCaps returns the time limits of the partitions. For a partition without a known limit it uses
+// the longest time limit of a job in that partition, because Slurm did not refuse that job.
 func newCaps(w *workload.Workload, env *Environment) caps {
 	c := caps{known: env.Partitions, seen: map[string]time.Duration{}}
 	for _, job := range w.Jobs.All() {
@@ -143,8 +143,8 @@ func newCaps(w *workload.Workload, env *Environment) caps {
 	return c
 }
 
-// of returns the longest time limit that the job may ask for. For a job that lists several
-// partitions it is the longest of them.
+// of returns the longest time limit that the job may request. For a job that lists several
+// partitions it is the longest limit of these partitions.
 func (c caps) of(job *hpc.Job) time.Duration {
 	longest := time.Duration(0)
 	for name := range strings.SplitSeq(job.Partition, ",") {
