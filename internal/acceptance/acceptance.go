@@ -274,7 +274,7 @@ func (q *inquiry) ask(ctx context.Context, o Options) error {
 		}
 	}
 	if open := result.Undrained; len(open) > 0 {
-		return fmt.Errorf("asking slurmctld: it did not answer %d of %d %s, the first of them %s",
+		return fmt.Errorf("asking slurmctld: no answer to %d of %d %s, the first of which is %s",
 			len(open), len(q.jobs), quantity.Plural(len(q.jobs), "request", "requests"), open[0])
 	}
 	return nil

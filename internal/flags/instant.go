@@ -69,7 +69,7 @@ func (z *zoneValue) String() string {
 func (z *zoneValue) Set(text string) error {
 	location, err := time.LoadLocation(text)
 	if err != nil || text == "" {
-		return errors.New("not known (want UTC, Local or a name such as Europe/Zurich)")
+		return errors.New("not a known time zone (want UTC, Local or a name such as Europe/Zurich)")
 	}
 	z.location = location
 	return nil

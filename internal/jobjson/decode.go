@@ -54,7 +54,7 @@ func explain(err error, t reflect.Type) error {
 	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		switch {
 		case errors.Is(e, jsontext.ErrDuplicateName):
-			return fmt.Errorf("%s: twice in one record", e.JSONPointer.LastToken())
+			return fmt.Errorf("%s: the key occurs twice in one record", e.JSONPointer.LastToken())
 		case errors.Is(e, io.ErrUnexpectedEOF):
 			return errors.New("not JSON: the line ends too early")
 		}

@@ -192,7 +192,7 @@ func (j *jobs) changeRunTimes(s *submission, c rm.Command) error {
 		}
 	}
 	if changed == 0 {
-		return errors.New("all its tasks have ended")
+		return errors.New("all tasks of the job have ended")
 	}
 	return nil
 }

@@ -216,7 +216,7 @@ func (j *jobs) encodeSubmission(s *submission, index int) (body []byte, uid, gid
 	}
 	u, known := j.users.byName[job.User]
 	if !known {
-		return nil, 0, 0, fmt.Errorf("user %q does not exist (want one of the cluster's or the workload's)", job.User)
+		return nil, 0, 0, fmt.Errorf("user %q does not exist (want a user of the cluster or of the workload)", job.User)
 	}
 	now := j.Now()
 	now -= now % hpc.Time(time.Millisecond) // the clock moves by nanoseconds within an instant
