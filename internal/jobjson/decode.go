@@ -115,7 +115,8 @@ func hint(name string, t reflect.Type) string {
 	return ""
 }
 
-// usualNames are names that other tools give to values, without underscores, with the fields that have these values.
+// usualNames has names of values in other tools, without underscores, and for each name the fields
+// that have these values.
 var usualNames = func() map[string][]string {
 	all := map[string][]string{}
 	for fields, names := range map[string]string{

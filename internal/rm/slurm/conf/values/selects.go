@@ -46,7 +46,8 @@ func selection(get Settings) error {
 		}
 	case "select/cons_res", "select/cons_tres":
 		if set && !processors && len(words(value)) > 0 {
-			return errors.New("slurmctld refuses this value without CR_Core, CR_CPU or CR_Socket (want, for example, CR_Core_Memory)")
+			return errors.New("slurmctld refuses this value without CR_Core, CR_CPU or CR_Socket " +
+				"(want, for example, CR_Core_Memory)")
 		}
 	}
 	return nil

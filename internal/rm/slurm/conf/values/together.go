@@ -98,7 +98,8 @@ func nodeCount(get Settings) error {
 func mcsParameters(get Settings) error {
 	_, parameters := get("MCSParameters")
 	if _, plugin := get("MCSPlugin"); parameters && !plugin {
-		return errors.New("slurmctld refuses this value without MCSPlugin (want MCSPlugin=mcs/group, mcs/user or mcs/account)")
+		return errors.New("slurmctld refuses this value without MCSPlugin " +
+			"(want MCSPlugin=mcs/group, mcs/user or mcs/account)")
 	}
 	return nil
 }
