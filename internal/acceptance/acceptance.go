@@ -46,9 +46,9 @@ const maxRequests = 5000
 
 // Ask returns which jobs of a workload Slurm rejects or never starts. slurmctld is asked about the most
 // frequent requests, up to [maxRequests]. Rules judge the other requests, and jobs that name a
-// reservation: the idle machine has no reservations. Each request is submitted alone, also if a limit
-// such as MaxSubmitJobs depends on other jobs in the queue. Errors are those of [experiment.Run];
-// [experiment.IsMissing] reports that this Slurm is not installed.
+// reservation: the idle machine has no reservations. Each request is submitted alone, even if a
+// limit such as MaxSubmitJobs depends on other jobs in the queue. Errors are those of
+// [experiment.Run]; [experiment.IsMissing] reports that this Slurm is not installed.
 func Ask(ctx context.Context, w *workload.Workload, o Options) (*admission.Forecast, error) {
 	return ask(ctx, w, o, nil)
 }
@@ -95,19 +95,19 @@ func ask(ctx context.Context, w *workload.Workload, o Options, each func(string,
 // request is what slurmctld decides about: jobs with equal requests get equal answers.
 type request struct {
 	hpc.Request
-	made string // see [hpc.Job.Made]: the accounts that rules made follow from it
+	made string // rules make accounts from it: see [hpc.Job.Made]
 }
 
 // somePriority replaces all explicit priorities except 0, which holds the job.
 var somePriority = uint32(1)
 
-// requestOf returns the request of a job without the options that never decide about acceptance. The field can says
-// whether slurmctld can be asked about the request.
+// requestOf returns the request of a job without the options that never decide about acceptance.
+// The result can is false if slurmctld cannot be asked about the request.
 func requestOf(job *hpc.Job) (r request, can bool) {
 	r = request{job.Request, job.Made}
 	switch r.Reservation {
 	case "":
-	case window.Reservation: // of a preset job, which also runs without it
+	case window.Reservation: // the reservation of a preset job, without which the job can also run
 		r.Reservation = ""
 	default:
 		return r, false
@@ -181,7 +181,7 @@ var deadline, _ = slurmspec.ReasonNamed("DeadLine")
 type inquiry struct {
 	w       *workload.Workload
 	answers map[request]*answer
-	// jobs are the submissions, in order. of has the submission of each job, by the job's ID.
+	// jobs are the submissions, in order. The map of has the submission of each job, by the job's ID.
 	jobs      []*hpc.Job
 	of        map[string]submission
 	complaint string // sacctmgr's message about a command that it refused
@@ -225,8 +225,9 @@ func newInquiry(w *workload.Workload, limit int) *inquiry {
 	return q
 }
 
-// add adds the submissions of a request. An array is submitted twice: once as a whole and held, for the
-// limits of an array's size, and once only its last task, since all tasks are alike.
+// add adds the submissions of a request. An array becomes two submissions. The first is the whole
+// array, held, to check the limits of an array's size. The second is only its last task, since all
+// tasks are alike.
 func (q *inquiry) add(r request, a *answer) {
 	if array, err := hpc.ParseArray(r.Array); r.Array != "" && err == nil && len(array.Tasks) > 1 {
 		whole := r
@@ -274,7 +275,7 @@ func (q *inquiry) ask(ctx context.Context, o Options) error {
 		}
 	}
 	if open := result.Undrained; len(open) > 0 {
-		return fmt.Errorf("asking slurmctld: it did not answer %d of %d %s, the first of them %s",
+		return fmt.Errorf("asking slurmctld: no answer to %d of %d %s, the first of which is %s",
 			len(open), len(q.jobs), quantity.Plural(len(q.jobs), "request", "requests"), open[0])
 	}
 	return nil

@@ -36,8 +36,8 @@ type credential struct {
 	hash [sha256.Size]byte
 }
 
-// Read reads a file of credentials, one a line: one of the roles, a user and a password, separated by
-// spaces; or a role, the word token, and a token. Empty lines and lines that begin with # are
+// Read reads a file of credentials. Each line has a role, a user and a password, or a role, the
+// word token, and a token. Spaces separate the words. Empty lines and lines that begin with # are
 // ignored. The file must not be readable by others than its owner.
 func Read(path string, roles ...Role) (*Access, error) {
 	f, err := os.Open(path)

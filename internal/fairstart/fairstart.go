@@ -14,15 +14,15 @@
 // once, or no job came while they waited. Their start is fair.
 //
 // [Compute] first plays the whole run in the simulator, with a policy, on a pool of processors. If the
-// simulator repeats all starts of the run, the fair start times are exact: the simulation of a job
-// begins at the last instant at which no job waited, since the state of every policy then follows
-// from the running jobs. The state of a queue that is not empty cannot be taken from a record. If
-// the simulator does not repeat the run, as with runs of Slurm, fair start times are those of a
-// model. The model begins with the run's own state at the submission of the job: which jobs run, since
-// when and with which time limit, and which jobs wait. Then a job may count as unfairly treated
-// because the policy would have started it earlier than Slurm, and not because of later jobs.
-// [metrics.FairStart.Agreement] says how much the model is like the run. Compare such figures
-// between runs of one workload only.
+// simulator repeats all starts of the run, the fair start times are exact. Then the simulation of a
+// job begins at the last instant at which no job waited, because at such an instant the state of
+// every policy follows from the running jobs. The state of a queue that is not empty cannot be
+// taken from a record. If the simulator does not repeat the run, as with runs of Slurm, fair start
+// times are those of a model. The model begins with the run's own state at the submission of the
+// job: which jobs run, since when and with which time limit, and which jobs wait. Then a job may
+// count as unfairly treated because the policy would have started it earlier than Slurm, and not
+// because of later jobs. [metrics.FairStart.Agreement] says how much the model is like the run.
+// Compare such figures between runs of one workload only.
 //
 // The model has processors and time limits. It has no nodes, memory, licences, limits of users or
 // reservations. If partitions share no processors, each has a pool of its own.
@@ -58,9 +58,9 @@ const OwnPolicy = "own"
 // tolerance is the difference of starts that does not count. It is Slurm's resolution.
 const tolerance = time.Second
 
-// maxArrivals is how many jobs may have come since the queue was empty, in an exact computation.
-// After more, the simulation begins with the state at the submission of the job, which takes less
-// time.
+// maxArrivals is the largest number of jobs since the queue was last empty with which a computation
+// is exact. After more jobs, the simulation begins with the state at the submission of the job,
+// which takes less time.
 const maxArrivals = 5000
 
 // Policy is the value of a flag: a name that [Compute] accepts, or empty without fair start times.
@@ -334,8 +334,8 @@ func (p *pool) compute(exact bool) error {
 	return group.Wait()
 }
 
-// bases returns, for each job, the last job up to it with two properties: no job waited when it
-// arrived, and no earlier job started or ended at its arrival. The state of the machine then
+// bases returns, for each job, the last job up to this job with two properties: no job waited when
+// it arrived, and no earlier job started or ended at its arrival. The state of the machine then
 // follows from the running jobs.
 func (p *pool) bases() []int {
 	ends := make([]hpc.Time, 0, len(p.jobs))
@@ -359,7 +359,8 @@ func (p *pool) bases() []int {
 	return bases
 }
 
-// present has the jobs that have arrived and not ended, at instants that do not decrease.
+// present has the jobs that have arrived and have not ended at an instant. [present.advance] moves
+// it to the next instant.
 type present struct {
 	jobs []job
 	next int // the first job that has not arrived

@@ -114,7 +114,7 @@ var kinds = []Kind{
 	}},
 }
 
-// engine and workload find keys that together only an experiment file has.
+// engine and workload match keys that occur together only in an experiment file.
 var (
 	engine   = regexp.MustCompile(`(?m)^(slurm|sim):`)
 	workload = regexp.MustCompile(`(?m)^workload:`)

@@ -72,7 +72,7 @@ func TestZone(t *testing.T) {
 		t.Errorf("%v, %v", zone, err)
 	}
 	for _, name := range []string{"Nowhere", ""} {
-		if _, err := parse("--timezone", name); err == nil || !strings.Contains(err.Error(), "not known (want UTC, Local") {
+		if _, err := parse("--timezone", name); err == nil || !strings.Contains(err.Error(), "not a known time zone (want UTC, Local") {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

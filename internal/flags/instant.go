@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// layouts are the forms of an instant. Each may have a blank for the T, and a zone behind it.
+// layouts are the forms of an instant. A zone may follow each of them.
 var layouts = []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04",
 	"2006-01-02 15:04:05"}
 
@@ -69,7 +69,7 @@ func (z *zoneValue) String() string {
 func (z *zoneValue) Set(text string) error {
 	location, err := time.LoadLocation(text)
 	if err != nil || text == "" {
-		return errors.New("not known (want UTC, Local or a name such as Europe/Zurich)")
+		return errors.New("not a known time zone (want UTC, Local or a name such as Europe/Zurich)")
 	}
 	z.location = location
 	return nil

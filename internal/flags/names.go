@@ -23,8 +23,8 @@ func Alias(f *pflag.FlagSet, present map[string]string) {
 }
 
 // Nearest returns the name that a mistyped name most likely means. It is the name that is the
-// fewest edits away, if this is one edit or at most one for three letters. Otherwise it is the only
-// name that begins with the mistyped name. It returns "" if no name fits.
+// fewest edits away, if this is one edit, or at most one edit for every three letters. Otherwise it
+// is the only name that begins with the mistyped name. It returns "" if no name fits.
 func Nearest(mistyped string, names []string) string {
 	near := spelling.Nearest(mistyped, max(1, len(mistyped)/3), names)
 	if near != "" || len(mistyped) < 2 {

@@ -57,7 +57,7 @@ type number struct {
 }
 
 // Set reads the value. It passes a text that is not a number to the flag unchanged: the flag's
-// error says what is wrong. It refuses a plus sign: +20% reads as a fifth more.
+// error says what is wrong. It refuses a plus sign, because +20% could mean 0.2 or 1.2.
 func (n number) Set(text string) error {
 	if strings.HasPrefix(text, "+") {
 		return errors.New("a plus sign (want the number itself)")

@@ -12,8 +12,9 @@ import (
 )
 
 // CheckParameters returns an error for the first parameter of a request, in the order of the alphabet, that is not
-// known. It names the nearest known parameter, or all of them. An unknown parameter is a mistake of
-// the client. If the server ignored it, the client would get the answer to a different question.
+// known. The error names the nearest known parameter, or all known parameters. An unknown parameter
+// is a mistake of the client. If the server ignored it, the client would get the answer to a
+// different question.
 func CheckParameters(values url.Values, known ...string) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if slices.Contains(known, name) {

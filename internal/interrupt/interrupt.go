@@ -70,7 +70,8 @@ func caught() []os.Signal {
 }
 
 // Run calls a command and returns its exit status. The result ended is false if the program has to
-// end although the command has not returned. The command may run on until the program ends.
+// end although the command has not returned. The command may continue to run until the program
+// ends.
 func Run(command func(context.Context) int) (status int, ended bool) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, caught()...)

@@ -54,7 +54,7 @@ func explain(err error, t reflect.Type) error {
 	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		switch {
 		case errors.Is(e, jsontext.ErrDuplicateName):
-			return fmt.Errorf("%s: twice in one record", e.JSONPointer.LastToken())
+			return fmt.Errorf("%s: the key occurs twice in one record", e.JSONPointer.LastToken())
 		case errors.Is(e, io.ErrUnexpectedEOF):
 			return errors.New("not JSON: the line ends too early")
 		}
@@ -115,7 +115,8 @@ func hint(name string, t reflect.Type) string {
 	return ""
 }
 
-// usualNames are names that other tools give to values, without underscores, with the fields that have these values.
+// usualNames has names of values in other tools, without underscores, and for each name the fields
+// that have these values.
 var usualNames = func() map[string][]string {
 	all := map[string][]string{}
 	for fields, names := range map[string]string{

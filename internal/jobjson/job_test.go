@@ -57,8 +57,8 @@ func TestAppend(t *testing.T) {
 // error names the key and says what would be right.
 func TestUnmarshalErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"id":"1","id":"2"}`: "id: twice in one record",
-		`{"recorded":{"start":"2024-03-01T08:00:00Z","start":5}}`: "start: twice in one record",
+		`{"id":"1","id":"2"}`: "id: the key occurs twice in one record",
+		`{"recorded":{"start":"2024-03-01T08:00:00Z","start":5}}`: "start: the key occurs twice in one record",
 		`{"ID":"1"}`:                             "ID: not a field of this record (want it in lower case)",
 		`{"Tasks":1}`:                            "Tasks: not a field of this record (want it in lower case)",
 		`{"time_limit":60}`:                      "time_limit: not a field of this record (did you mean time_limit_s?)",

@@ -9,8 +9,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxPoint is how many digits a number may have before its point, or zeros after the point, for
-// [plainNumber] to write it out. A duration has at most 10 such digits and 9 such zeros.
+// maxPoint is the largest number of digits before the point, and of zeros after the point, with
+// which [plainNumber] writes a number without an exponent. A duration has at most 10 such digits
+// and 9 such zeros.
 const maxPoint = 30
 
 // plainNumbers writes the numbers of a JSON text without exponents and without zeros at the end of a

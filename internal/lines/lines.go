@@ -85,9 +85,9 @@ var ErrLoneCR = errors.New(`lines end in CR alone (want LF or CR LF; tr '\r' '\n
 // ByteOrderMark is what some editors write in front of UTF-8 text.
 var ByteOrderMark = []byte("\xef\xbb\xbf")
 
-// First returns the first line of the head of a file that is neither blank nor a comment
-// after a #, without the blanks around it. The result comments reports whether a comment came
-// before that line or, if there is no such line, whether there was a comment.
+// First returns the first line in the beginning of a file that is neither blank nor a comment (#).
+// It removes the blanks around the line. The result comments reports whether a comment came before
+// that line or, if there is no such line, whether there was a comment.
 func First(head []byte) (line string, comments bool) {
 	for line := range bytes.Lines(bytes.TrimPrefix(head, ByteOrderMark)) {
 		switch line = bytes.TrimSpace(line); {

@@ -32,7 +32,7 @@ type field struct {
 	elem   *layout // the layout of the elements of a pointer, a slice or a map
 	key    *layout // the layout of a map's keys
 	number int     // index among the fields of all layouts of a packer
-	spare  int     // for a pointer to a struct in the root: index among these, from 1
+	spare  int     // for a pointer to a struct in the root: index among these pointers, from 1
 }
 
 // kind says how a field is packed.

@@ -122,7 +122,7 @@ func appendInteger(b []byte, x int64) []byte {
 const (
 	// trial is how many values of a column are always looked up.
 	trial = 256
-	// Later values are looked up if at least 1 in repeated of the column's values was in the table.
+	// Later values are looked up if at least 1/repeated of the column's values were in the table.
 	repeated = 2
 )
 
@@ -177,8 +177,8 @@ type reader struct {
 	spare [spares]unsafe.Pointer
 }
 
-// spares is the largest number of structs that [Store.Get] reuses of those to which a record
-// points.
+// spares is the largest number of structs, behind the pointers of a record, that [Store.Get]
+// reuses.
 const spares = 2
 
 // record unpacks the nonzero fields into a zero record.

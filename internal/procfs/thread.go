@@ -78,7 +78,7 @@ const (
 
 // channel reads the wait channel. Managed threads wait mostly in the functions named here, and a
 // thread in such a function is never in state D. So the wait channel alone proves that the thread
-// sleeps. The stat file need not be read, which would take longer than everything else.
+// sleeps. So Asleep need not read the stat file, which would take longer than everything else.
 func (t *Thread) channel() (channel, error) {
 	if t.wchan < 0 {
 		return anyState, nil
@@ -99,9 +99,9 @@ func (t *Thread) channel() (channel, error) {
 	return anyState, nil
 }
 
-// channelsWork reports whether the kernel shows wait channels. It does not if it was built without
-// symbols, or if this process may not read them. The test works because a Go program always has
-// threads that sleep.
+// channelsWork reports whether the kernel shows wait channels. The kernel does not show them if it
+// was built without symbols, or if this process may not read them. The test works because a Go
+// program always has threads that sleep.
 var channelsWork = sync.OnceValue(func() bool {
 	files, _ := filepath.Glob("/proc/self/task/*/wchan")
 	for range 10 {

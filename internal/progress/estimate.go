@@ -34,7 +34,7 @@ const (
 	recentPart, recentWeight = 0.4, 0.4
 	// most is the largest factor by which the recent speed may differ from the speed of the whole run.
 	most = 3
-	// latestPart is the part of a run whose speed says that the run has become far slower.
+	// latestPart is the last part of a run. Its speed shows whether the run has become far slower.
 	latestPart = 0.1
 	// early is the share of a run up to which its speed says little about the rest of the run.
 	early = 1. / 3
@@ -88,7 +88,8 @@ func drain(p *replay.Progress) float64 {
 type Estimate struct {
 	Left  time.Duration
 	Known bool
-	// AtLeast says that Left is a lower bound: the run may become slower than it was, or has just become so.
+	// AtLeast says that Left is a lower bound: the run may become slower than it was, or has just
+	// become slower.
 	AtLeast bool
 }
 
@@ -131,8 +132,8 @@ func atSpeed(history []Snapshot, part float64) (seconds float64, since *Snapshot
 	return (1 - share) / gain * (now.Elapsed - since.Elapsed).Seconds(), since
 }
 
-// History keeps snapshots of a run for [Left]: few, evenly spread, and the latest. Its zero
-// value is empty.
+// History has snapshots of a run for [Left]: the latest snapshot, and a few that are evenly spread.
+// Its zero value is empty.
 type History struct {
 	list   []Snapshot
 	spaced time.Duration // smallest time between two snapshots, without the latest

@@ -64,8 +64,8 @@ func shorten(text string, width int) string {
 	return string(runes[:max(0, width-1)]) + "…"
 }
 
-// Parts describes a run after some real time: virtual time in a zone, and the rest. The parameter
-// left is the time that the run will still take.
+// Parts describes the progress of a run after some real time. Virtual time is in the given time
+// zone. The parameter left is the time that the run will still take.
 func Parts(s *Snapshot, zone *time.Location, left Estimate) []Part {
 	p := &s.Progress
 	parts := []Part{

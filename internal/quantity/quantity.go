@@ -208,7 +208,7 @@ func OrUnknown(s string) string {
 	return s
 }
 
-// longestName is the number of characters of a [Name].
+// longestName is the largest number of characters of a [Name].
 const longestName = 40
 
 // Name returns a name from a workload for texts and figures. It has no control characters,

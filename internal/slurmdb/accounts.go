@@ -118,7 +118,7 @@ func (r *reader) readAssociations() error {
 	return r.texts("SELECT * FROM "+r.table("assoc_table")+" ORDER BY "+order, func(row map[string]string) error {
 		id, err := strconv.Atoi(row["id_assoc"])
 		if err != nil {
-			return fmt.Errorf("association %q: not a number", row["id_assoc"])
+			return fmt.Errorf("association with the ID %q: not a number", row["id_assoc"])
 		}
 		a := &association{
 			id: id, account: row["acct"], user: row["user"], partition: row["partition"],

@@ -162,7 +162,8 @@ func (r *reader) findCluster() error {
 	case r.cluster == "" && len(names) == 0:
 		return errors.New("the database has no cluster (want a database of slurmdbd)")
 	case r.cluster == "":
-		return fmt.Errorf("clusters %s (want --cluster-name with one of them)", strings.Join(names, ", "))
+		return fmt.Errorf("the database has the clusters %s (want --cluster-name with one of them)",
+			strings.Join(names, ", "))
 	case !slices.Contains(names, r.cluster) || !clusterName.MatchString(r.cluster):
 		return fmt.Errorf("the database has no cluster %s (want %s)", r.cluster, strings.Join(names, ", "))
 	}

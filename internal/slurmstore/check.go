@@ -86,7 +86,7 @@ func (t *tree) loader(program string) (string, error) {
 		return "", fmt.Errorf("not a program: %w", err)
 	}
 	if want, known := machines[runtime.GOARCH]; known && object.Machine != want {
-		return "", fmt.Errorf("a program for %v (want %v, as this machine)", object.Machine, want)
+		return "", fmt.Errorf("a program for %v (want a program for %v, like this machine)", object.Machine, want)
 	}
 	for _, part := range object.Progs {
 		if part.Type != elf.PT_INTERP {
@@ -94,7 +94,7 @@ func (t *tree) loader(program string) (string, error) {
 		}
 		text := make([]byte, min(part.Filesz, 4096))
 		if _, err := part.ReadAt(text, 0); err != nil {
-			return "", fmt.Errorf("reading the name of its loader: %w", err)
+			return "", fmt.Errorf("reading the name of the program's loader: %w", err)
 		}
 		name := strings.TrimLeft(path.Clean(strings.TrimRight(string(text), "\x00")), "/")
 		for _, place := range []string{name, path.Join("usr", name)} { // unpacked packages may lack the link /lib64

@@ -64,7 +64,7 @@ func (s *Store) Install(ctx context.Context, req Request, hooks Hooks) (one Slur
 		hooks.Step("checking that slurmctld runs")
 		release, err := check(ctx, t)
 		if err == nil && !want.IsZero() && !means(want, release) {
-			err = fmt.Errorf("its slurmctld is version %v (want %v)", release, want)
+			err = fmt.Errorf("its slurmctld has the version %v (want %v)", release, want)
 		}
 		if err != nil {
 			return blame(ctx, req, err)

@@ -165,8 +165,8 @@ func listDir(dir string) (list []Slurm, err error) {
 		}
 		one, err := describe(filepath.Join(dir, e.Name()))
 		if err == nil && (one.Version != e.Name() || one.Release().String() != one.Version) {
-			err = fmt.Errorf("listing the store of Slurm releases: %s: version %q in a directory of another name", one.Path,
-				one.Version)
+			err = fmt.Errorf("listing the store of Slurm releases: %s: its version %q differs from the directory's name",
+				one.Path, one.Version)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w (want a root that rmreplay slurm install made; remove anything else)", err)

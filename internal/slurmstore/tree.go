@@ -116,7 +116,7 @@ func eachEntry(ctx context.Context, archive io.Reader, f func(name string, h *ta
 			continue
 		}
 		if !filepath.IsLocal(name) {
-			return fmt.Errorf("%q: leaves the root (want paths below it)", h.Name)
+			return fmt.Errorf("%q: the path leaves the root (want paths below the root)", h.Name)
 		}
 		if name == "dev" || strings.HasPrefix(name, "dev/") {
 			continue

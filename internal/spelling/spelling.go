@@ -9,9 +9,10 @@ import (
 )
 
 // Nearest returns the known name that is the fewest edits away from a mistyped name; of several such names, the first
-// in alphabetical order. It returns "" if every known name is more than maxEdits edits away, or more than half of the
-// mistyped name's length: foo and qos, for example, share a letter only by chance. An edit inserts, deletes or replaces
-// a byte, or swaps two neighbours (Damerau and Levenshtein, with no byte edited twice).
+// in alphabetical order. It returns "" if every known name is more than maxEdits edits away. The
+// number of edits must also not exceed half of the mistyped name's length: foo and qos, for
+// example, share a letter only by chance. An edit inserts, deletes or replaces a byte, or swaps two
+// neighbours (Damerau and Levenshtein, with no byte edited twice).
 func Nearest(mistyped string, maxEdits int, known []string) string {
 	maxEdits = min(maxEdits, max(1, len(mistyped)/2))
 	best, least := "", maxEdits+1

@@ -97,10 +97,10 @@ func TestMistakes(t *testing.T) {
 		{"user bob fairshare: 5", "the cluster has no user bob"},
 		{"user ada in optics fairshare: 5", "user ada has no association with account optics (accounts of the user: physics)"},
 		// Settings that exclude each other.
-		{"PreemptMode: REQUEUE", "slurmctld refuses it without a PreemptType"},
+		{"PreemptMode: REQUEUE", "slurmctld refuses this value without a PreemptType"},
 		{"PreemptType: preempt/qos", "slurmctld refuses a PreemptType without a mode"},
-		{"PriorityDecayHalfLife: '0'", "slurmctld refuses usage that does not decay without PriorityUsageResetPeriod"},
-		{"SelectType: select/linear", "slurmctld refuses it with SelectType=select/linear"},
+		{"PriorityDecayHalfLife: '0'", "without decay of usage, slurmctld requires PriorityUsageResetPeriod"},
+		{"SelectType: select/linear", "slurmctld refuses this value with SelectType=select/linear"},
 		// Taken by slurmctld without effect.
 		{"SchedulerParameters: 'bf_max_jobs_test=5'", "warning: SchedulerParameters has no option bf_max_jobs_test; did you mean bf_max_job_test?"},
 		{"SchedulerParameters: 'bf_window=1h'", "warning: SchedulerParameters: bf_window=1h: not a whole number"},

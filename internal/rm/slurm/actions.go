@@ -21,8 +21,8 @@ import (
 type action struct {
 	hpc.Action
 	since hpc.Time
-	// The engine calls the function then when the action has ended and slurmctld answers again. The
-	// function may be nil.
+	// then is a function, or nil. The engine calls it when the action has ended and slurmctld
+	// answers again.
 	then func() error
 }
 
@@ -36,9 +36,9 @@ type actions struct {
 	logDir  string
 	// reconfigured is called with the cluster of each slurm.conf that comes into force.
 	reconfigured func(*conf.Cluster)
-	// count asks for slurmctld's counters, and calls the function then after the answer.
+	// count asks for slurmctld's counters, and calls the given function after the answer.
 	count func(then func())
-	// cut makes the record store the next answer to count.
+	// cut makes the record store slurmctld's next counters.
 	cut func()
 
 	open []*action // actions that have not ended, in the order of their beginnings
@@ -85,7 +85,7 @@ func (s *actions) act(a hpc.Action) error {
 	return nil
 }
 
-// begin begins an action. When the action has ended, the engine calls the function then, which may
+// begin begins an action. When the action has ended, the engine calls the given function, which may
 // be nil. The action may reset slurmctld's counters (scontrol reconfigure, sdiag --reset), so begin
 // reads the counters first.
 func (s *actions) begin(what hpc.Action, then func() error) {

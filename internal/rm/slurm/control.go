@@ -26,7 +26,8 @@ func (e *Engine) Can() rm.Capabilities {
 		},
 		Actions: true, FixedPriorities: true,
 		// All preset jobs must have been submitted before slurmctld gets the site's scheduling
-		// parameters. Preset jobs that start after that instant are submitted, and start, early.
+		// parameters. Preset jobs with a start after that instant are submitted and started earlier
+		// than that start.
 		PresetAt: func(start, begin hpc.Time) hpc.Time {
 			return min(start, begin.Add(-before)).Add(-window.PresetLead)
 		},
@@ -192,7 +193,7 @@ func (j *jobs) changeRunTimes(s *submission, c rm.Command) error {
 		}
 	}
 	if changed == 0 {
-		return errors.New("all its tasks have ended")
+		return errors.New("all tasks of the job have ended")
 	}
 	return nil
 }

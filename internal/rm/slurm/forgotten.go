@@ -11,10 +11,10 @@ import (
 )
 
 // Since 23.02 slurmctld refuses a submission with afterok or afternotok on a job that it has
-// forgotten, MinJobAge after the job's end (_parse_dependency_jobid_new in job_scheduler.c).
-// Earlier releases treat such a dependency as met. The workload's users did not know this rule. A
-// user whose job was refused would submit it again without the dependency. The engine does the
-// same.
+// forgotten. It forgets a job MinJobAge after the job's end (_parse_dependency_jobid_new in
+// job_scheduler.c). Earlier releases treat such a dependency as met. The workload's users did not
+// know this rule. A user whose job was refused would submit it again without the dependency. The
+// engine does the same.
 
 // withoutForgotten asks slurmctld which of a refused job's dependencies name jobs that slurmctld
 // has forgotten, and submits the job again without these dependencies. If slurmctld still

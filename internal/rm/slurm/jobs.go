@@ -93,7 +93,7 @@ const maxTries = 15
 type fate uint8
 
 const (
-	inArray fate = iota // pending; as far as the engine knows, in one record with other tasks of the array
+	inArray fate = iota // pending, and to the engine's knowledge in one record with other tasks of the array
 	alone               // slurmctld has made the task a job of its own
 	over                // ended
 )
@@ -216,10 +216,10 @@ func (j *jobs) encodeSubmission(s *submission, index int) (body []byte, uid, gid
 	}
 	u, known := j.users.byName[job.User]
 	if !known {
-		return nil, 0, 0, fmt.Errorf("user %q does not exist (want one of the cluster's or the workload's)", job.User)
+		return nil, 0, 0, fmt.Errorf("user %q does not exist (want a user of the cluster or of the workload)", job.User)
 	}
 	now := j.Now()
-	now -= now % hpc.Time(time.Millisecond) // the clock moves by nanoseconds within an instant
+	now -= now % hpc.Time(time.Millisecond) // without the nanoseconds that pass within an instant
 	sub := jobdesc.Submission{
 		Request: job.Request, Dependency: dependency, Script: scriptOf(index), Args: []string{"script"},
 		StdOut: "/dev/null", StdErr: "/dev/null", UID: u.UID, GID: u.GID, Now: now,
@@ -516,7 +516,7 @@ func (j *jobs) requeues(o *rm.Outcome) bool {
 }
 
 // over emits the event of the end of a job's run. With requeued, slurmctld puts the job back into
-// the queue. If the parameter in is the record of an array, the event ends each task that has no record of its own.
+// the queue. For the record of an array, the event ends each task that has no record of its own.
 func (j *jobs) over(number uint32, in *instance, o rm.Outcome, requeued bool) {
 	if o.Start != 0 {
 		o.Partition = partitionOf(o.Partition)

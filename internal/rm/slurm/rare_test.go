@@ -164,7 +164,7 @@ func testUnlistedUser(t *testing.T, slurm *install.Installation) {
 		listed  COMPLETED 11-61 c1
 		own     COMPLETED 11-61 c2
 		unknown COMPLETED 11-61 c3
-		nobody  REJECTED - - user "" does not exist (want one of the cluster's or the workload's)`)
+		nobody  REJECTED - - user "" does not exist (want a user of the cluster or of the workload)`)
 	if text, err := os.ReadFile(filepath.Join(s.logs, "slurmctld.log")); err != nil || strings.Contains(string(text), "getpwuid") {
 		t.Errorf("%v; slurmctld.log:\n%s", err, text)
 	}

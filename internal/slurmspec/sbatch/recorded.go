@@ -24,8 +24,8 @@ type Recorded struct {
 //
 // Slurm records the words of a command line with a blank between them and without the quotes that
 // the shell took off (slurm_option_get_argv_str in src/common/slurm_opt.c), so the line does not
-// show where a word with blanks ends. ParseRecorded therefore stops at --wrap, whose value is a
-// command with options of its own, or at the script. The parameter values has the texts of other
+// show where a word with blanks ends. ParseRecorded therefore stops at the script, or at --wrap,
+// whose value is a command with options of its own. The parameter values has the texts of other
 // columns, such as the job's name. If such a text has blanks and occurs in the line, it is one
 // word.
 //

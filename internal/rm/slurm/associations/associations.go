@@ -118,7 +118,7 @@ func (s *Set) command(text, cluster string, line int) error {
 		return err
 	}
 	if verb.name == "add" && s.adds && len(s.clusters) == 0 && (c.entity.name == "account" || c.entity.name == "user") {
-		return fmt.Errorf("add %s: there is no cluster yet (want add cluster %s above, without a mistake)", c.entity.name,
+		return fmt.Errorf("add %s: no cluster has been added (want a correct command add cluster %s above)", c.entity.name,
 			cluster)
 	}
 	switch verb.name {

@@ -85,7 +85,7 @@ func TestMistakes(t *testing.T) {
 		"add qos normal":                            "a:3: QOS normal exists already",
 		"add user x account=physics cluster=other":  "a:3: cluster other: no command above declares it",
 		`add account b description="b`:              `a:3: "description=\"b": a quote without its end`,
-		"add account b # a note":                    `a:3: "#": sacctmgr accepts no comment after a command (want its own line)`,
+		"add account b # a note":                    `a:3: "#": sacctmgr accepts no comment after a command (want it on a separate line)`,
 		"add account" + strings.Repeat(" x", 127):   "a:3: more than 128 words",
 	} {
 		s := Read([]byte(head+text+"\n"), "a", "vale", "gres/gpu")
@@ -102,7 +102,7 @@ func TestMistakes(t *testing.T) {
 // sacctmgr adds accounts and users only once the cluster exists. In these files the command that
 // adds the cluster comes later, or sacctmgr refuses it.
 func TestClusterFirst(t *testing.T) {
-	const none = "there is no cluster yet (want add cluster vale above, without a mistake)"
+	const none = "no cluster has been added (want a correct command add cluster vale above)"
 	for text, want := range map[string][]string{
 		"add account a\nadd user u account=a": nil, // rmreplay adds the cluster
 		"add cluster other\nadd account a": {

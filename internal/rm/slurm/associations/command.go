@@ -35,7 +35,7 @@ func split(text string) ([]string, error) {
 		case single || double:
 			return nil, fmt.Errorf("%.40q: a quote without its end", word)
 		case word[0] == '#' && len(words) > 0:
-			return nil, fmt.Errorf("%.40q: sacctmgr accepts no comment after a command (want its own line)", word)
+			return nil, fmt.Errorf("%.40q: sacctmgr accepts no comment after a command (want it on a separate line)", word)
 		case len(words) == maxWords:
 			return nil, fmt.Errorf("more than %d words", maxWords)
 		}

@@ -600,7 +600,7 @@ func count(value string) *int64 {
 	return &n
 }
 
-// minutes reads a time; nil for no limit.
+// minutes reads a time and returns minutes; nil for no limit.
 func minutes(value string) *int64 {
 	d, err := slurmspec.ParseTimeLimit(value)
 	if err != nil || d == hpc.Unlimited || d < 0 {

@@ -50,7 +50,7 @@ const sameEnd = 2 * time.Second
 // returns false if the log names no such job.
 func (p *Preemptions) By(job uint32, end hpc.Time) (Preemptor, bool, error) {
 	if err := p.more(); err != nil {
-		return Preemptor{}, false, fmt.Errorf("reading who preempted job %d: %w", job, err)
+		return Preemptor{}, false, fmt.Errorf("reading which job preempted job %d: %w", job, err)
 	}
 	for i, one := range p.of[job] {
 		if late := one.at.Sub(end); late >= 0 && late < sameEnd {

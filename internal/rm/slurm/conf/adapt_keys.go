@@ -211,7 +211,7 @@ func (a *adapter) jobSubmit(site string) string {
 			plugins = append(plugins, plugin)
 			continue
 		}
-		a.warn("JobSubmitPlugins: %s does not run: jobs that it would change or refuse are submitted as the workload has them", name)
+		a.warn("JobSubmitPlugins: %s does not run: jobs that it would change or refuse are submitted unchanged", name)
 	}
 	return strings.Join(plugins, ",")
 }

@@ -82,10 +82,10 @@ type Cluster struct {
 func Open(dir string) (*Cluster, error) {
 	info, err := os.Stat(dir)
 	if err != nil {
-		return nil, fmt.Errorf("opening cluster directory: %w (want a directory that holds slurm.conf)", err)
+		return nil, fmt.Errorf("opening cluster directory: %w (want a directory that has slurm.conf)", err)
 	}
 	if !info.IsDir() {
-		return nil, fmt.Errorf("opening cluster directory: %s: not a directory (want the one that holds slurm.conf)", dir)
+		return nil, fmt.Errorf("opening cluster directory: %s: not a directory (want the directory that has slurm.conf)", dir)
 	}
 	return OpenFile(filepath.Join(dir, slurmConf))
 }

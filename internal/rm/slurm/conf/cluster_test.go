@@ -126,7 +126,7 @@ func TestOpenDirectoryErrors(t *testing.T) {
 	writeFile(t, file, "")
 	for path, want := range map[string]string{
 		filepath.Join(dir, "gone"): "no such file or directory (want a directory that holds slurm.conf)",
-		file:                       "not a directory (want the one that holds slurm.conf)",
+		file:                       "not a directory (want the directory that has slurm.conf)",
 		dir:                        "no such file or directory (a cluster directory needs the site's slurm.conf)",
 	} {
 		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), want) {

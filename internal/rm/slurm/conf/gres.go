@@ -194,7 +194,7 @@ func (r *gresRecord) fill() error {
 	}
 	if _, ok := s.Get("MultipleFiles"); ok { // the files together are one device
 		if files != "" {
-			return s.errorf("File and MultipleFiles exclude each other")
+			return s.errorf("File and MultipleFiles exclude each other (want one of them)")
 		}
 		r.resource.File, r.resource.Count = true, 1
 	}

@@ -88,7 +88,8 @@ func (c *Cluster) expand(expr string) ([]string, error) {
 // charge adds a number of names to the names of the cluster's host lists so far.
 func (c *Cluster) charge(names int) error {
 	if c.names += names; c.names > maxNames {
-		return fmt.Errorf("the host lists of %s and the files beside it have more than %d names together", filepath.Base(c.Path), maxNames)
+		return fmt.Errorf("the host lists of %s and the files beside it have more than %d names together (want fewer)",
+			filepath.Base(c.Path), maxNames)
 	}
 	return nil
 }

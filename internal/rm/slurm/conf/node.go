@@ -194,7 +194,7 @@ func (c *Cluster) hardware(l nodeLine) (hpc.Node, error) {
 func (c *Cluster) atLeastOne(l nodeLine, key string) int {
 	v := l.numberOr(key, 1)
 	if v == 0 {
-		c.warn(l.statement, "%s=0 is not possible; Slurm takes 1", key)
+		c.warn(l.statement, "%s=0 is not possible; Slurm uses 1", key)
 		return 1
 	}
 	return v
@@ -212,7 +212,7 @@ func (c *Cluster) countProcessors(l nodeLine, n *hpc.Node) {
 	_, hasSockets := l.number("Sockets")
 	_, hasPerBoard := l.number("SocketsPerBoard")
 	if hasSockets && hasPerBoard {
-		c.warn(l.statement, "Sockets and SocketsPerBoard exclude each other; Slurm takes SocketsPerBoard")
+		c.warn(l.statement, "Sockets and SocketsPerBoard exclude each other; Slurm uses SocketsPerBoard")
 		hasSockets = false
 	}
 	switch {
@@ -229,11 +229,11 @@ func (c *Cluster) countProcessors(l nodeLine, n *hpc.Node) {
 		n.CPUs = n.Sockets * perSocket
 	}
 	if n.Sockets < n.Boards {
-		c.warn(l.statement, "Sockets=%d is less than Boards=%d; Slurm takes Boards=1", n.Sockets, n.Boards)
+		c.warn(l.statement, "Sockets=%d is less than Boards=%d; Slurm uses Boards=1", n.Sockets, n.Boards)
 		n.Boards = 1
 	}
 	if n.CPUs != n.Sockets && n.CPUs != n.Sockets*n.CoresPerSocket && n.CPUs != n.Sockets*perSocket {
-		c.warn(l.statement, "CPUs=%d is not the number of sockets, cores or threads (%d, %d, %d); Slurm takes CPUs=%d",
+		c.warn(l.statement, "CPUs=%d is not the number of sockets, cores or threads (%d, %d, %d); Slurm uses CPUs=%d",
 			n.CPUs, n.Sockets, n.Sockets*n.CoresPerSocket, n.Sockets*perSocket, n.Sockets*perSocket)
 		n.CPUs = n.Sockets * perSocket
 	}
@@ -242,7 +242,7 @@ func (c *Cluster) countProcessors(l nodeLine, n *hpc.Node) {
 // checkReserved corrects the cores and the memory that the node reserves for the system.
 func (c *Cluster) checkReserved(l nodeLine, n *hpc.Node) {
 	if n.CoreSpecCount > 0 && n.CoreSpecCount >= n.Sockets*n.CoresPerSocket {
-		c.warn(l.statement, "CoreSpecCount=%d leaves no core; Slurm takes 1", n.CoreSpecCount)
+		c.warn(l.statement, "CoreSpecCount=%d leaves no core; Slurm uses 1", n.CoreSpecCount)
 		n.CoreSpecCount = 1
 	}
 	if n.CoreSpecCount > 0 && n.CPUSpecList != "" {
@@ -250,7 +250,7 @@ func (c *Cluster) checkReserved(l nodeLine, n *hpc.Node) {
 		n.CoreSpecCount = 0
 	}
 	if n.MemSpecLimit > 0 && n.MemSpecLimit >= n.RealMemory {
-		c.warn(l.statement, "MemSpecLimit=%d is not less than RealMemory=%d; Slurm takes 0", n.MemSpecLimit, n.RealMemory)
+		c.warn(l.statement, "MemSpecLimit=%d is not less than RealMemory=%d; Slurm uses 0", n.MemSpecLimit, n.RealMemory)
 		n.MemSpecLimit = 0
 	}
 }

@@ -201,8 +201,8 @@ func (sc *scaling) gres(s Statement) (Statement, bool) {
 	return sc.value(s)
 }
 
-// topology scales topology.conf. It removes switches without nodes, and then switches that only
-// had removed switches below them. The result is nil if the site has no topology.conf.
+// topology scales topology.conf. It removes switches without nodes, and then switches below which
+// all switches were removed. The result is nil if the site has no topology.conf.
 func (sc *scaling) topology() []Statement {
 	if sc.cluster.Topology == nil {
 		return nil

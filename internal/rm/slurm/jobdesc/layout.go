@@ -257,7 +257,8 @@ func distribution(spec string) (dist, planeSize uint32, err error) {
 		_, size, _ := strings.Cut(lower, "=")
 		n, err := strconv.ParseUint(size, 10, 15)
 		if err != nil || n == 0 {
-			return 0, 0, fmt.Errorf("--distribution %q: the plane's size is missing or not possible", spec)
+			return 0, 0, fmt.Errorf("--distribution %q: the plane's size is missing or not possible "+
+				"(want plane=N, with N from 1 to 32767)", spec)
 		}
 		return distPlane, uint32(n), nil
 	}

@@ -168,18 +168,19 @@ func rc(code slurmspec.Errno) *answer { return &answer{rpc.ResponseRC, rpc.Appen
 // and the node, if the message cannot be read or a node does not exist.
 func (c *Cluster) Handle(index int, m *rpc.Message) (*rpc.Message, error) {
 	if index < 0 || index >= len(c.nodes) {
-		return nil, fmt.Errorf("a message (%v) for node number %d: the cluster has %d nodes", m.Type, index, len(c.nodes))
+		return nil, fmt.Errorf("handling a message (%v) for node number %d: the cluster has %d nodes",
+			m.Type, index, len(c.nodes))
 	}
 	if c.nodes[index].down {
 		return nil, nil // slurmctld then tries the next node of the list itself
 	}
 	forwarded, err := hostlist.Expand(m.Forward.Nodes)
 	if m.Forward.Nodes != "" && err != nil {
-		return nil, fmt.Errorf("the forward list of a message (%v): %w", m.Type, err)
+		return nil, fmt.Errorf("reading the forward list of a message (%v): %w", m.Type, err)
 	}
 	act, err := c.decode(m)
 	if err != nil {
-		return nil, fmt.Errorf("a message (%v) for node %s: %w", m.Type, c.nodes[index].hw.Name, err)
+		return nil, fmt.Errorf("handling a message (%v) for node %s: %w", m.Type, c.nodes[index].hw.Name, err)
 	}
 	first := act(index)
 	var reply *rpc.Message

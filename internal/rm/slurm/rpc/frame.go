@@ -69,7 +69,7 @@ func (m *Message) Append(dst []byte) ([]byte, error) {
 		return dst, fmt.Errorf("encoding %v: %v is not supported (want %s)", m.Type, m.Version, versions())
 	}
 	if len(m.Returns) > 0xffff {
-		return dst, fmt.Errorf("encoding %v: %d returns do not fit (at most 65535)", m.Type, len(m.Returns))
+		return dst, fmt.Errorf("encoding %v: the return list has %d entries (want at most 65535)", m.Type, len(m.Returns))
 	}
 	start := len(dst)
 	e := newEncoder(dst, p)
@@ -79,7 +79,7 @@ func (m *Message) Append(dst []byte) ([]byte, error) {
 	e.Bytes = append(e.Bytes, m.Body...)
 	n := len(e.Bytes) - start - 4
 	if n > MaxMessage {
-		return dst, fmt.Errorf("encoding %v: %d bytes are more than a message may have (%d)", m.Type, n, MaxMessage)
+		return dst, fmt.Errorf("encoding %v: the message has %d bytes (want at most %d)", m.Type, n, MaxMessage)
 	}
 	binary.BigEndian.PutUint32(e.Bytes[start:], uint32(n))
 	return e.Bytes, nil

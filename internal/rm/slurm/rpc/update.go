@@ -32,7 +32,7 @@ func (j *JobDesc) Release() { j.Priority = ReleasePriority }
 // hold the job, and the two largest numbers, which have a special meaning in Slurm.
 func (j *JobDesc) SetPriority(priority uint32) error {
 	if priority == 0 || priority >= slurmspec.NoVal {
-		return fmt.Errorf("priority %d: not one that a job can have (want 1 to %d)", priority, slurmspec.NoVal-1)
+		return fmt.Errorf("priority %d: not a priority of a job (want 1 to %d)", priority, slurmspec.NoVal-1)
 	}
 	j.Priority = priority
 	return nil
@@ -46,7 +46,7 @@ func (j *JobDesc) SetTimeLimit(limit time.Duration) error {
 		return nil
 	}
 	if limit <= 0 {
-		return fmt.Errorf("time limit %s: not one that a job can have (want one above 0)", limit)
+		return fmt.Errorf("time limit %s: not a time limit of a job (want a limit above 0)", limit)
 	}
 	j.TimeLimit = uint32((limit-1)/time.Minute + 1)
 	return nil

@@ -125,7 +125,7 @@ func (p *Sandbox) Give(path string) error {
 		return nil
 	}
 	if err := os.Lchown(path, p.User.UID, p.User.GID); err != nil {
-		return fmt.Errorf("giving the daemons a file: %w", err)
+		return fmt.Errorf("making the daemons' user the owner of a file: %w", err)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func (e *editor) setAccounting(p parameter, value string) error {
 	case !e.site.Accounting():
 		return errors.New("slurm.conf has no accounting (want AccountingStorageType=accounting_storage/slurmdbd)")
 	case e.site.Accounts == nil:
-		return fmt.Errorf("%s has no accounts.sacctmgr, the commands for sacctmgr that make accounts and QOS (want one)",
+		return fmt.Errorf("%s has no accounts.sacctmgr (want this file, with the commands that make accounts and QOS)",
 			e.dir)
 	}
 	where, err := e.entity(p)

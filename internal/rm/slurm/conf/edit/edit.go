@@ -166,7 +166,7 @@ func (e *editor) setPartition(p parameter, value string) error {
 			err = e.knownName(lower, p.part)
 		}
 		if value = withItem(now, p.part, "=", value); err == nil && value == "" {
-			err = fmt.Errorf("this takes the last item out of %s (to replace the whole list, set %[1]s itself)", p.key)
+			err = fmt.Errorf("this removes the last item of %s (to replace the whole list, set %[1]s itself)", p.key)
 		}
 	} else if slices.Contains(nameLists, lower) && !strings.EqualFold(value, "ALL") || lower == "qos" {
 		for name := range strings.SplitSeq(value, ",") {
@@ -406,7 +406,8 @@ func commentOut(text []byte, lines map[int]string) []byte {
 func (e *editor) relative(path string) (string, error) {
 	name, err := filepath.Rel(e.dir, path)
 	if err != nil || !filepath.IsLocal(name) {
-		return "", fmt.Errorf("its line is in %s, outside the cluster directory (want the file inside)", path)
+		return "", fmt.Errorf("the line to change is in %s, outside the cluster directory (want the file in the directory)",
+			path)
 	}
 	return name, nil
 }

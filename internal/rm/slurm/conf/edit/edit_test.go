@@ -176,7 +176,7 @@ func TestSettings(t *testing.T) {
 		{"partition long MaxTime", "soon", "partition long: MaxTime=soon: "},
 		{"partition long MaxTime.x", "60", "partition long: MaxTime: not a list with items that can be set singly (to replace the whole value, set MaxTime itself)"},
 		{"partition long MaxTime", "", "partition long: MaxTime: no value"},
-		{"partition long State", "AWAY", "partition long: State=AWAY: slurmctld does not know it (want UP, DOWN, DRAIN or INACTIVE)"},
+		{"partition long State", "AWAY", "partition long: State=AWAY: slurmctld does not know this value (want UP, DOWN, DRAIN or INACTIVE)"},
 		{"partition long AllowQos.high", "3", "partition long: AllowQos.high=3: want true or false"},
 		{"partition long PriorityTier", "70000", "partition long: PriorityTier=70000: larger than 65535"},
 		{"qos high MaxTRESPerUser", "64", "qos high: MaxTRESPerUser=64: not limits of TRES (want cpu=64 or cpu=64,gres/gpu=4, with -1 for no limit)"},

@@ -82,8 +82,8 @@ func (t *Topology) blocks(release slurmspec.Release, c Cluster) (lines []string,
 				release.Series(), max(base, 1))
 		}
 		if i == 0 && count != base && !release.Since(slurmspec.R2405) {
-			return nil, fmt.Errorf("the base is %d nodes, but slurmctld %s always takes the size of the first block "+
-				"for it (%s has %d nodes)", base, release.Series(), g.Name, count)
+			return nil, fmt.Errorf("the base is %d nodes, but slurmctld %s always uses the size of the first block "+
+				"as the base (%s has %d nodes)", base, release.Series(), g.Name, count)
 		}
 		lines = append(lines, line("BlockName", g.Name, "Nodes", g.Nodes))
 	}

@@ -58,7 +58,7 @@ func TestOlder(t *testing.T) {
 		"block":               {block("4,8", "n[1-4]", "n[5-8]"), slurmspec.R2405, nil, "topology/block; BlockName=b1 Nodes=n[1-4]; BlockName=b2 Nodes=n[5-8]; BlockSizes=4,8", ""},
 		"block without sizes": {block("", "n[1-4]", "n[5-8]"), slurmspec.R2311, nil, "topology/block; BlockName=b1 Nodes=n[1-4]; BlockName=b2 Nodes=n[5-8]", ""},
 		"block levels":        {block("2,8", "n[1-2]", "n[3-4]"), slurmspec.R2311, nil, "topology/block; BlockName=b1 Nodes=n[1-2]; BlockName=b2 Nodes=n[3-4]; BlockLevels=0,2", ""},
-		"base of 23.11":       {block("2,4", "n[1-4]", "n[5-8]"), slurmspec.R2311, nil, "", "the base is 2 nodes, but slurmctld 23.11 always takes the size of the first block for it (b1 has 4 nodes)"},
+		"base of 23.11":       {block("2,4", "n[1-4]", "n[5-8]"), slurmspec.R2311, nil, "", "the base is 2 nodes, but slurmctld 23.11 always uses the size of the first block as the base (b1 has 4 nodes)"},
 		"no block plugin":     {block("4", "n[1-4]"), slurmspec.R2302, nil, "", "topology/block is not in Slurm 23.02"},
 		"small block":         {block("4", "n[1-4]", "n[5-7]"), slurmspec.R2411, nil, "", "block b2 has 3 nodes, and slurmctld 24.11 does not start if a block has fewer than the base of 4"},
 		"unknown nodes":       {block("4", "n[1-4]", "n[5-7],x1"), slurmspec.R2411, nil, "", "block b2 has 3 nodes"},

@@ -106,7 +106,7 @@ func (r *reader) document(text []byte) ([]value, error) {
 	}
 	switch {
 	case len(file.Docs) > 1:
-		return nil, fmt.Errorf("%s: %d documents (want one that has a list of topologies)", r.name, len(file.Docs))
+		return nil, fmt.Errorf("%s: %d documents (want one document with a list of topologies)", r.name, len(file.Docs))
 	case len(file.Docs) == 0 || file.Docs[0].Body == nil:
 		return nil, nil
 	}

@@ -46,7 +46,7 @@ func preemption(get Settings) error {
 	switch plugin {
 	case "", "preempt/none":
 		if !off {
-			return errors.New("slurmctld refuses it without a PreemptType (want PreemptType=preempt/qos or " +
+			return errors.New("slurmctld refuses this value without a PreemptType (want PreemptType=preempt/qos or " +
 				"preempt/partition_prio, or PreemptMode=OFF)")
 		}
 	case "preempt/qos", "preempt/partition_prio":

@@ -41,12 +41,13 @@ func selection(get Settings) error {
 	switch get.lower("SelectType") {
 	case "select/linear":
 		if processors {
-			return errors.New("slurmctld refuses it with SelectType=select/linear (want CR_Memory, or " +
+			return errors.New("slurmctld refuses this value with SelectType=select/linear (want CR_Memory, or " +
 				"SelectType=select/cons_tres)")
 		}
 	case "select/cons_res", "select/cons_tres":
 		if set && !processors && len(words(value)) > 0 {
-			return errors.New("slurmctld refuses it without CR_Core, CR_CPU or CR_Socket (want, for example, CR_Core_Memory)")
+			return errors.New("slurmctld refuses this value without CR_Core, CR_CPU or CR_Socket " +
+				"(want, for example, CR_Core_Memory)")
 		}
 	}
 	return nil
@@ -61,5 +62,6 @@ func CheckNode(n hpc.Node, selectType string, release slurmspec.Release) error {
 		n.CPUs == cores*n.ThreadsPerCore {
 		return nil
 	}
-	return fmt.Errorf("CPUs=%d: %v refuses a CPU for each socket (want CPUs=%d)", n.CPUs, release.Series(), cores)
+	return fmt.Errorf("CPUs=%d: slurmctld %v refuses one CPU for each socket (want CPUs=%d)",
+		n.CPUs, release.Series(), cores)
 }

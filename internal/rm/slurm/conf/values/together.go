@@ -79,7 +79,7 @@ func sharedResources(get Settings) error {
 		switch {
 		case !slices.Contains(types, shared):
 		case !slices.Contains(types, "gpu"):
-			return fmt.Errorf("%s shares GPUs, and slurmctld refuses it without gpu (want gpu,%s)", shared, shared)
+			return fmt.Errorf("slurmctld refuses %s, which shares GPUs, without gpu (want gpu,%s)", shared, shared)
 		case get.lower("SelectType") != "select/cons_tres":
 			return fmt.Errorf("slurmctld refuses %s without SelectType=select/cons_tres", shared)
 		}
@@ -90,7 +90,7 @@ func sharedResources(get Settings) error {
 func nodeCount(get Settings) error {
 	if _, set := get("MaxNodeCount"); set && get.number("MaxNodeCount", 0) > 0 &&
 		get.lower("SelectType") != "select/cons_tres" {
-		return errors.New("slurmctld refuses it without SelectType=select/cons_tres")
+		return errors.New("slurmctld refuses this value without SelectType=select/cons_tres")
 	}
 	return nil
 }
@@ -98,14 +98,15 @@ func nodeCount(get Settings) error {
 func mcsParameters(get Settings) error {
 	_, parameters := get("MCSParameters")
 	if _, plugin := get("MCSPlugin"); parameters && !plugin {
-		return errors.New("slurmctld refuses it without MCSPlugin (want MCSPlugin=mcs/group, mcs/user or mcs/account)")
+		return errors.New("slurmctld refuses this value without MCSPlugin " +
+			"(want MCSPlugin=mcs/group, mcs/user or mcs/account)")
 	}
 	return nil
 }
 
 func mcsPlugin(get Settings) error {
 	if _, parameters := get("MCSParameters"); !parameters && get.lower("MCSPlugin") == "mcs/group" {
-		return errors.New("slurmctld refuses it without MCSParameters")
+		return errors.New("slurmctld refuses this value without MCSParameters")
 	}
 	return nil
 }
@@ -114,7 +115,7 @@ func mcsPlugin(get Settings) error {
 func decay(get Settings) error {
 	value, set := get("PriorityDecayHalfLife")
 	if _, reset := get("PriorityUsageResetPeriod"); set && !reset && strings.Trim(value, "0:-") == "" {
-		return errors.New("slurmctld refuses usage that does not decay without PriorityUsageResetPeriod")
+		return errors.New("without decay of usage, slurmctld requires PriorityUsageResetPeriod")
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ func one(want string, accepted ...string) check {
 		if slices.Contains(accepted, strings.ToLower(value)) {
 			return nil
 		}
-		return fmt.Errorf("slurmctld does not know it (want %s)", want)
+		return fmt.Errorf("slurmctld does not know this value (want %s)", want)
 	}
 }
 
@@ -109,7 +109,7 @@ func prefix(want string, accepted ...string) check {
 				return nil
 			}
 		}
-		return fmt.Errorf("slurmctld does not know it (want %s)", want)
+		return fmt.Errorf("slurmctld does not know this value (want %s)", want)
 	}
 }
 
@@ -117,7 +117,7 @@ func prefix(want string, accepted ...string) check {
 func atLeast(minimum uint64) check {
 	return func(value string) error {
 		if n, err := syntax.ParseUint(value, 1<<32-1); err == nil && n < minimum {
-			return fmt.Errorf("slurmctld refuses it (want %d or more)", minimum)
+			return fmt.Errorf("slurmctld refuses this value (want %d or more)", minimum)
 		}
 		return nil
 	}
@@ -215,7 +215,7 @@ func overSubscribe(value string) error {
 			return nil
 		}
 	}
-	return errors.New("slurmctld does not know it (want NO, EXCLUSIVE, YES[:COUNT] or FORCE[:COUNT])")
+	return errors.New("slurmctld does not know this value (want NO, EXCLUSIVE, YES[:COUNT] or FORCE[:COUNT])")
 }
 
 // schedulerParameters checks the two options whose values have a limit.
