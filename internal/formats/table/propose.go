@@ -469,9 +469,10 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 	return text
 }
 
-// strange returns the states that are not Slurm's, each with a Slurm state that it could mean. The
-// user must check them, because sites use words such as killed in several ways. RUNNING and PENDING
-// are strange for a job that has an end; CANCELLED is proposed for them.
+// strange returns the states that are not Slurm's words, each with a Slurm state that it could mean.
+// The user must check them, because sites use words such as killed in several ways, and the letter F
+// is FAILED to squeue, but finished to qstat. RUNNING and PENDING are strange for a job that has an
+// end; CANCELLED is proposed for them.
 func (p *proposal) strange(column string) (list []string) {
 	var field Field
 	at, end := slices.Index(p.columns, column), slices.Index(p.columns, p.fields["end"])
@@ -481,8 +482,8 @@ func (p *proposal) strange(column string) (list []string) {
 		if (state == hpc.Running || state == hpc.Pending) && end >= 0 && !field.isUnknown(row[end], nil) {
 			err, meaning = errState, hpc.Cancelled
 		}
-		if known, other := stateWords[strings.ToLower(text)]; other && err == nil {
-			err, meaning = errState, known
+		if _, other := stateWords[strings.ToLower(text)]; err == nil && (other || len(text) <= len("OOM")) {
+			err, meaning = errState, state
 		}
 		entry := strconv.Quote(text) + ": " + string(meaning)
 		if err != nil && !field.isUnknown(text, nil) && !slices.Contains(list, entry) && len(list) < 20 {

@@ -166,6 +166,8 @@ func TestUnits(t *testing.T) {
 		{"state: {column: x, values: {bad: FAILED}}", "bad", state, hpc.Failed},
 		{"state: x", "Killed", state, hpc.Cancelled},
 		{"state: x", "completed", state, hpc.Completed},
+		{"state: x", "CD", state, hpc.Completed},
+		{"state: x", "oom", state, hpc.OutOfMemory},
 		{"state: {column: x, unit: slurm}", "11", state, hpc.OutOfMemory},
 		{"exit_code: x", "3:0", exit, 3},
 		{"exit_code: {column: x, unit: wait}", "768", exit, 3},
@@ -379,6 +381,10 @@ func TestPropose(t *testing.T) {
 		},
 		"Result;Finished;x\nok;2026-06-01 08:00:00;1\nkilled;2026-06-01 09:00:00;2\nwithdrawn;;3\ncrash;2026-06-01 09:00:00;4\nbroken;;5\n": {
 			`state: {column: "Result", values: {"ok": COMPLETED, "killed": CANCELLED, "withdrawn": CANCELLED, "crash": FAILED, "broken": FAILED}} # guess`, "",
+		},
+		// squeue's codes are read, but a person must check them: F is also a letter of qstat.
+		"Result;Finished;x\nCD;2026-06-01 08:00:00;1\nF;2026-06-01 09:00:00;2\nCA;;3\nTO;2026-06-01 09:00:00;4\nPD;;5\n": {
+			`state: {column: "Result", values: {"CD": COMPLETED, "F": FAILED, "CA": CANCELLED, "TO": TIMEOUT, "PD": PENDING}} # guess`, "",
 		},
 		// Start and end give the run time, so walltime is the time limit. The map names no zone, so that
 		// --timezone counts.

@@ -151,7 +151,7 @@ var stateWords = map[string]hpc.State{
 	"fail": hpc.Failed, "error": hpc.Failed, "exit": hpc.Failed, "exited": hpc.Failed,
 	"cancel": hpc.Cancelled, "canceled": hpc.Cancelled, "killed": hpc.Cancelled, "deleted": hpc.Cancelled,
 	"removed": hpc.Cancelled, "aborted": hpc.Cancelled, "withdrawn": hpc.Cancelled,
-	"timed_out": hpc.TimedOut, "time_limit": hpc.TimedOut, "walltime": hpc.TimedOut, "timed out": hpc.TimedOut, "oom": hpc.OutOfMemory,
+	"timed_out": hpc.TimedOut, "time_limit": hpc.TimedOut, "walltime": hpc.TimedOut, "timed out": hpc.TimedOut,
 	"queued": hpc.Pending, "waiting": hpc.Pending,
 }
 
