@@ -282,7 +282,7 @@ func (p *proposal) timeOf(values []string) string {
 	best, most := "", 0
 	for _, how := range []string{
 		"", "%Y-%m-%d %H:%M:%S %z", "%Y/%m/%d %H:%M:%S", "%d.%m.%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S",
-		"%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M", "%a %b %e %H:%M:%S %Y",
+		"%d.%m.%Y %H:%M", "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M", "%a %b %e %H:%M:%S %Y",
 		"%Y%m%d%H%M%S", "%Y-%m-%d %H:%M:%S %Z",
 	} {
 		read, err := newClockReader(how, time.UTC, 0)
@@ -371,12 +371,24 @@ func (p *proposal) missing(b *strings.Builder) {
 			if values := p.values[column]; len(values) > 0 {
 				example = " (" + strings.Map(printable, shorten(values[0])) + ")"
 			}
-			rest = append(rest, "#   "+strings.Map(printable, column)+example)
+			rest = append(rest, "#   "+strings.Map(printable, column)+example+p.notInstants(column))
 		}
 	}
 	if len(rest) > 0 {
 		fmt.Fprintf(b, "# Columns without a place:\n%s\n", strings.Join(rest, "\n"))
 	}
+}
+
+// notInstants says that a column without a place has the name of an instant, but no values that are
+// read as instants.
+func (p *proposal) notInstants(column string) string {
+	for _, spec := range fieldSpecs {
+		if spec.kind == anInstant && p.fields[spec.name] == "" && slices.Contains(spec.aliases, plain(column)) {
+			return fmt.Sprintf(": not instants (want 2024-03-05T10:00:00, or their format, such as %s: {column: %s, time: %q})",
+				spec.name, strconv.Quote(column), "%d.%m.%Y %H:%M:%S")
+		}
+	}
+	return ""
 }
 
 func shorten(text string) string {
