@@ -232,7 +232,7 @@ func TestStory(t *testing.T) {
 	if err := s.Render(&b, time.UTC); err != nil || !strings.Contains(b.String(), "started      2023-11-14T22:44:20Z, after 26m") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
-	if text := b.String(); !strings.Contains(text, "held by      at 2023-11-14T22:") || !strings.Contains(text, ", in the middle of its longest wait for nodes:\n             job first of ann") {
+	if text := b.String(); !strings.Contains(text, "held by      at 2023-11-14T22:") || !strings.Contains(text, ", in the middle of its longest wait for nodes that were in use:\n             job first of ann") {
 		t.Errorf("when others held its nodes is not said:\n%s", text)
 	}
 	if other, err := rec.Job("4711"); err != nil || other.Submit != s.Submit {
@@ -374,12 +374,12 @@ func TestHoldersOfRequeue(t *testing.T) {
 		start, end, again int
 		reasons           bool
 		middle            time.Duration // since the beginning
-		holder            string
+		holder, why       string
 	}{
-		{"after the run", 20, 40, 42, true, 71*time.Minute + 30*time.Second, "second"}, // the middle of 43 to 100
-		{"before the run", 60, 70, 72, true, 31*time.Minute + 30*time.Second, "first"}, // the middle of 3 to 60
-		{"no reasons", 20, 40, 42, false, 71 * time.Minute, "second"},                  // the middle of 42 to 100
-		{"not eligible", 20, 30, 95, true, 11*time.Minute + 30*time.Second, "first"},   // the middle of 3 to 20
+		{"after the run", 20, 40, 42, true, 71*time.Minute + 30*time.Second, "second", "for nodes that were in use"},         // the middle of 43 to 100
+		{"before the run", 60, 70, 72, true, 31*time.Minute + 30*time.Second, "first", "behind jobs with a higher priority"}, // the middle of 3 to 60
+		{"no reasons", 20, 40, 42, false, 71 * time.Minute, "second", "for a reason that the record does not have"},          // the middle of 42 to 100
+		{"not eligible", 20, 30, 95, true, 11*time.Minute + 30*time.Second, "first", "behind jobs with a higher priority"},   // the middle of 3 to 20
 	} {
 		var h history
 		h.job("first", "ann", "n1", 1, 0, 1, 58, 60)
@@ -402,7 +402,8 @@ func TestHoldersOfRequeue(t *testing.T) {
 		if len(s.Holders) != 1 || s.Holders[0].Job != test.holder {
 			t.Errorf("%s: holders %+v\n%s", test.name, s.Holders, b.String())
 		}
-		if want := "held by      at " + Instant(at(0).Add(test.middle)).Text(time.UTC) + ", in the middle"; !strings.Contains(b.String(), want) {
+		if want := "held by      at " + Instant(at(0).Add(test.middle)).Text(time.UTC) +
+			", in the middle of its longest wait " + test.why + ":\n"; !strings.Contains(b.String(), want) {
 			t.Errorf("%s: no %q\n%s", test.name, want, b.String())
 		}
 		me := &rec.rows[2]

@@ -73,7 +73,8 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 		label := ""
 		if i == 0 {
 			longest, _ := s.longest(true)
-			fmt.Fprintf(&b, "held by      at %s, in the middle of its longest wait for nodes:\n", Instant(longest.middle()).Text(zone))
+			fmt.Fprintf(&b, "held by      at %s, in the middle of its longest wait %s:\n",
+				Instant(longest.middle()).Text(zone), longest.Part.Meaning())
 		}
 		fmt.Fprintf(&b, "%-12s job %s of %s: %s, %s %s\n", label, h.Job, orNone(h.User),
 			quantity.Regular(h.Processors, "processor"), h.Since.Text(zone), h.Until.toEnd(zone))

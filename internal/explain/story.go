@@ -74,9 +74,9 @@ type Story struct {
 	higher, before int
 	ranks          bool
 	gap            time.Duration
-	// Holders are the jobs that, in the middle of the job's longest wait for nodes, held the nodes
-	// on which the job ran next. The wait may be after a lost run. The holders are in descending
-	// order of their processors.
+	// Holders are the jobs that, in the middle of the job's longest wait for nodes, behind other jobs or
+	// without a reason, held the nodes on which the job ran next. The wait may be after a lost run. The
+	// holders are in descending order of their processors.
 	Holders []Holder `json:"holders"`
 	// LetStart says what happened when the job started.
 	LetStart []string `json:"let_it_start"`
@@ -370,9 +370,10 @@ func startedDuring(row *run.Row, from hpc.Time, periods []waits.Period) (process
 	return 0, false
 }
 
-// longest returns the longest span in which the job waited for nodes or for an unknown reason, and
-// the sum of all these spans in seconds. Spans after a lost run count only if requeued is true,
-// because they belong to a separate cause.
+// longest returns the longest span in which the job waited for nodes, behind jobs with a higher
+// priority or for an unknown reason, and the sum of all these spans in seconds. Spans after a lost
+// run count only if requeued is true, because they belong to a separate cause. The returned span has
+// the part that its reason says.
 func (s *Story) longest(requeued bool) (span Span, sum float64) {
 	for _, r := range s.Reasons {
 		part := r.Part
@@ -382,7 +383,7 @@ func (s *Story) longest(requeued bool) (span Span, sum float64) {
 		if kindOf(part, r.Reason) == "" {
 			sum += r.Seconds
 			if r.Seconds > span.Seconds {
-				span = r
+				span, span.Part = r, part
 			}
 		}
 	}
@@ -406,9 +407,9 @@ func (s *Span) middle() hpc.Time {
 	return hpc.Time(s.From).Add(hpc.Time(s.To).Sub(hpc.Time(s.From)) / 2)
 }
 
-// holders finds the jobs that held the job's next nodes while it waited for nodes, or nodes of its
-// partition if it never started. It finds no jobs if waits for nodes are a small part of the wait
-// ([worthHolders]).
+// holders finds the jobs that held the job's next nodes in the middle of its longest span
+// ([Story.longest]), or nodes of its partition if it never started. It finds no jobs if such spans are
+// a small part of the wait ([worthHolders]).
 func (s *Story) holders(rec *Record, row *run.Row) {
 	longest, sum := s.longest(true)
 	if sum <= worthHolders*s.Wait {

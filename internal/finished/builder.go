@@ -357,8 +357,8 @@ func (b *Builder) Missing() []string {
 		{b.has.constraint || b.has.submitLine, "no job asks for features of nodes (Constraints): each may run on any " +
 			"nodes of its partition"},
 		{b.has.nodeList, "no job has a node list: jobs that run at the window's start cannot be put where they were"},
-		{b.has.submitLine, "no job has its command line (SubmitLine): dependencies, switches, node lists, tasks per node " +
-			"and the like are not known"},
+		{b.has.submitLine, "no job has its command line (SubmitLine): dependencies, limits of arrays (%N), switches, " +
+			"node lists, tasks per node and the like are not known"},
 	} {
 		if !m.has {
 			missing = append(missing, m.text)

@@ -65,9 +65,19 @@ func RecordedJobState(number int64) hpc.State {
 	return hpc.State("STATE_" + strconv.FormatInt(number, 10))
 }
 
-// ParseJobState reads a state as sacct prints it. It drops the words after the name ("CANCELLED
-// by 1001") and the plus sign behind a name that sacct cut ("CANCELLED+").
+// jobStateCodes are squeue's codes for states (man squeue, JOB STATE CODES).
+var jobStateCodes = map[string]hpc.State{
+	"BF": hpc.BootFail, "CA": hpc.Cancelled, "CD": hpc.Completed, "DL": hpc.Deadlined, "F": hpc.Failed,
+	"NF": hpc.NodeFail, "OOM": hpc.OutOfMemory, "PD": hpc.Pending, "PR": hpc.Preempted, "R": hpc.Running,
+	"RQ": hpc.Requeued, "RS": Resizing, "S": hpc.Suspended, "TO": hpc.TimedOut,
+}
+
+// ParseJobState reads a state as sacct prints it, or squeue's code for it ("CD"). It drops the words
+// after the name ("CANCELLED by 1001") and the plus sign behind a name that sacct cut ("CANCELLED+").
 func ParseJobState(text string) hpc.State {
 	word, _, _ := strings.Cut(text, " ")
-	return hpc.State(strings.TrimSuffix(word, "+"))
+	if state, isCode := jobStateCodes[word]; isCode {
+		return state
+	}
+	return hpc.State(strings.TrimRight(word, "+"))
 }

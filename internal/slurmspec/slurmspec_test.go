@@ -102,7 +102,10 @@ func TestJobStates(t *testing.T) {
 			t.Errorf("on record %d: %v, want %v", n, got, want)
 		}
 	}
-	for text, want := range map[string]hpc.State{"COMPLETED": hpc.Completed, "CANCELLED by 1001": hpc.Cancelled, "CANCELLED+": hpc.Cancelled} {
+	for text, want := range map[string]hpc.State{"COMPLETED": hpc.Completed, "CANCELLED by 1001": hpc.Cancelled, "CANCELLED+": hpc.Cancelled,
+		"CD": hpc.Completed, "F": hpc.Failed, "CA": hpc.Cancelled, "TO": hpc.TimedOut, "NF": hpc.NodeFail,
+		"OOM": hpc.OutOfMemory, "PR": hpc.Preempted, "BF": hpc.BootFail, "DL": hpc.Deadlined, "PD": hpc.Pending,
+		"R": hpc.Running, "S": hpc.Suspended, "RQ": hpc.Requeued, "RS": Resizing} {
 		if got := ParseJobState(text); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}

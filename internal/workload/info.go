@@ -47,9 +47,11 @@ type Info struct {
 	WithDependency int `json:"jobs_with_dependency"`
 	WithGPUs       int `json:"jobs_with_gres"`
 	Exclusive      int `json:"jobs_exclusive"`
-	Cancelled      int `json:"jobs_cancelled_by_user"`
-	UntilLimit     int `json:"jobs_until_time_limit"` // jobs with a limit and a run time that reaches it or has no end
-	Failing        int `json:"jobs_with_exit_code"`
+	// WithCancellation is the number of jobs that the workload cancels some time after their
+	// submission. In a workload from accounting records, they ended before they started.
+	WithCancellation int `json:"jobs_with_cancellation"`
+	UntilLimit       int `json:"jobs_until_time_limit"` // jobs with a limit and a run time that reaches it or has no end
+	Failing          int `json:"jobs_with_exit_code"`
 	// Endless is the number of jobs with neither a run time nor a time limit. Only the limit
 	// of their partition ends them. The offered work does not include them.
 	Endless int `json:"jobs_without_end"`
@@ -69,7 +71,9 @@ type Info struct {
 	OfferedCPUS  float64 `json:"offered_cpu_s"`
 	OfferedNodeS float64 `json:"offered_node_s"` // of the jobs that ask for nodes
 
-	// Requested and used time are sums over the tasks that have both a time limit and an end.
+	// Requested and used time are sums over the tasks that have both a time limit and an end. The used
+	// time of a job with a cancellation ends then. Without a recorded start it is counted from the
+	// submission.
 	// UsedShare is the mean of used/requested time over these tasks.
 	RequestedS float64 `json:"requested_time_s"`
 	UsedS      float64 `json:"used_time_s"`
@@ -235,6 +239,10 @@ func (info *Info) add(job *hpc.Job) float64 {
 			}
 			continue
 		}
+		if job.CancelAfter > 0 {
+			start := cmp.Or(recordedStart(job, task), job.Submit)
+			d = min(d, max(0, job.Submit.Add(job.CancelAfter).Sub(start)))
+		}
 		info.addUse(d, job.TimeLimit)
 	}
 	info.OfferedCPUS += work
@@ -243,11 +251,14 @@ func (info *Info) add(job *hpc.Job) float64 {
 
 // neverStarted reports whether, according to the record, a task ended without a start.
 func neverStarted(job *hpc.Job, task int) bool {
+	return job.Recorded != nil && job.Recorded.OfTask(task).State.Ended() && recordedStart(job, task) == 0
+}
+
+func recordedStart(job *hpc.Job, task int) hpc.Time {
 	if job.Recorded == nil {
-		return false
+		return 0
 	}
-	rec := job.Recorded.OfTask(task)
-	return rec.State.Ended() && rec.Start.IsZero()
+	return job.Recorded.OfTask(task).Start
 }
 
 func (info *Info) countKinds(job *hpc.Job) {
@@ -260,7 +271,7 @@ func (info *Info) countKinds(job *hpc.Job) {
 		{&info.WithGPUs, strings.Contains(job.GRES, "gpu") || job.GPUs != "" || job.GPUsPerNode != "" ||
 			job.GPUsPerTask != "" || job.GPUsPerSocket != ""},
 		{&info.Exclusive, job.Exclusive != ""},
-		{&info.Cancelled, job.CancelAfter > 0},
+		{&info.WithCancellation, job.CancelAfter > 0},
 		{&info.Failing, job.ExitCode != 0 || len(job.TaskExitCodes) > 0},
 		{&info.UntilLimit, job.TimeLimit > 0 && job.RunTime >= job.TimeLimit && !neverStarted(job, -1)},
 		{&info.Endless, !endsByItself(job)},
@@ -432,8 +443,8 @@ func sum(list []int) int {
 func (info *Info) Render(w io.Writer, zone *time.Location) error {
 	p := printer{w: w}
 	p.line("%s", info.Source)
-	p.line("  jobs          %d%s", info.Jobs, note(info.Arrays > 0, " (%d arrays, %d %s in all)", info.Arrays,
-		info.Tasks, quantity.Plural(info.Tasks, "task", "tasks")))
+	p.line("  jobs          %d%s", info.Jobs, note(info.Arrays > 0, " (%s, %s in all)",
+		quantity.Regular(info.Arrays, "array"), quantity.Regular(info.Tasks, "task")))
 	p.line("  window        %s", span(info, zone))
 	if info.Preset+info.Waiting > 0 {
 		p.line("  at its start  %d %s, %d wait", info.Preset,
@@ -498,7 +509,7 @@ func (p *printer) kinds(info *Info) {
 		what string
 	}{
 		{info.UntilLimit, "run until their limit"}, {info.Failing, "end with an exit code"},
-		{info.Cancelled, "cancelled by the user"},
+		{info.WithCancellation, "with a planned cancellation"},
 		{info.WithDependency, "with a dependency"}, {info.WithGPUs, "with GRES"}, {info.Exclusive, "exclusive"},
 		{info.Endless, "without run time and limit"}, {info.DuplicateIDs, "have the ID of another job"},
 		{info.NodeEvents, "node events"},

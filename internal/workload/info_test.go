@@ -144,7 +144,7 @@ func TestInfo(t *testing.T) {
 	if want := (0.05 + 0.5 + 1 + 0.75) / 6; info.UsedShare-want > 1e-12 || want-info.UsedShare > 1e-12 {
 		t.Errorf("used share %g, want %g", info.UsedShare, want)
 	}
-	if info.Jobs != 6 || info.Tasks != 8 || info.Arrays != 1 || info.Endless != 1 || info.UntilLimit != 1 || info.Cancelled != 1 {
+	if info.Jobs != 6 || info.Tasks != 8 || info.Arrays != 1 || info.Endless != 1 || info.UntilLimit != 1 || info.WithCancellation != 1 {
 		t.Errorf("%+v", info)
 	}
 	var text bytes.Buffer
@@ -162,6 +162,22 @@ func TestInfo(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "info.json", asJSON)
+}
+
+// TestInfoCancelled: the used time of a job ends at its cancellation. It begins at the recorded start,
+// or at the submission if no start is recorded.
+func TestInfoCancelled(t *testing.T) {
+	w := readEvents(t, "-dt 0 -e submit_batch_job | -J a -sim-walltime 3600 --uid=ann -t 60 -n 2\n"+
+		"-dt 900 -e cancel_job | -J a\n"+
+		"-dt 1000 -e submit_batch_job | -J b -sim-walltime 600 --uid=ann -t 60 -n 2\n"+
+		"-dt 9000 -e cancel_job | -J b\n")
+	if used := workload.NewInfo(w).UsedS; used != 900+600 {
+		t.Errorf("%g s used without a recorded start, want 1500", used)
+	}
+	w.Jobs.Change(0, func(j *hpc.Job) { j.Recorded = &hpc.Recorded{Start: j.Submit.Add(10 * time.Minute)} })
+	if used := workload.NewInfo(w).UsedS; used != 300+600 {
+		t.Errorf("%g s used, want 900", used)
+	}
 }
 
 // TestInfoOfWindow checks that jobs submitted before the window's start do not make the window

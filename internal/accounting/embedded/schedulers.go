@@ -85,15 +85,16 @@ func Levels(what string) func(b Bars) Query {
 // Counts returns a function that makes a query with three kinds of rows. A row with a name is for the counts of
 // that kind and name in a bar. It has the sum over these counts of the SQL expression in the parameter what. A
 // row without a name has the time with figures. A row without a bar names a cluster that has figures but no
-// counts of this kind.
-func Counts(kind, what string) func(b Bars) Query {
+// counts of this kind. It has the sum of the SQL expression in the parameter events: how many such events there
+// were, or NULL if the parameter is NULL.
+func Counts(kind, what, events string) func(b Bars) Query {
 	return func(b Bars) Query {
 		parts := b.divide()
 		return Query{"WITH parts AS (" + parts.SQL + "), counted AS MATERIALIZED (SELECT bucket, cluster, name, " +
 			"share * " + what + " AS amount FROM parts JOIN health_counts USING (cluster, until) WHERE kind = ? AND share > 0) " +
 			"SELECT bucket, name, sum(amount) FROM counted GROUP BY 1, 2 " +
 			"UNION ALL SELECT bucket, NULL, max(covered) FROM (SELECT bucket, cluster, sum(covered) AS covered " +
-			"FROM parts GROUP BY 1, 2) GROUP BY 1 UNION ALL SELECT NULL, cluster, NULL FROM (SELECT cluster FROM parts " +
-			"WHERE share > 0 EXCEPT SELECT cluster FROM counted)", append(parts.Args, kind)}
+			"FROM parts GROUP BY 1, 2) GROUP BY 1 UNION ALL SELECT NULL, cluster, sum(share * " + events + ") FROM parts " +
+			"WHERE share > 0 AND cluster NOT IN (SELECT cluster FROM counted) GROUP BY 2", append(parts.Args, kind)}
 	}
 }

@@ -46,17 +46,17 @@ var healthPanels = []*panel{
 		health: queryAgents, shape: shapeAgents, draw: drawTimeline("messages"),
 		lines: []string{"agent_queue", "dbd_queue"}, unit: "messages"},
 	{name: "health-main-exits", title: "Main scheduler: why cycles ended",
-		about: "How many cycles ended for each reason.", health: embedded.Counts(store.MainExit, "count"),
+		about: "How many cycles ended for each reason.", health: embedded.Counts(store.MainExit, "count", "main_cycles"),
 		shape: shapeCounts("cycles", count, whoCountsExits), draw: drawTimeline("cycles")},
 	{name: "health-backfill-exits", title: "Backfill scheduler: why cycles ended",
-		about: "How many cycles ended for each reason.", health: embedded.Counts(store.BackfillExit, "count"),
+		about: "How many cycles ended for each reason.", health: embedded.Counts(store.BackfillExit, "count", "bf_cycles"),
 		shape: shapeCounts("cycles", count, whoCountsExits), draw: drawTimeline("cycles")},
 	{name: "health-requests", title: "Requests to slurmctld", about: "How many requests slurmctld handled, by type. " +
 		"In a replay, types with \"(by rmreplay)\" are the replay's own requests.",
-		health: embedded.Counts(store.Requests, "count"), shape: shapeCounts("requests", count, whoCountsRequests),
-		draw: drawTimeline("requests")},
+		health: embedded.Counts(store.Requests, "count", "NULL"),
+		shape:  shapeCounts("requests", count, whoCountsRequests), draw: drawTimeline("requests")},
 	{name: "health-request-time", title: "Time for requests", about: "How long slurmctld took for requests, by type.",
-		health: embedded.Counts(store.Requests, "us / 1e6"), shape: shapeCounts("s", number, whoCountsRequests),
+		health: embedded.Counts(store.Requests, "us / 1e6", "NULL"), shape: shapeCounts("s", number, whoCountsRequests),
 		draw: drawTimeline("time [s]"), times: true},
 }
 
@@ -472,10 +472,12 @@ const (
 func shapeCounts(unit string, f format, who string) func(r *request, _ *sizes, raw [][]any) *table {
 	return func(r *request, _ *sizes, raw [][]any) *table {
 		var named [][]any
-		var silent []string
+		var silent, idle []string
 		times := make(map[int64]any)
 		for _, row := range raw {
 			switch {
+			case row[0] == nil && row[2] == 0.0:
+				idle = append(idle, orUnknown(row[1].(string)))
 			case row[0] == nil:
 				silent = append(silent, orUnknown(row[1].(string)))
 			case row[1] == nil:
@@ -495,10 +497,15 @@ func shapeCounts(unit string, f format, who string) func(r *request, _ *sizes, r
 				clear(t.Rows[i][coveredColumn+1:])
 			}
 		}
-		if len(silent) > 0 {
-			slices.Sort(silent)
-			t.notes = append(t.notes, fmt.Sprintf("No such event was counted for %s: it did not happen, or slurmctld does not "+
-				"count it. %s", strings.Join(silent, ", "), who))
+		for _, list := range []struct {
+			names []string
+			note  string
+		}{{idle, "No cycle in this range: %s."},
+			{silent, "No such event was counted for %s: it did not happen, or slurmctld does not count it. " + who}} {
+			if len(list.names) > 0 {
+				slices.Sort(list.names)
+				t.notes = append(t.notes, fmt.Sprintf(list.note, strings.Join(list.names, ", ")))
+			}
 		}
 		return t
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/chromium"
 	"rmreplay/internal/quantity"
@@ -167,6 +169,10 @@ func TestHealthZero(t *testing.T) {
 	r = s.panel("health-main-exits", "last", "all", "f", "cluster=old")
 	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "No such event was counted for old: ") || !strings.HasSuffix(r.Notes[0], whoCountsExits) {
 		t.Errorf("an old release: %q", r.Notes)
+	}
+	r = s.panel("health-backfill-exits", "last", "all", "f", "cluster=old")
+	if diff := cmp.Diff([]string{"No cycle in this range: old."}, r.Notes); diff != "" {
+		t.Errorf("a scheduler without cycles (-want +got)\n%s", diff)
 	}
 	for panel, who := range map[string]string{"health-main-exits": whoCountsExits, "health-requests": whoCountsRequests, "health-request-time": whoCountsRequests} {
 		notes := strings.Join(s.panel(panel, "last", "all").Notes, " ") // vale counts, old does not

@@ -43,7 +43,7 @@ var columns = func() []column {
 		instantColumn("recorded_eligible", func(job *hpc.Job) *hpc.Time { return &recorded(job).Eligible }),
 		instantColumn("recorded_start", func(job *hpc.Job) *hpc.Time { return &recorded(job).Start }),
 		instantColumn("recorded_end", func(job *hpc.Job) *hpc.Time { return &recorded(job).End }),
-		stringColumn("recorded_state", func(job *hpc.Job) *string { return (*string)(&recorded(job).State) }),
+		stateColumn(),
 		stringColumn("recorded_nodes", func(job *hpc.Job) *string { return &recorded(job).Nodes }),
 		intColumn("recorded_processors", func(job *hpc.Job) *int { return &recorded(job).Processors }),
 		priorityColumn(),
@@ -165,6 +165,14 @@ func stringColumn(name string, field func(*hpc.Job) *string) column {
 	return column{name: name, get: func(job *hpc.Job) string { return *field(job) },
 		set: func(job *hpc.Job, text string, _ *time.Location) error {
 			*field(job) = text
+			return nil
+		}}
+}
+
+func stateColumn() column {
+	return column{name: "recorded_state", get: func(job *hpc.Job) string { return string(recorded(job).State) },
+		set: func(job *hpc.Job, text string, _ *time.Location) error {
+			recorded(job).State = slurmspec.ParseJobState(text)
 			return nil
 		}}
 }

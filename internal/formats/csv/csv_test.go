@@ -19,9 +19,9 @@ func read(text string) (*workload.Workload, error) {
 }
 
 func TestRead(t *testing.T) {
-	w, err := read("\xef\xbb\xbfsubmit,id,name,run_time_s,time_limit_s,recorded_start,recorded_end,requeue,user,user_uid,user_group,user_gid,mem_per_node_mib\r\n" +
-		"2024-03-01T08:00:10Z,b,\"say \"\"hi\"\",\nthere\",,3600,1709280020,1709280080.5,false,ann,7,g,8,-1\r\n" +
-		"1709280000,a,,unlimited,unlimited,,,,ann,7,g,8,\r\n")
+	w, err := read("\xef\xbb\xbfsubmit,id,name,run_time_s,time_limit_s,recorded_start,recorded_end,recorded_state,requeue,user,user_uid,user_group,user_gid,mem_per_node_mib\r\n" +
+		"2024-03-01T08:00:10Z,b,\"say \"\"hi\"\",\nthere\",,3600,1709280020,1709280080.5,TO,false,ann,7,g,8,-1\r\n" +
+		"1709280000,a,,unlimited,unlimited,,,,,ann,7,g,8,\r\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestRead(t *testing.T) {
 				ID: "b", Submit: at(10),
 				Request:   hpc.Request{Name: "say \"hi\",\nthere", User: "ann", TimeLimit: time.Hour, Requeue: new(false), MemPerNode: hpc.AllMemory},
 				Behaviour: hpc.Behaviour{RunTime: 60500 * time.Millisecond},
-				Recorded:  &hpc.Recorded{Start: at(20), End: at(80).Add(500 * time.Millisecond)},
+				Recorded:  &hpc.Recorded{State: hpc.TimedOut, Start: at(20), End: at(80).Add(500 * time.Millisecond)},
 			},
 		),
 	}

@@ -282,7 +282,7 @@ func (p *proposal) timeOf(values []string) string {
 	best, most := "", 0
 	for _, how := range []string{
 		"", "%Y-%m-%d %H:%M:%S %z", "%Y/%m/%d %H:%M:%S", "%d.%m.%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S",
-		"%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M", "%a %b %e %H:%M:%S %Y",
+		"%d.%m.%Y %H:%M", "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M", "%a %b %e %H:%M:%S %Y",
 		"%Y%m%d%H%M%S", "%Y-%m-%d %H:%M:%S %Z",
 	} {
 		read, err := newClockReader(how, time.UTC, 0)
@@ -371,12 +371,24 @@ func (p *proposal) missing(b *strings.Builder) {
 			if values := p.values[column]; len(values) > 0 {
 				example = " (" + strings.Map(printable, shorten(values[0])) + ")"
 			}
-			rest = append(rest, "#   "+strings.Map(printable, column)+example)
+			rest = append(rest, "#   "+strings.Map(printable, column)+example+p.notInstants(column))
 		}
 	}
 	if len(rest) > 0 {
 		fmt.Fprintf(b, "# Columns without a place:\n%s\n", strings.Join(rest, "\n"))
 	}
+}
+
+// notInstants says that a column without a place has the name of an instant, but no values that are
+// read as instants.
+func (p *proposal) notInstants(column string) string {
+	for _, spec := range fieldSpecs {
+		if spec.kind == anInstant && p.fields[spec.name] == "" && slices.Contains(spec.aliases, plain(column)) {
+			return fmt.Sprintf(": not instants (want 2024-03-05T10:00:00, or their format, such as %s: {column: %s, time: %q})",
+				spec.name, strconv.Quote(column), "%d.%m.%Y %H:%M:%S")
+		}
+	}
+	return ""
 }
 
 func shorten(text string) string {
@@ -469,9 +481,10 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 	return text
 }
 
-// strange returns the states that are not Slurm's, each with a Slurm state that it could mean. The
-// user must check them, because sites use words such as killed in several ways. RUNNING and PENDING
-// are strange for a job that has an end; CANCELLED is proposed for them.
+// strange returns the states that are not Slurm's words, each with a Slurm state that it could mean.
+// The user must check them, because sites use words such as killed in several ways, and the letter F
+// is FAILED to squeue, but finished to qstat. RUNNING and PENDING are strange for a job that has an
+// end; CANCELLED is proposed for them.
 func (p *proposal) strange(column string) (list []string) {
 	var field Field
 	at, end := slices.Index(p.columns, column), slices.Index(p.columns, p.fields["end"])
@@ -481,8 +494,8 @@ func (p *proposal) strange(column string) (list []string) {
 		if (state == hpc.Running || state == hpc.Pending) && end >= 0 && !field.isUnknown(row[end], nil) {
 			err, meaning = errState, hpc.Cancelled
 		}
-		if known, other := stateWords[strings.ToLower(text)]; other && err == nil {
-			err, meaning = errState, known
+		if _, other := stateWords[strings.ToLower(text)]; err == nil && (other || len(text) <= len("OOM")) {
+			err, meaning = errState, state
 		}
 		entry := strconv.Quote(text) + ": " + string(meaning)
 		if err != nil && !field.isUnknown(text, nil) && !slices.Contains(list, entry) && len(list) < 20 {

@@ -166,6 +166,8 @@ func TestUnits(t *testing.T) {
 		{"state: {column: x, values: {bad: FAILED}}", "bad", state, hpc.Failed},
 		{"state: x", "Killed", state, hpc.Cancelled},
 		{"state: x", "completed", state, hpc.Completed},
+		{"state: x", "CD", state, hpc.Completed},
+		{"state: x", "oom", state, hpc.OutOfMemory},
 		{"state: {column: x, unit: slurm}", "11", state, hpc.OutOfMemory},
 		{"exit_code: x", "3:0", exit, 3},
 		{"exit_code: {column: x, unit: wait}", "768", exit, 3},
@@ -175,6 +177,9 @@ func TestUnits(t *testing.T) {
 		{"node_list: {column: x, prefix: n}", "1,2", nodes, "n[1-2]"},
 		{"node_list: x", "n[1-3]", nodes, "n[1-3]"},
 		{"eligible: {column: x, time: '%d.%m.%Y %H:%M'}", "01.03.2024 08:00", func(j *hpc.Job) any { return j.Recorded.Eligible.UnixSeconds() }, int64(1709280000)},
+		{"eligible: {column: x, time: '%d.%m.%Y %H:%M'}", "1.3.2024 8:00", func(j *hpc.Job) any { return j.Recorded.Eligible.UnixSeconds() }, int64(1709280000)},
+		{"eligible: {column: x, time: '%Y_%m_%d %H:%M'}", "2024_03_01 08:00", func(j *hpc.Job) any { return j.Recorded.Eligible.UnixSeconds() }, int64(1709280000)},
+		{"eligible: {column: x, time: '%Y%m%d%H%M%S'}", "20240301080000", func(j *hpc.Job) any { return j.Recorded.Eligible.UnixSeconds() }, int64(1709280000)},
 		{"eligible: {column: x, time: unix_ms}", "1709280000500", func(j *hpc.Job) any { return j.Recorded.Eligible }, hpc.Unix(1709280000).Add(500 * time.Millisecond)},
 		{"eligible: x", "2024-03-01 08:00:00+00:00", func(j *hpc.Job) any { return j.Recorded.Eligible.UnixSeconds() }, int64(1709280000)},
 		{"eligible: x", "2024-03-01T09:00:00.250", func(j *hpc.Job) any { return j.Recorded.Eligible }, hpc.Unix(1709283600).Add(250 * time.Millisecond)},
@@ -372,6 +377,13 @@ func TestPropose(t *testing.T) {
 		"JobID;User;Submit Time;Start Time;End Time;CPUs;Walltime Limit (min);Mem_GB;Colour\n7;17;01.03.2024 08:00:00;01.03.2024 08:01:00;01.03.2024 08:02:00;4;60;2;red\n": {
 			`submit: {column: "Submit Time", time: "%d.%m.%Y %H:%M:%S"}`, `user: {column: "User", prefix: user}`, `memory: {column: "Mem_GB", unit: GB}`, "#   Colour (red)", `unit: minutes}`,
 		},
+		// German dates, as spreadsheets show them.
+		"JobID;Submit;Start;End;CPUs\n7;05.03.2024 10:00;05.03.2024 10:01;13.3.2024 8:02;4\n": {
+			`submit: {column: "Submit", time: "%d.%m.%Y %H:%M"}`, `end: {column: "End", time: "%d.%m.%Y %H:%M"}`, "",
+		},
+		"JobID;Submit;Start;End;CPUs\n7;2024, 5 March;5.3.24 10:01;5.3.24 10:02;4\n": {
+			`#   Submit (2024, 5 March): not instants (want 2024-03-05T10:00:00, or their format, such as submit: {column: "Submit", time: "%d.%m.%Y %H:%M:%S"})`, "",
+		},
 		// Kubernetes counts thousandths of CPUs, and its pod phases are not job states.
 		"name,cpu_milli,memory_mib,num_gpu,pod_phase,creation_time,scheduled_time,deletion_time\np1,11908,512,1,Running,0,5,90\np2,500,512,0,Pending,7,,60\n": {
 			`submit: {column: "creation_time", time: "relative"}`, `start: {column: "scheduled_time", time: "relative"}`,
@@ -379,6 +391,10 @@ func TestPropose(t *testing.T) {
 		},
 		"Result;Finished;x\nok;2026-06-01 08:00:00;1\nkilled;2026-06-01 09:00:00;2\nwithdrawn;;3\ncrash;2026-06-01 09:00:00;4\nbroken;;5\n": {
 			`state: {column: "Result", values: {"ok": COMPLETED, "killed": CANCELLED, "withdrawn": CANCELLED, "crash": FAILED, "broken": FAILED}} # guess`, "",
+		},
+		// squeue's codes are read, but a person must check them: F is also a letter of qstat.
+		"Result;Finished;x\nCD;2026-06-01 08:00:00;1\nF;2026-06-01 09:00:00;2\nCA;;3\nTO;2026-06-01 09:00:00;4\nPD;;5\n": {
+			`state: {column: "Result", values: {"CD": COMPLETED, "F": FAILED, "CA": CANCELLED, "TO": TIMEOUT, "PD": PENDING}} # guess`, "",
 		},
 		// Start and end give the run time, so walltime is the time limit. The map names no zone, so that
 		// --timezone counts.

@@ -151,7 +151,7 @@ var stateWords = map[string]hpc.State{
 	"fail": hpc.Failed, "error": hpc.Failed, "exit": hpc.Failed, "exited": hpc.Failed,
 	"cancel": hpc.Cancelled, "canceled": hpc.Cancelled, "killed": hpc.Cancelled, "deleted": hpc.Cancelled,
 	"removed": hpc.Cancelled, "aborted": hpc.Cancelled, "withdrawn": hpc.Cancelled,
-	"timed_out": hpc.TimedOut, "time_limit": hpc.TimedOut, "walltime": hpc.TimedOut, "timed out": hpc.TimedOut, "oom": hpc.OutOfMemory,
+	"timed_out": hpc.TimedOut, "time_limit": hpc.TimedOut, "walltime": hpc.TimedOut, "timed out": hpc.TimedOut,
 	"queued": hpc.Pending, "waiting": hpc.Pending,
 }
 
@@ -289,7 +289,7 @@ func newClockReader(how string, zone *time.Location, origin hpc.Time) (*clockRea
 
 // directives has the directives of strptime(3), as layouts of package time.
 var directives = map[byte]string{
-	'Y': "2006", 'm': "01", 'd': "02", 'H': "15", 'M': "04", 'S': "05", 'y': "06", 'b': "Jan", 'B': "January", 'h': "Jan",
+	'Y': "2006", 'm': "1", 'd': "2", 'H': "15", 'M': "04", 'S': "05", 'y': "06", 'b': "Jan", 'B': "January", 'h': "Jan",
 	'a': "Mon", 'A': "Monday", 'I': "03", 'p': "PM", 'j': "002", 'e': "_2", 'z': "-0700", 'Z': "MST", 'f': "999999999",
 	'T': "15:04:05", 'F': "2006-01-02", 'D': "01/02/06", 'R': "15:04", '%': "%",
 }
@@ -315,6 +315,9 @@ func layoutOf(format string) (string, error) {
 		layout, known := directives[format[i]]
 		if !known {
 			return "", fmt.Errorf("time %q: %%%c is not known", format, format[i])
+		}
+		if strings.HasSuffix(b.String(), "_") && layout == "2" {
+			layout = "02" // "_2" is a directive of package time
 		}
 		b.WriteString(layout)
 	}

@@ -79,7 +79,7 @@ func TestDay(t *testing.T) {
 func checkKinds(t *testing.T, seed uint64, w *workload.Workload) {
 	info := workload.NewInfo(w)
 	for what, n := range map[string]int{
-		"timeouts": info.UntilLimit, "failures": info.Failing, "cancels": info.Cancelled,
+		"timeouts": info.UntilLimit, "failures": info.Failing, "cancels": info.WithCancellation,
 		"arrays": info.Arrays, "dependencies": info.WithDependency, "exclusive": info.Exclusive,
 	} {
 		if n < 5 || n > 150 {

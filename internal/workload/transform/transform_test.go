@@ -572,6 +572,10 @@ func TestMapPartition(t *testing.T) {
 			t.Errorf("%s=%s (-want +got)\n%s", test.from, test.to, diff)
 		}
 	}
+	_, results := apply(t, in, Environment{}, must(MapPartition("gpu", "long")))
+	if diff := cmp.Diff([]string{"no job is in partition gpu (want batch, long)"}, results[0].Notes); diff != "" {
+		t.Errorf("notes (-want +got)\n%s", diff)
+	}
 	if _, err := MapPartition("a", ""); err == nil {
 		t.Error("no partition was accepted")
 	}
