@@ -244,32 +244,40 @@ func exitCode(status, signal int, known bool) string {
 	return slurmspec.ExitCode{Status: status, Signal: signal}.String()
 }
 
-// ArrayNumbers returns the job numbers of a run's arrays, by the workload's ID. In a run on Slurm
-// the last task to start has the array's number, and all other tasks have higher numbers. A
-// workload that is imported as a run may lack this task.
-func ArrayNumbers(rows []run.Row, m *run.Manifest) map[string]uint32 {
-	numbers := map[string]uint32{}
+// Numbers returns the job numbers of a run's jobs and arrays, by the workload's ID. In a run on
+// Slurm the last task to start has the array's number, and all other tasks have higher numbers. A
+// workload that is imported as a run may lack this task. If neither the run nor the ID has a
+// number, the job gets a number that no other job has: slurmctld numbers jobs from 1.
+func Numbers(rows []run.Row, m *run.Manifest) map[string]uint32 {
+	numbers, used := map[string]uint32{}, map[uint32]bool{}
 	for i := range rows {
 		r := &rows[i]
-		if r.Task < 0 {
-			continue
-		}
 		if number, known := numbers[r.Job]; !known || r.RMJob < number {
 			numbers[r.Job] = r.RMJob
 		}
 	}
 	for id, number := range numbers {
-		if recorded := leadingNumber(id); m.Engine == run.EngineRecorded || number == 0 {
-			numbers[id] = cmp.Or(recorded, number)
+		if m.Engine == run.EngineRecorded || number == 0 {
+			numbers[id] = cmp.Or(leadingNumber(id), number)
+		}
+		used[numbers[id]] = true
+	}
+	next := uint32(1)
+	for i := range rows {
+		if id := rows[i].Job; numbers[id] == 0 {
+			for used[next] {
+				next++
+			}
+			numbers[id], used[next] = next, true
 		}
 	}
 	return numbers
 }
 
 // RunDocuments returns the documents of a job of a run: one for each lost run of the job, and one
-// for its last run, with the whole wait. The parameter array is the job number of a task's array
-// ([ArrayNumbers]).
-func RunDocuments(r *run.Row, m *run.Manifest, cluster string, array uint32) (list [][]byte, err error) {
+// for its last run, with the whole wait. The parameter number is the number of the job, or of the
+// task's array ([Numbers]).
+func RunDocuments(r *run.Row, m *run.Manifest, cluster string, number uint32) (list [][]byte, err error) {
 	for _, s := range r.Runs() {
 		if s.EndedBy != rm.Requeue {
 			continue
@@ -283,7 +291,7 @@ func RunDocuments(r *run.Row, m *run.Manifest, cluster string, array uint32) (li
 		if s.NodeCount != r.NodeCount || s.Processors != r.Processors {
 			lost.TRES = ""
 		}
-		f := runFields(&lost, m, cluster, array)
+		f := runFields(&lost, m, cluster, number)
 		f.Waits, f.ExitCode, f.Lost, f.PreemptedBy = document.WaitsLost, "", true, s.PreemptedBy
 		text, err := encode(f)
 		if err != nil {
@@ -291,7 +299,7 @@ func RunDocuments(r *run.Row, m *run.Manifest, cluster string, array uint32) (li
 		}
 		list = append(list, text)
 	}
-	f := runFields(r, m, cluster, array)
+	f := runFields(r, m, cluster, number)
 	f.Eligible = instant(r.FirstEligible())
 	if r.Preset(m.WindowStart) {
 		f.Waits = document.WaitsPreset
@@ -305,7 +313,7 @@ func RunDocuments(r *run.Row, m *run.Manifest, cluster string, array uint32) (li
 // runFields returns what the documents of all runs of a job have in common. Jobs that started
 // before the window are preset. If a workload is imported as a run, its recorded exit codes are
 // unknown.
-func runFields(r *run.Row, m *run.Manifest, cluster string, array uint32) fields {
+func runFields(r *run.Row, m *run.Manifest, cluster string, number uint32) fields {
 	f := fields{
 		JobID: r.RMJob, Cluster: cluster, User: r.User, Group: r.Group,
 		Submit: instant(r.Submit), Eligible: instant(r.Eligible), Start: instant(r.Start), End: instant(r.End),
@@ -318,11 +326,11 @@ func runFields(r *run.Row, m *run.Manifest, cluster string, array uint32) fields
 	case f.JobID == 0 && r.Task < 0 && isTask:
 		f.ArrayJob, f.ArrayTask = task.Number, &task.Task
 	case r.Task >= 0 && r.Start == 0: // Slurm numbers a task at its start; before its start, a task has the array's number
-		f.JobID, f.ArrayJob, f.ArrayTask = 0, array, &r.Task
+		f.JobID, f.ArrayJob, f.ArrayTask = 0, number, &r.Task
 	case r.Task >= 0:
-		f.ArrayJob, f.ArrayTask = array, &r.Task
+		f.ArrayJob, f.ArrayTask = number, &r.Task
 	case f.JobID == 0:
-		f.JobID = leadingNumber(r.Job)
+		f.JobID = number
 	}
 	if r.Priority != 0 {
 		f.Priority = &r.Priority

@@ -83,7 +83,7 @@ func TestBack(t *testing.T) {
 
 // documentOf returns the document of a job without lost runs.
 func documentOf(row *run.Row, m *run.Manifest, cluster string) ([]byte, error) {
-	list, err := records.RunDocuments(row, m, cluster, records.ArrayNumbers([]run.Row{*row}, m)[row.Job])
+	list, err := records.RunDocuments(row, m, cluster, records.Numbers([]run.Row{*row}, m)[row.Job])
 	if err != nil || len(list) != 1 {
 		return nil, fmt.Errorf("%d documents: %w", len(list), err)
 	}
@@ -209,15 +209,16 @@ func TestRunArrays(t *testing.T) {
 		return row
 	}
 	rows := []run.Row{task("d0031", 1, 15, at(10)), task("d0031", 2, 14, at(20)), task("30", 1, 9, at(10)),
-		task("30", 2, 31, 0), task("40_[1-2]", 1, 0, at(10)), task("alone", -1, 50, 0)}
+		task("30", 2, 31, 0), task("40_[1-2]", 1, 0, at(10)), task("alone", -1, 50, 0),
+		task("first", -1, 0, at(10)), task("many", 1, 0, at(10)), task("many", 2, 0, at(20))} // without numbers
 	for engine, want := range map[string][]string{
-		"slurm":            {"14_1", "14_2", "9_1", "9_2", "40_1", "50"},
-		run.EngineRecorded: {"14_1", "14_2", "30_1", "30_2", "40_1", "50"},
+		"slurm":            {"14_1", "14_2", "9_1", "9_2", "40_1", "50", "1", "2_1", "2_2"},
+		run.EngineRecorded: {"14_1", "14_2", "30_1", "30_2", "40_1", "50", "1", "2_1", "2_2"},
 	} {
 		m := &run.Manifest{Engine: engine}
-		arrays := records.ArrayNumbers(rows, m)
+		numbers := records.Numbers(rows, m)
 		for i := range rows {
-			list, err := records.RunDocuments(&rows[i], m, "vale", arrays[rows[i].Job])
+			list, err := records.RunDocuments(&rows[i], m, "vale", numbers[rows[i].Job])
 			if err != nil || len(list) != 1 {
 				t.Fatalf("%d documents, %v", len(list), err)
 			}

@@ -431,13 +431,13 @@ func readRun(path, name string, from Records,
 	if err != nil {
 		return err
 	}
-	arrays := records.ArrayNumbers(rows, &r.Manifest)
+	numbers := records.Numbers(rows, &r.Manifest)
 	for i := range rows {
 		row := &rows[i]
 		if from.End != 0 && row.Submit >= from.End || from.Start != 0 && row.End != 0 && row.End < from.Start {
 			continue
 		}
-		texts, err := records.RunDocuments(row, &r.Manifest, name, arrays[row.Job])
+		texts, err := records.RunDocuments(row, &r.Manifest, name, numbers[row.Job])
 		if err != nil {
 			return err
 		}

@@ -262,7 +262,8 @@ func TestWriteSWFNames(t *testing.T) {
 	want := `; Version: 2.2
 ; Computer: x.events
 ; UnixStartTime: 1704067200
-; MaxRecords: 3
+; MaxJobs: 4
+; MaxRecords: 4
 ; Queue: 1 normal
 ; Partition: 1 batch
 ; Partition: 2 gpu

@@ -221,7 +221,11 @@ func (s *writer) header(out *bufio.Writer) {
 	}
 	if len(s.wl.Header) == 0 {
 		comments = append([]string{" Version: 2.2", " Computer: " + lines.OneLine(s.wl.Source)}, comments...)
-		comments = append(comments, fmt.Sprintf(" MaxRecords: %d", s.jobs.Len()))
+		records := 0
+		for _, job := range s.jobs.All() {
+			records += len(workload.TasksOf(job))
+		}
+		comments = append(comments, fmt.Sprintf(" MaxJobs: %d", records), fmt.Sprintf(" MaxRecords: %d", records))
 	}
 	comments = sized(comments, "MaxNodes", s.wl.MachineNodes)
 	comments = sized(comments, "MaxProcs", s.wl.MachineProcessors)
