@@ -32,8 +32,8 @@ func (o *metricsOptions) addFlags(c *cobra.Command) {
 	console.AddBy(f, &o.by)
 	addTauFlag(f, &o.tau)
 	o.addFairness(f)
-	const bounds = "bounds utilization and throughput "
-	o.window.Add(f, bounds+"(default: the first start)", bounds+"(default: the last end)")
+	const bounds = "only the use of the machine and the jobs submitted %s then count (default: the %s)"
+	o.window.Add(f, fmt.Sprintf(bounds, "from", "first start"), fmt.Sprintf(bounds, "until", "last end"))
 	addPartialFlag(f, &o.partial)
 	console.AddJSON(c, &o.json)
 	flags.Alias(f, map[string]string{"from": "start", "to": "end"})
@@ -103,7 +103,8 @@ recorded workload: then the metrics are those of the recorded jobs.
   bounded slowdown  max(1, turnaround / max(run time, tau))
 
 The window goes from the first start, or the begin of the workload's own window, to the
-last end, unless --start and --end bound it. To judge a scheduler, leave out the time when
+last end, unless --start and --end bound it. Then waits, turnarounds and slowdowns are
+those of the jobs that were submitted in it. To judge a scheduler, leave out the time when
 the machine fills and the time when it empties.
 
 On a terminal, small pictures show the use of the machine, the queue and the waits over
@@ -174,6 +175,7 @@ func (o *metricsOptions) parse() (how metrics.Options, by []metrics.By, err erro
 	if how.From, how.To, err = o.window.Bounds(); err != nil {
 		return how, nil, console.Usagef("%w", err)
 	}
+	how.SubmittedFrom, how.SubmittedTo = how.From, how.To
 	by, err = console.ParseBy(o.by)
 	return how, by, err
 }

@@ -155,8 +155,8 @@ var transformSteps = []struct {
 			return transform.TimeLimitAccuracy(x, o.share)
 		})},
 	{"time-limit-model", "model", "set time limits that resemble users' estimates: `MODEL` tsafrir", estimateModel},
-	{"max-time-limit", "duration", "lower time limits to at most `DURATION`, as a shorter MaxTime would (jobs that run when a window begins keep their limits; a job without a limit gets one only if the default of its partition in --cluster is longer)",
-		length(transform.LongestLimit)},
+	{"max-time-limit", "limit", "lower time limits to at most `DURATION`, as a shorter MaxTime of every partition would; PARTITION=DURATION: only in that partition (jobs that run when a window begins keep their limits; a job without a limit gets one only if the default of its partition in --cluster is longer)",
+		longestLimit},
 	{"limits-from", "path", "lower time limits to a quantile of the run times that the model in `FILE` predicts",
 		parsed(path, "", func(o *transformOptions, path string) (transform.Step, error) {
 			return o.limits.Step(path)
@@ -240,6 +240,16 @@ func length(step func(time.Duration) (transform.Step, error)) parseStep {
 
 func count(step func(*transformOptions, int) (transform.Step, error)) parseStep {
 	return parsed(strconv.Atoi, "not a whole number", step)
+}
+
+// longestLimit reads [PARTITION=]DURATION.
+func longestLimit(text string) (func(*transformOptions) (transform.Step, error), error) {
+	partition, duration, only := strings.Cut(text, "=")
+	if !only {
+		partition, duration = "*", text
+	}
+	longest, err := hpc.ParseDuration(duration)
+	return func(*transformOptions) (transform.Step, error) { return transform.LongestLimit(partition, longest) }, err
 }
 
 func path(text string) (string, error) { return text, nil }

@@ -107,7 +107,7 @@ type measured struct {
 // its jobs, which takes longer in some windows than in others. The parameter shared says that some run has file
 // systems that jobs share.
 func measure(rows []run.Row, m *run.Manifest, submitted hpc.Time, shared bool, opts Options) (of measured, err error) {
-	how := metrics.Options{Tau: opts.Tau, Submitted: submitted}
+	how := metrics.Options{Tau: opts.Tau, SubmittedFrom: submitted}
 	for i := 0; submitted != 0 && i < len(rows); i++ {
 		how.To = max(how.To, rows[i].Submit)
 	}

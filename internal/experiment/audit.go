@@ -82,7 +82,7 @@ func (f *foreseen) rejected(result replay.Result) []run.Warning {
 		quantity.Plural(n, "job was", "jobs were"), len(result.Missing), f.rejections(result.Rejected))
 	if forLimit := func(r replay.Rejection) bool { return strings.Contains(r.Reason, "TIME_LIMIT") }; slices.ContainsFunc(result.Rejected, forLimit) {
 		text += " (to test a shorter MaxTime, do not change the cluster's MaxTime but lower the jobs' limits: " +
-			"workload transform --max-time-limit)"
+			"workload transform --max-time-limit [PARTITION=]DURATION)"
 	}
 	affects := len(result.Missing) > 0 || result.Refused == result.Submitted
 	return []run.Warning{{Code: "jobs-rejected", Text: text, AffectsResult: affects, Count: n}}

@@ -193,7 +193,7 @@ func TestOutlivedLimits(t *testing.T) {
 		}
 		return w
 	}
-	shorter, err := transform.LongestLimit(30 * time.Minute)
+	shorter, err := transform.LongestLimit("*", 30*time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,6 +92,10 @@ func (i *Interruptions) Preempted() bool {
 	return i.PreemptedBy != "" || slices.ContainsFunc(i.LostRuns, func(run LostRun) bool { return run.PreemptedBy != "" })
 }
 
+// NeverStarted reports whether the job ended while it waited. If a log lacks a start and an end, this is not known,
+// and the result is false.
+func (r *Recorded) NeverStarted() bool { return r != nil && r.Start == 0 && r.End != 0 }
+
 // OfTask returns what is recorded about one task of a job array. It returns the record of the whole job if single
 // tasks are not recorded, or if task is -1 because the job is not an array.
 func (r *Recorded) OfTask(task int) Recorded {

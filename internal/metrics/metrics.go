@@ -72,9 +72,9 @@ type Options struct {
 	// Jobs that started before this instant are preset jobs: their use of the machine after this
 	// instant counts, and their waits do not count. Makespan and T begin with the window.
 	Window hpc.Time
-	// Submitted, if not 0, leaves out jobs that were submitted before this instant from waits, and
-	// from all figures that depend on a wait. Their use of the machine counts.
-	Submitted hpc.Time
+	// SubmittedFrom and SubmittedTo, if not 0, leave out jobs that were submitted before or after these
+	// instants from waits, and from all figures that depend on a wait. Their use of the machine counts.
+	SubmittedFrom, SubmittedTo hpc.Time
 	// From and To bound the interval T of utilization, throughput and queue length. If From is 0, T
 	// begins with the first start. If To is 0, T ends with the last end.
 	From, To hpc.Time
@@ -199,8 +199,9 @@ const (
 	// Preset jobs were running when the window began: the scheduler did not decide their
 	// waits and starts.
 	Preset Omission = "preset"
-	// Carried jobs were submitted before [Options.Submitted].
-	Carried Omission = "carried"
+	// SubmittedOutside jobs were submitted before [Options.SubmittedFrom] or after
+	// [Options.SubmittedTo].
+	SubmittedOutside Omission = "submitted_outside"
 	// ZeroRunTime jobs have no slowdown: it would be infinite or 0/0.
 	ZeroRunTime Omission = "zero_run_time"
 	// Inconsistent jobs end before they start, start before they are submitted, or have no submit
@@ -402,6 +403,11 @@ func (a *accumulator) within(from, to hpc.Time) time.Duration {
 	return max(0, to.Sub(max(from, a.from)))
 }
 
+// leavesOut reports whether a job was submitted outside of the interval of the options.
+func (o *Options) leavesOut(r *run.Row) bool {
+	return r.Submit < o.SubmittedFrom || o.SubmittedTo != 0 && r.Submit > o.SubmittedTo
+}
+
 // addTimes adds a job's wait, turnaround and slowdown.
 func (a *accumulator) addTimes(r *run.Row) {
 	switch {
@@ -429,8 +435,8 @@ func (a *accumulator) addTimes(r *run.Row) {
 	if r.End != 0 && r.Start >= a.from && r.End <= a.to {
 		a.m.Throughput++
 	}
-	if r.Submit < a.opts.Submitted {
-		a.m.LeftOut[Carried]++
+	if a.opts.leavesOut(r) {
+		a.m.LeftOut[SubmittedOutside]++
 		return
 	}
 	a.wait = append(a.wait, waited.Wait.Seconds())

@@ -123,6 +123,26 @@ func TestInterval(t *testing.T) {
 	}
 }
 
+// TestSubmittedInterval counts the waits of the jobs that were submitted in an interval. The use of the machine stays.
+func TestSubmittedInterval(t *testing.T) {
+	got := Compute(handRows(), Options{Nodes: 4, Processors: 8, SubmittedFrom: at(10), SubmittedTo: at(20)})
+	if want := (Float(90) + 80) / 2; got.Wait.Mean != want || got.LeftOut[SubmittedOutside] != 3 {
+		t.Errorf("mean wait %g, %d jobs outside; want %g and 3", got.Wait.Mean, got.LeftOut[SubmittedOutside], want)
+	}
+	if got.UsedProcessorSeconds != 1310 || got.Throughput != 4 {
+		t.Errorf("%g processor seconds, throughput %d; want 1310 and 4", got.UsedProcessorSeconds, got.Throughput)
+	}
+	rows := handRows()
+	for i := range rows {
+		rows[i].Reasons = []run.Span{{From: rows[i].Submit, To: rows[i].Start, Reason: "Resources"}}
+	}
+	m := &run.Manifest{Engine: "slurm", VirtualEnd: at(200)}
+	s := NewSummary(rows, m, Options{SubmittedFrom: at(10), SubmittedTo: at(20)})
+	if len(s.Reasons) != 1 || s.Reasons[0].Jobs != 2 || s.Reasons[0].Seconds != 170 {
+		t.Errorf("reasons %+v, want 2 jobs and 170 s", s.Reasons)
+	}
+}
+
 func TestTau(t *testing.T) {
 	got := Compute(handRows(), Options{Tau: 100 * time.Second}).BoundedSlowdown
 	// 100/100, 95/100 → 1, 180/100, 80/100 → 1.

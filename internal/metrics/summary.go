@@ -163,7 +163,13 @@ func (o Options) outside(rows []run.Row) error {
 func NewSummary(rows []run.Row, m *run.Manifest, opts Options, by ...By) *Summary {
 	opts = opts.WithManifest(m)
 	s := Describe(Compute(rows, opts), m)
-	s.Reasons = ReasonsOf(rows, m)
+	s.Reasons = ReasonsOfAll(func(yield func(*run.Row) bool) {
+		for r := range all(rows) {
+			if !opts.leavesOut(r) && !yield(r) {
+				return
+			}
+		}
+	}, m)
 	s.Fairness = FairnessOf(all(rows), opts)
 	if m.Feedback != nil {
 		s.Feedback = NewFeedback(rows, *m.Feedback, opts)

@@ -121,7 +121,7 @@ func New(sets []compare.Set, opts Options) (*Report, error) {
 		first := &sets[i].Runs[0]
 		how := metrics.Options{Zone: opts.Zone}.WithManifest(first.Manifest)
 		if c.Sets[i].Window {
-			how.Submitted = first.Manifest.WindowStart
+			how.SubmittedFrom = first.Manifest.WindowStart
 		}
 		r.overviews = append(r.overviews, metrics.NewOverview(first.Rows, how, ending(first)))
 	}

@@ -251,7 +251,11 @@ func (info *Info) add(job *hpc.Job) float64 {
 
 // neverStarted reports whether, according to the record, a task ended without a start.
 func neverStarted(job *hpc.Job, task int) bool {
-	return job.Recorded != nil && job.Recorded.OfTask(task).State.Ended() && recordedStart(job, task) == 0
+	if job.Recorded == nil {
+		return false
+	}
+	rec := job.Recorded.OfTask(task)
+	return rec.State.Ended() && rec.NeverStarted()
 }
 
 func recordedStart(job *hpc.Job, task int) hpc.Time {

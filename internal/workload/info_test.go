@@ -76,6 +76,18 @@ func TestInfoNeverStarted(t *testing.T) {
 	}
 }
 
+// TestInfoUnknownStarts: a job that ended ran, if its log lacks its start and its end.
+func TestInfoUnknownStarts(t *testing.T) {
+	w := readEvents(t, "-dt 0 -e submit_batch_job | -J a -sim-walltime 1800 --uid=ann -t 60 -n 2\n")
+	for i, job := range w.Jobs.All() {
+		job.Recorded = &hpc.Recorded{State: hpc.Completed}
+		w.Jobs.Set(i, job)
+	}
+	if info := workload.NewInfo(w); info.NeverStarted != 0 || info.Sizes.NeverStarted != 0 || info.UsedS != 1800 {
+		t.Errorf("%d and %d never started, used %g s; want 0, 0 and 1800", info.NeverStarted, info.Sizes.NeverStarted, info.UsedS)
+	}
+}
+
 // TestInfoTasksNeverStarted: an array counts as its tasks in the offered work, and as a job in the table of sizes.
 func TestInfoTasksNeverStarted(t *testing.T) {
 	w := &workload.Workload{}

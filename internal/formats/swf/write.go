@@ -75,7 +75,7 @@ func (s *writer) lost(job *hpc.Job) {
 		{"cancel_after_s", job.CancelAfter != 0},
 		{"end_at", job.EndAt != 0},
 		{"run_time_s (unlimited)", job.RunTime == hpc.Unlimited},
-		{"run_time_s (never started)", neverStarted(job.Recorded) && job.RunTime != 0},
+		{"run_time_s (never started)", job.Recorded.NeverStarted() && job.RunTime != 0},
 		{"time_limit_s (unlimited)", job.TimeLimit == hpc.Unlimited},
 	} {
 		if loss.is {
@@ -361,7 +361,7 @@ func (n *names) record(job *hpc.Job, base hpc.Time) record {
 func runTime(job *hpc.Job) (d time.Duration, ends bool) {
 	rec := job.Recorded
 	switch {
-	case neverStarted(rec):
+	case rec.NeverStarted():
 		return 0, true
 	case job.RunTime != hpc.Unlimited: // a run time above the limit stays as in the log
 		return workload.Ran(rec, job.RunTime), true
@@ -370,9 +370,6 @@ func runTime(job *hpc.Job) (d time.Duration, ends bool) {
 	}
 	return workload.Occupied(job.RunTime, job.TimeLimit)
 }
-
-// neverStarted reports whether a job ended while it waited.
-func neverStarted(rec *hpc.Recorded) bool { return rec != nil && rec.Start == 0 && rec.End != 0 }
 
 // recordedFate adds what happened to a job when its workload was recorded.
 func recordedFate(r *record, job *hpc.Job, rec *hpc.Recorded) {
@@ -393,7 +390,7 @@ func recordedFate(r *record, job *hpc.Job, rec *hpc.Recorded) {
 	case hpc.Failed, hpc.TimedOut, hpc.NodeFail, hpc.OutOfMemory, hpc.BootFail, hpc.Preempted, hpc.Deadlined:
 		r[fieldStatus].mantissa = statusFailed
 	}
-	if neverStarted(rec) {
+	if rec.NeverStarted() {
 		r[fieldWait], r[fieldStatus].mantissa = decimalSeconds(rec.End.Sub(job.Submit)), statusCancelled
 	}
 }

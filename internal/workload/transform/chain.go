@@ -3,6 +3,8 @@ package transform
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -10,40 +12,58 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// LongestLimit lowers time limits above a maximum to the maximum. The limit then ends a job that needs more time. A
-// job without a time limit gets the maximum if its partition's DefaultTime (or MaxTime, without a DefaultTime) is
-// longer. If this limit is not known, the job stays as it is, and a note has the number of such jobs. Preset jobs
-// keep their limits, as running jobs do when a site lowers MaxTime; a note has the number of preset jobs with longer
-// limits. The error says that the maximum is not positive.
-func LongestLimit(longest time.Duration) (Step, error) {
+// LongestLimit lowers the time limits of a partition's jobs above a maximum to the maximum. The partition "*" is for
+// all jobs. The limit then ends a job that needs more time. A job without a time limit gets the maximum if its
+// partition's DefaultTime (or MaxTime, without a DefaultTime) is longer. If this limit is not known, the job stays as
+// it is, and a note has the number of such jobs. Preset jobs keep their limits, as running jobs do when a site lowers
+// MaxTime; a note has the number of preset jobs with longer limits. A job that names several partitions keeps its
+// limit if it may run in another partition; a note has the number of these jobs. The error says that the maximum is
+// not positive.
+func LongestLimit(partition string, longest time.Duration) (Step, error) {
 	if longest <= 0 || longest == hpc.Unlimited {
 		return Step{}, fmt.Errorf("%s: not a positive time limit (want, for example, 12h)", hpc.FormatDuration(longest))
 	}
-	return Step{"--max-time-limit " + hpc.FormatDuration(longest),
-		func(w *workload.Workload, env *Environment) (int, error) {
-			n, preset, unknown := 0, 0, 0
-			for i, job := range w.Jobs.All() {
-				limit := cmp.Or(job.TimeLimit, env.defaultTime(job.Partition))
-				switch {
-				case limit == 0:
-					unknown++
-				case limit <= longest:
-				case w.Preset(job):
-					preset++
-				default:
-					setLimit(job, longest)
-					w.Jobs.Set(i, job)
-					n++
-				}
+	text := "--max-time-limit "
+	if partition != "*" {
+		text += partition + "="
+	}
+	return Step{text + hpc.FormatDuration(longest), func(w *workload.Workload, env *Environment) (int, error) {
+		n, preset, unknown, several := 0, 0, 0, 0
+		named := map[string]bool{}
+		for i, job := range w.Jobs.All() {
+			limit, in := cmp.Or(job.TimeLimit, env.defaultTime(job.Partition)), strings.Split(job.Partition, ",")
+			for _, name := range in {
+				named[name] = true
 			}
-			if unknown > 0 {
-				env.note("jobs without a time limit keep their partition's: %d", unknown)
+			switch {
+			case partition != "*" && !slices.Contains(in, partition):
+			case limit == 0:
+				unknown++
+			case limit <= longest:
+			case w.Preset(job):
+				preset++
+			case partition != "*" && len(in) > 1:
+				several++
+			default:
+				setLimit(job, longest)
+				w.Jobs.Set(i, job)
+				n++
 			}
-			if preset > 0 {
-				env.note("jobs that run when the window begins keep longer limits: %d", preset)
+		}
+		for _, kept := range []struct {
+			n   int
+			why string
+		}{{unknown, "jobs without a time limit keep their partition's"}, {preset, "jobs that run when the window begins keep longer limits"},
+			{several, "jobs that may run in another partition keep longer limits"}} {
+			if kept.n > 0 {
+				env.note("%s: %d", kept.why, kept.n)
 			}
-			return n, nil
-		}}, nil
+		}
+		if partition != "*" && !named[partition] {
+			env.noPartition(partition, named)
+		}
+		return n, nil
+	}}, nil
 }
 
 // Chains replaces each job that runs longer than a time limit allows by a chain of jobs, as users

@@ -15,7 +15,7 @@ import (
 func TestLongestLimit(t *testing.T) {
 	in := small()
 	in.Jobs.Change(4, func(j *hpc.Job) { j.TimeLimit = 0 })
-	w, results := apply(t, in, Environment{}, must(LongestLimit(2*time.Hour)))
+	w, results := apply(t, in, Environment{}, must(LongestLimit("*", 2*time.Hour)))
 	for id, want := range map[string]time.Duration{
 		"p": 24 * time.Hour, // preset
 		"a": 2 * time.Hour, "b": 2 * time.Hour, "c": 2 * time.Hour, "d": 0,
@@ -30,7 +30,7 @@ func TestLongestLimit(t *testing.T) {
 		t.Errorf("%d changed, want 2; notes %q, want %q", results[0].Changed, results[0].Notes, want)
 	}
 	for _, bad := range []time.Duration{0, -1, hpc.Unlimited} {
-		if _, err := LongestLimit(bad); err == nil {
+		if _, err := LongestLimit("*", bad); err == nil {
 			t.Errorf("%v was accepted", bad)
 		}
 	}
@@ -47,10 +47,32 @@ func TestLongestLimitOfPartition(t *testing.T) {
 		"unknown": 0} {
 		in := small()
 		in.Jobs.Change(4, func(j *hpc.Job) { j.TimeLimit, j.Partition = 0, partition })
-		w, results := apply(t, in, env, must(LongestLimit(2*time.Hour)))
+		w, results := apply(t, in, env, must(LongestLimit("*", 2*time.Hour)))
 		if got := byID(w, "d").TimeLimit; got != want || (len(results[0].Notes) == 2) != (partition == "unknown") {
 			t.Errorf("%q: time limit %v, want %v; notes %q", partition, got, want, results[0].Notes)
 		}
+	}
+}
+
+// TestLongestLimitInPartition lowers limits in one partition only.
+func TestLongestLimitInPartition(t *testing.T) {
+	in := small()
+	for i, partition := range []string{"batch", "batch", "gpu", "batch,gpu", ""} {
+		in.Jobs.Change(i, func(j *hpc.Job) { j.TimeLimit, j.Partition = 24*time.Hour, partition })
+	}
+	w, results := apply(t, in, Environment{}, must(LongestLimit("batch", 2*time.Hour)))
+	for i, want := range []time.Duration{24 * time.Hour /* preset */, 2 * time.Hour, 24 * time.Hour, 24 * time.Hour, 24 * time.Hour} {
+		if job := w.Jobs.At(i); job.TimeLimit != want {
+			t.Errorf("%s in %q: time limit %v, want %v", job.ID, job.Partition, job.TimeLimit, want)
+		}
+	}
+	want := []string{"jobs that run when the window begins keep longer limits: 1", "jobs that may run in another partition keep longer limits: 1"}
+	if r := results[0]; r.Changed != 1 || !slices.Equal(r.Notes, want) || r.Step != "--max-time-limit batch=2h" {
+		t.Errorf("%q: %d changed, notes %q, want %q", r.Step, r.Changed, r.Notes, want)
+	}
+	_, results = apply(t, in, Environment{}, must(LongestLimit("bach", 2*time.Hour)))
+	if want := []string{"no job is in partition bach (did you mean batch?)"}; !slices.Equal(results[0].Notes, want) {
+		t.Errorf("notes %q, want %q", results[0].Notes, want)
 	}
 }
 

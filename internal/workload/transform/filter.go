@@ -277,8 +277,7 @@ func MapPartition(from, to string) (Step, error) {
 		case from == "" && !named[from]:
 			env.note("every job names a partition")
 		case from != "*" && !named[from]:
-			delete(named, "") // jobs that name no partition
-			env.note("no job is in partition %s (%s)", from, spelling.Meant(from, sortedKeys(named)))
+			env.noPartition(from, named)
 		}
 		if _, known := env.Partitions[to]; env.Partitions != nil && !known {
 			env.note("the cluster has no partition %s (%s)", to, spelling.Meant(to, sortedKeys(env.Partitions)))

@@ -18,6 +18,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/slurmspec/sbatch"
+	"rmreplay/internal/spelling"
 	"rmreplay/internal/workload"
 )
 
@@ -65,6 +66,12 @@ func (env *Environment) defaultTime(partitions string) (longest time.Duration) {
 		longest = max(longest, env.Partitions[name].DefaultTime)
 	}
 	return longest
+}
+
+// noPartition notes that no job is in a partition. The argument named has the partitions that jobs name.
+func (env *Environment) noPartition(partition string, named map[string]bool) {
+	delete(named, "") // jobs that name no partition
+	env.note("no job is in partition %s (%s)", partition, spelling.Meant(partition, sortedKeys(named)))
 }
 
 // Result describes the effect of a step.
