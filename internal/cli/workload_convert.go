@@ -76,7 +76,7 @@ func runWorkloadConvert(g *globals, path string, opts convertOptions) error {
 	if !slices.Contains(formats.Names(), opts.to) {
 		return console.Usagef("--to %s: not a format (%s)", opts.to, spelling.Meant(opts.to, formats.Names()))
 	}
-	if err := formats.Replaces(opts.output); err != nil {
+	if err := formats.Replaces(opts.output, path); err != nil {
 		return fmt.Errorf("writing the workload: %w", err)
 	}
 	w, err := g.readWorkload(path, workload.ReadOptions{Strict: opts.strict})

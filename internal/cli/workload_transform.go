@@ -339,7 +339,7 @@ func runWorkloadTransform(g *globals, path string, opts *transformOptions) error
 	if err != nil {
 		return err
 	}
-	if err := formats.Replaces(opts.output); err != nil {
+	if err := formats.Replaces(opts.output, path); err != nil {
 		return fmt.Errorf("writing the workload: %w", err)
 	}
 	w, err := g.readWorkload(path, workload.ReadOptions{})

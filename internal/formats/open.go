@@ -213,13 +213,14 @@ func SaveAs(path string, wl *workload.Workload, format string) (losses workload.
 	return losses, nil
 }
 
-// Replaces returns an error if path is a file that a workload must not replace: a part of a run
-// record, or a file whose format is not known.
-func Replaces(path string) error {
+// Replaces returns an error if path is a file that a workload must not replace: a part of a run record, a file whose
+// format is not known, or the command's input if it is a log. An input in our own format may be replaced.
+func Replaces(path string, inputs ...string) error {
+	var log bool
 	if run.HasPart(path) {
-		return &output.Refused{Path: path, Want: "a workload but a part of a run record"}
+		return &output.Refused{Path: path, Why: "is a part of a run record"}
 	}
-	return output.Replaces(path, "a workload", func([]byte) bool {
+	err := output.Replaces(path, "a workload", func([]byte) bool {
 		f, err := os.Open(path)
 		if err != nil {
 			return false
@@ -230,7 +231,18 @@ func Replaces(path string) error {
 			return false
 		}
 		done()
-		_, found := Detect(head)
+		format, found := Detect(head)
+		log = found && format.Name != Default
 		return found
 	})
+	if err != nil || !log {
+		return err
+	}
+	file, err := os.Stat(path)
+	for _, input := range inputs {
+		if of, e := os.Stat(input); err == nil && e == nil && os.SameFile(file, of) {
+			return &output.Refused{Path: path, Why: "is also the input"}
+		}
+	}
+	return nil
 }

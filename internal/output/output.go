@@ -231,13 +231,12 @@ func EmptyDirectory(dir string) error {
 	return nil
 }
 
-// Refused says that a file is not replaced, because its kind differs from the kind of the file that
-// would be written.
-type Refused struct{ Path, Want string }
+// Refused says why a file is not replaced: "exists and is not a workload".
+type Refused struct{ Path, Why string }
 
-// Error names the file and what it is not.
+// Error names the file and the reason.
 func (e *Refused) Error() string {
-	return fmt.Sprintf("%s: exists and is not %s, so it was not replaced (want another name)", e.Path, e.Want)
+	return fmt.Sprintf("%s: %s, so it was not replaced (want another name)", e.Path, e.Why)
 }
 
 // headLength is the number of bytes by which a file is recognized.
@@ -262,7 +261,7 @@ func Replaces(path, want string, recognize func(head []byte) bool) error {
 		return fmt.Errorf("looking at %s: %w", path, err)
 	}
 	if !recognize(head[:n]) {
-		return &Refused{path, want}
+		return &Refused{path, "exists and is not " + want}
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func (o commands) runAssign(path string, opts *assignOptions) (err error) {
 	if len(opts.fileSystems) != 1 {
 		return console.Usagef("--filesystem: %d file systems given (want the one whose I/O the service of --state learned)", len(opts.fileSystems))
 	}
-	if err := formats.Replaces(opts.output); err != nil {
+	if err := formats.Replaces(opts.output, path); err != nil {
 		return err
 	}
 	w, err := formats.Open(path)

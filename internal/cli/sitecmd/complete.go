@@ -129,7 +129,7 @@ func (l Lent) runComplete(path string, o *completeFlags) error {
 		}
 		opts.Rules[field] = rule
 	}
-	if err := formats.Replaces(o.output); err != nil {
+	if err := formats.Replaces(o.output, path); err != nil {
 		return fmt.Errorf("writing the workload: %w", err)
 	}
 	w, err := l.Read(path)
