@@ -112,6 +112,12 @@ func TestFrozenHealth(t *testing.T) {
 			t.Errorf("%s of a measured run: %q", panel, notes)
 		}
 	}
+	if err := s.store.SetCluster(store.Cluster{Name: "vale", Kind: kindRun, Simulated: true}); err != nil {
+		t.Fatal(err)
+	}
+	if notes := s.panel("health-main", "last", "all").Notes; strings.Contains(strings.Join(notes, "\n"), machine) {
+		t.Errorf("times of a model: %q", notes)
+	}
 	// A chart of two schedulers has the values of both.
 	html := s.get("api/v1/panels/health-main?last=all&format=html&a=vale&b=still", http.StatusOK)
 	if !strings.Contains(html, "All values of still in the chart are 0.") || strings.Contains(html, "All values of vale") || strings.Contains(html, zero) {
