@@ -37,6 +37,7 @@ func TestMinJobAge(t *testing.T) {
 func TestPartitions(t *testing.T) {
 	for attributes, want := range map[string]time.Duration{
 		"MaxTime=24:00:00 DefaultTime=1:00:00": time.Hour, "MaxTime=2:00:00": 2 * time.Hour, "": hpc.Unlimited,
+		"MaxTime=1:00:00 DefaultTime=2:00:00": time.Hour,
 	} {
 		dir := filepath.Join(t.TempDir(), "cluster")
 		writeCluster(t, dir, map[string]string{

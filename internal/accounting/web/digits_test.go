@@ -95,6 +95,14 @@ func TestFrozenHealth(t *testing.T) {
 	if wrong || !strings.Contains(notes, "Without still: computing took no virtual time in this run") {
 		t.Errorf("times of all clusters: %q, %v, want means of 2 ms", notes, r.Rows)
 	}
+	if notes := s.panel("health-starts", "last", "all").Notes; strings.Contains(strings.Join(notes, "\n"), "Without still") {
+		t.Errorf("starts of all clusters: %q", notes)
+	}
+	// They are shown for a range in which no other scheduler has figures.
+	notes = strings.Join(s.panel("health-main", "from", "2024-03-05T09:50:00Z", "until", "2024-03-05T10:00:00Z").Notes, "\n")
+	if strings.Contains(notes, "Without still") || !strings.Contains(notes, zero) {
+		t.Errorf("before the figures of vale: %q", notes)
+	}
 	if err := s.store.SetCluster(store.Cluster{Name: "vale", Kind: kindRun}); err != nil {
 		t.Fatal(err)
 	}
@@ -103,6 +111,12 @@ func TestFrozenHealth(t *testing.T) {
 		if notes := s.panel(panel, "last", "all").Notes; strings.Contains(strings.Join(notes, "\n"), machine) != want {
 			t.Errorf("%s of a measured run: %q", panel, notes)
 		}
+	}
+	if err := s.store.SetCluster(store.Cluster{Name: "vale", Kind: kindRun, Simulated: true}); err != nil {
+		t.Fatal(err)
+	}
+	if notes := s.panel("health-main", "last", "all").Notes; strings.Contains(strings.Join(notes, "\n"), machine) {
+		t.Errorf("times of a model: %q", notes)
 	}
 	// A chart of two schedulers has the values of both.
 	html := s.get("api/v1/panels/health-main?last=all&format=html&a=vale&b=still", http.StatusOK)

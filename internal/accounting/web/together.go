@@ -61,8 +61,7 @@ func (r *request) align(s *sizes, live bool) error {
 		first = s.list[i]
 	}
 	anchor := r.from
-	whole := r.values.Get("last") == "all" || first.Kind == kindRun
-	if whole && r.values.Get("from") == "" && !first.Newest.IsZero() {
+	if first.Kind == kindRun && r.values.Get("from") == "" && !first.Newest.IsZero() {
 		anchor = first.begins()
 	}
 	switch r.alignment {

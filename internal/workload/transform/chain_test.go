@@ -44,7 +44,7 @@ func TestLongestLimitOfPartition(t *testing.T) {
 		"long":  {MaxTime: hpc.Unlimited, DefaultTime: hpc.Unlimited},
 	}}
 	for partition, want := range map[string]time.Duration{"": 0, "short": 0, "long": 2 * time.Hour, "short,long": 2 * time.Hour,
-		"unknown": 0} {
+		"long,short": 2 * time.Hour, "unknown": 0} {
 		in := small()
 		in.Jobs.Change(4, func(j *hpc.Job) { j.TimeLimit, j.Partition = 0, partition })
 		w, results := apply(t, in, env, must(LongestLimit("*", 2*time.Hour)))
