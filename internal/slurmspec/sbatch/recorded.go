@@ -112,7 +112,8 @@ func (r *recorded) unknown(words []string, cause error) []string {
 	return words
 }
 
-// wrap ends the command line at --wrap, whose value begins the words.
+// wrap handles the words after --wrap. They begin with its value, whose end is not known, so the
+// parser reads none of them.
 func (r *recorded) wrap(words []string) {
 	for _, word := range words {
 		r.wrapped = r.wrapped || len(word) > 1 && word[0] == '-'

@@ -37,8 +37,8 @@ type Submission struct {
 	RunTime time.Duration
 	// Script is the path of the batch script as written, or "".
 	Script string
-	// Fewer is a text about a job that gets fewer nodes than its options request, of which sbatch
-	// warns; "" for other jobs.
+	// Fewer is a warning, which sbatch also prints, that the job gets fewer nodes than its options
+	// request; "" for other jobs.
 	Fewer string
 }
 

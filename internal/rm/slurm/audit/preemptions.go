@@ -42,8 +42,8 @@ var (
 	reclaims  = []byte(" to reclaim resources for JobId=")
 )
 
-// sameEnd is the largest difference between the end of a run and slurmctld's log line about the
-// preemption. The end has whole seconds, and the log has milliseconds.
+// sameEnd is the largest accepted difference between the end of a run and slurmctld's log line
+// about the preemption. The end has whole seconds, and the log has milliseconds.
 const sameEnd = 2 * time.Second
 
 // By returns the job for which slurmctld preempted a job whose run ended at the instant end. It

@@ -72,8 +72,8 @@ func shown(r *rule, value string) string {
 	return value
 }
 
-// missing handles a key that the release does not know. The adaptation drops it. Options that the
-// release reads from another key are moved there, and a loss that changes scheduling is a warning.
+// missing handles a key that the release does not know. The adaptation drops it. It moves options
+// that the release reads from another key to that key, and warns of a loss that changes scheduling.
 func (t *translation) missing(s Statement, r *rule) {
 	switch r.key {
 	case "PreemptParameters":
