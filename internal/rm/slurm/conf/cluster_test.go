@@ -244,7 +244,7 @@ func TestSideFileErrors(t *testing.T) {
 		{"gres.conf", "Nam=gpu", "gres.conf:1: Nam: unrecognized key; did you mean Name?"},
 		{"gres.conf", "Include gone", "gres.conf:1: Include gone: "},
 		{"gres.conf", "Name=gpu File=/a MultipleFiles=/b,/c", "gres.conf:1: File and MultipleFiles exclude each other"},
-		{"topology.conf", "SwitchName=s Nodes=n1 Switches=t", "topology.conf:1: switch s: want either Nodes= or Switches="},
+		{"topology.conf", "SwitchName=s Nodes=n1 Switches=t", "topology.conf:1: switch s: both Nodes= and Switches="},
 		{"topology.conf", tree + "SwitchName=s Nodes=n1", "topology.conf:2: switch s is defined twice"},
 		{"topology.conf", tree + "SwitchName=r Switches=s,t", "topology.conf:2: switch r: no such switch: t"},
 		{"passwd", "joe:x:1000", "passwd:1: \"joe:x:1000\": want name:x:id:… as in /etc/passwd"},
