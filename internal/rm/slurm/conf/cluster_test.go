@@ -125,7 +125,7 @@ func TestOpenDirectoryErrors(t *testing.T) {
 	file := filepath.Join(dir, "file")
 	writeFile(t, file, "")
 	for path, want := range map[string]string{
-		filepath.Join(dir, "gone"): "no such file or directory (want a directory that holds slurm.conf)",
+		filepath.Join(dir, "gone"): "no such file or directory (want a directory that has slurm.conf)",
 		file:                       "not a directory (want the directory that has slurm.conf)",
 		dir:                        "no such file or directory (a cluster directory needs the site's slurm.conf)",
 	} {
