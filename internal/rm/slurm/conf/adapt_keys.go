@@ -60,9 +60,8 @@ func selectOptions(list string, wanted func(name string) bool) []string {
 	})
 }
 
-// resetPeriod keeps a reset period, but not NOW. With NOW slurmctld resets the usage whenever it
-// reads the file, and in a replay with a window slurmctld reads the file again when the window
-// begins.
+// resetPeriod keeps a reset period, but not NOW. With NOW slurmctld resets the usage whenever it reads the file, and
+// in a replay with a window slurmctld reads the file again when the window begins.
 func (a *adapter) resetPeriod(site string) string {
 	if strings.EqualFold(site, "NOW") {
 		return "NONE" // without decay, slurmctld refuses a configuration without the key

@@ -32,8 +32,7 @@ type Partition struct {
 	Line       int
 }
 
-// DefaultPartition returns the name of the partition of jobs that name no partition; empty if no
-// partition is the default.
+// DefaultPartition returns the name of the default partition; empty if no partition is the default.
 func (c *Cluster) DefaultPartition() string {
 	for _, p := range c.Partitions {
 		if p.Default {
@@ -43,9 +42,8 @@ func (c *Cluster) DefaultPartition() string {
 	return ""
 }
 
-// DefaultLimit returns the longest time limit that a job gets if it requests no limit: the
-// DefaultTime of a partition, or else its MaxTime. It leaves out partitions without a limit. It
-// returns 0 if no partition has a limit.
+// DefaultLimit returns the longest time limit that a job gets if it requests no limit: the DefaultTime of a
+// partition, or else its MaxTime. It leaves out partitions without a limit. It returns 0 if no partition has a limit.
 func (c *Cluster) DefaultLimit() time.Duration {
 	var longest time.Duration
 	for _, p := range c.Partitions {
@@ -149,8 +147,7 @@ func (c *Cluster) partition(s Statement, defaults []Attribute, sets map[string]n
 	return p, nil
 }
 
-// allowed returns a list of names, or nil for ALL. Slurm stores the names of accounts and QOS in
-// lower case.
+// allowed returns a list of names, or nil for ALL. Slurm stores the names of accounts and QOS in lower case.
 func (p Partition) allowed(key string, lower bool) []string {
 	v, _ := p.Get(key)
 	if strings.EqualFold(v, "ALL") {

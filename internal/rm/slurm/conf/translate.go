@@ -185,8 +185,7 @@ func replaceName(option, name string) string {
 	return name
 }
 
-// hosts translates a host list of a line. slurmctld before 23.11 accepts no text after a name's
-// last bracket.
+// hosts translates a host list of a line. slurmctld before 23.11 accepts no text after a name's last bracket.
 func (t *translation) hosts(s Statement, key, list string) string {
 	to := values.HostList(list, t.a.release)
 	if to != list {
