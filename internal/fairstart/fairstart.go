@@ -275,9 +275,9 @@ func partitions(m *run.Manifest) map[string]*pool {
 	return of
 }
 
-// imitate plays all jobs of the pool. It returns how many measured jobs start as in the run, and
-// whether all jobs start at exactly the same instants. It chooses the order of events at one instant
-// with which more jobs start as in the run.
+// imitate simulates all jobs of the pool. It returns how many measured jobs start as in the run,
+// and whether all jobs start at exactly the same instants. It chooses the order of events at one
+// instant with which more jobs start as in the run.
 func (p *pool) imitate() (same int, exact bool, err error) {
 	same = -1
 	for _, ties := range []sim.Ties{sim.EndsFirst, sim.ArrivalsFirst} {

@@ -294,9 +294,9 @@ func (p *parser) has(names ...string) bool {
 	return slices.ContainsFunc(p.given, func(o *option) bool { return slices.Contains(names, o.canonical()) })
 }
 
-// Complete fills in what sbatch itself derives from the options before it submits
-// (_opt_verify in src/sbatch/opt.c), so that the controller receives what it would
-// have received:
+// Complete fills in the values that sbatch itself derives from the options before it submits
+// (_opt_verify in src/sbatch/opt.c), so that the controller receives the same values as from
+// sbatch:
 //
 //   - as many nodes as a node list names;
 //   - tasks from --ntasks-per-node and the number of nodes, or from nodes, sockets, cores and
@@ -306,8 +306,8 @@ func (p *parser) has(names ...string) bool {
 //   - one thread a core for --hint=nomultithread, compute_bound and memory_bound, and one core a
 //     socket for memory_bound.
 //
-// [Parse] calls Complete. Requests from other sources need it. A second call changes nothing. The
-// error says that the node list cannot be read.
+// [Parse] calls Complete. The reader of a request from any other source must call it, too. A second
+// call changes nothing. The error says that the node list cannot be read.
 func Complete(r *hpc.Request) error {
 	applyHint(r)
 	if r.NodeList != "" {

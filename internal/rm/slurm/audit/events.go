@@ -200,7 +200,7 @@ func Reservations(list string, events []hpc.ReservationEvent) (differences []str
 	for _, r := range reservations(events) {
 		rows := joined(got[r.name])
 		switch {
-		case r.floating, r.end <= r.start: // not recorded: floating, or deleted before the begin
+		case r.floating, r.end <= r.start: // slurmdbd has no record of it: floating, or deleted before its begin
 		case len(rows) == 0:
 			differences = append(differences, fmt.Sprintf("reservation %s: slurmdbd does not have it", r.name))
 		case r.moving:
