@@ -306,8 +306,9 @@ func (p *parser) has(names ...string) bool {
 //   - one thread a core for --hint=nomultithread, compute_bound and memory_bound, and one core a
 //     socket for memory_bound.
 //
-// [Parse] calls Complete. The reader of a request from any other source must call it, too. A second
-// call changes nothing. The error says that the node list cannot be read.
+// [Parse] calls Complete. A caller that makes a request without [Parse], but with the meaning of
+// sbatch's options, must call Complete itself. A second call changes nothing. The error says that
+// the node list cannot be read.
 func Complete(r *hpc.Request) error {
 	applyHint(r)
 	if r.NodeList != "" {
