@@ -61,7 +61,7 @@ func (p *Preemptions) By(job uint32, end hpc.Time) (Preemptor, bool, error) {
 	return Preemptor{}, false, nil
 }
 
-// more reads what slurmctld has added to the log.
+// more reads the lines that slurmctld has added to the log since the last call.
 func (p *Preemptions) more() error {
 	file, err := os.Open(p.Path)
 	if err != nil {

@@ -248,8 +248,8 @@ func InstallCommand(reqs []Requirement) string {
 // the store.
 const stableRelease = "24.11"
 
-// storeCommand returns the command that puts the requirements into the user's store, and how a
-// replay names them.
+// storeCommand returns the command that puts the requirements into the user's store, and a text
+// with the option that a replay then needs.
 func storeCommand(reqs []Requirement) (command, option string) {
 	command = "rmreplay slurm install"
 	if slices.ContainsFunc(reqs, func(r Requirement) bool { return r.Slurm }) {
