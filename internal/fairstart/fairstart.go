@@ -59,8 +59,8 @@ const OwnPolicy = "own"
 const tolerance = time.Second
 
 // maxArrivals is the largest number of jobs since the queue was last empty with which a computation
-// is exact. After more jobs, the simulation begins with the state at the submission of the job,
-// which takes less time.
+// is exact. After more jobs, the simulation begins with the jobs that run and wait at the
+// submission of the job. This takes less time, but is not exact.
 const maxArrivals = 5000
 
 // Policy is the value of a flag: a name that [Compute] accepts, or empty without fair start times.
