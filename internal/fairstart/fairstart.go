@@ -59,8 +59,8 @@ const OwnPolicy = "own"
 const tolerance = time.Second
 
 // maxArrivals is the largest number of jobs since the queue was last empty with which a computation
-// is exact. After more jobs, the simulation begins with the state at the submission of the job,
-// which takes less time.
+// is exact. After more jobs, the simulation begins with the jobs that run and wait at the
+// submission of the job. This takes less time, but is not exact.
 const maxArrivals = 5000
 
 // Policy is the value of a flag: a name that [Compute] accepts, or empty without fair start times.
@@ -275,9 +275,9 @@ func partitions(m *run.Manifest) map[string]*pool {
 	return of
 }
 
-// imitate plays all jobs of the pool. It returns how many measured jobs start as in the run, and
-// whether all jobs start at exactly the same instants. It chooses the order of events at one instant
-// with which more jobs start as in the run.
+// imitate simulates all jobs of the pool. It returns how many measured jobs start as in the run,
+// and whether all jobs start at exactly the same instants. It chooses the order of events at one
+// instant with which more jobs start as in the run.
 func (p *pool) imitate() (same int, exact bool, err error) {
 	same = -1
 	for _, ties := range []sim.Ties{sim.EndsFirst, sim.ArrivalsFirst} {

@@ -60,7 +60,7 @@ type number struct {
 // error says what is wrong. It refuses a plus sign, because +20% could mean 0.2 or 1.2.
 func (n number) Set(text string) error {
 	if strings.HasPrefix(text, "+") {
-		return errors.New("a plus sign (want the number itself)")
+		return errors.New("a number with a plus sign (want it without the sign)")
 	}
 	switch plain, percent := strings.CutSuffix(text, "%"); {
 	case n.whole:

@@ -58,9 +58,9 @@ func (w *Writer) Write(row []string) error {
 	return w.Writer.Write(w.cells)
 }
 
-// Lines returns a text of one or more lines for a terminal. Control characters (ESC and those of C1 too), bytes
-// that are not UTF-8, and characters that change the direction or the line become visible: \x1b, \u202e.
-// Tabs and line feeds stay.
+// Lines returns a text of one or more lines for a terminal. The control characters of C0 and C1,
+// bytes that are not UTF-8, and characters that change the direction of the text or end a line
+// become visible: \x1b, \u202e. Tabs and line feeds stay.
 func Lines(text string) string { return visible(text, "\n\t") }
 
 // Line is [Lines] for a part of a line, such as a cell of a table: tabs and line feeds become visible,

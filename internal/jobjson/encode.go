@@ -14,9 +14,9 @@ import (
 	"rmreplay/internal/packed"
 )
 
-// Append appends a job as one compact JSON object. A trace and a run record have one for
-// each job, and most fields of a job are zero. Append looks only at the fields that are set,
-// which makes it ten times as fast as a library that looks at all of them.
+// Append appends a job as one compact JSON object. A trace and a run record have such an object for
+// each job, and most fields of a job are zero. Append looks only at the fields that are set, which
+// makes it ten times as fast as a library that looks at all of them.
 func Append(b []byte, job *hpc.Job) []byte {
 	return append(AppendFields(append(b, '{'), job), '}')
 }
@@ -222,7 +222,7 @@ func appendInstant(b []byte, label string, t hpc.Time) []byte {
 	return InstantOf(t).append(append(b, label...))
 }
 
-// appendTasks writes a map by task, in the order of the keys as text.
+// appendTasks writes a map whose keys are tasks, in the order of the keys' text.
 func appendTasks[V any](b []byte, label string, tasks map[int]V, value func([]byte, V) []byte) []byte {
 	if len(tasks) == 0 {
 		return b

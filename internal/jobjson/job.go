@@ -20,7 +20,7 @@ type Job struct {
 }
 
 // Request has the fields of hpc.Request. A conversion between the two types makes the compiler
-// check that the fields are the same. [Durations] has the durations.
+// check that the fields are the same. The durations of a request are in [Durations] instead.
 type Request struct {
 	Name      string `json:"name"`
 	User      string `json:"user"`

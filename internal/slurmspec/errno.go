@@ -8,7 +8,7 @@ import (
 // Errno is an error number of Slurm (slurm_errno.h) or, below 1000, of the operating system.
 type Errno uint32
 
-// The errors that callers tell apart.
+// The errors for which callers look.
 const (
 	ErrCommunication          Errno = 1001
 	ErrAccessDenied           Errno = 2002

@@ -48,7 +48,7 @@ func ParseJobID(text string) (JobID, error) {
 		return JobID{}, fmt.Errorf("%.40q: %.20q is not a task's number", text, rest[1:])
 	case rest[0] == '_':
 		id.Task = int(n)
-	default: // a column that sacct has cut lacks the offset: 0
+	default: // sacct may have cut the column before the offset: then n is 0
 		id.Component = int(n)
 	}
 	return id, nil

@@ -55,7 +55,7 @@ func ParseTimeSpec(s string) (time.Duration, error) {
 		return 0, errTimeLimit
 	}
 	numbers := strings.FieldsFunc(s, func(r rune) bool { return r == '-' || r == ':' })
-	daysOnly := string(separators) == "-" && len(numbers) == 1 && strings.HasSuffix(s, "-") // "1-" is a day to Slurm
+	daysOnly := string(separators) == "-" && len(numbers) == 1 && strings.HasSuffix(s, "-") // Slurm reads "1-" as a day
 	if len(numbers) != len(units) && !daysOnly {
 		return 0, errTimeLimit
 	}

@@ -31,7 +31,7 @@ var databaseSuites = []string{"bullseye", "bookworm"}
 // In bullseye, the version is part of the name of MariaDB's package.
 var databasePackages = []string{"mariadb-server-core-10.5", "mariadb-server-core", "libnss-wrapper"}
 
-// Possible paths of what a database root must have.
+// Possible paths of the files that a database root must have.
 var (
 	mariadbPaths = []string{"usr/sbin/mariadbd", "usr/libexec/mariadbd", "usr/bin/mariadbd", "usr/local/sbin/mariadbd"}
 	wrapperPaths = []string{"usr/lib/*-linux-gnu/libnss_wrapper.so", "usr/lib64/libnss_wrapper.so",

@@ -60,7 +60,7 @@ func fromDebian(ctx context.Context, t *tree, req Request, want slurmspec.Releas
 			return "", err
 		}
 		release, err := upstream(versions["slurmctld"])
-		if err != nil { // testing sometimes lacks a package
+		if err != nil { // the suite testing sometimes lacks a package
 			seen = append(seen, suite+" has none")
 			direction = cmp.Or(direction, 1)
 			continue
@@ -344,7 +344,7 @@ func (t *tail) String() string {
 func fromPackages(ctx context.Context, t *tree, files []string, hooks Hooks) error {
 	hooks.Step(fmt.Sprintf("unpacking %d packages", len(files)))
 	// As in every suite since bookworm, all directories are below /usr. So all files of a library
-	// are in one directory, whichever of the two paths a package uses.
+	// are in one directory, whether a package writes its path as /lib or as /usr/lib.
 	t.keepLinks = true
 	for _, name := range []string{"bin", "sbin", "lib", "lib64"} {
 		if err := errors.Join(t.root.MkdirAll("usr/"+name, 0o777), t.addLink(name, "usr/"+name)); err != nil {
@@ -369,7 +369,7 @@ func unpackPackage(ctx context.Context, t *tree, file string) error {
 	go func() {
 		err := t.unpack(ctx, reader)
 		if err == nil {
-			_, err = io.Copy(io.Discard, reader) // read the padding of dpkg-deb
+			_, err = io.Copy(io.Discard, reader) // read the padding that dpkg-deb writes after the archive
 		}
 		_ = reader.CloseWithError(err) // it never fails
 		unpacked <- err

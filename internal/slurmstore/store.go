@@ -248,8 +248,8 @@ func (s *Store) locked(f func() error) error {
 	return f()
 }
 
-// forAll says whether all users may read what this process installs: root's daemons run as another
-// user.
+// forAll says whether all users may read what this process installs. They may if root installs it,
+// because root's daemons run as another user.
 func forAll() bool { return os.Geteuid() == 0 }
 
 // makeDir creates a directory and its parents with a mode, regardless of the umask.

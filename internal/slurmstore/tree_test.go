@@ -27,7 +27,7 @@ func TestHostileArchives(t *testing.T) {
 		entries []entry
 		want    string
 	}{
-		"a path that leaves":                 {[]entry{{name: "../outside"}}, `"../outside": leaves the root`},
+		"a path that leaves":                 {[]entry{{name: "../outside"}}, `"../outside": the path leaves the root`},
 		"a path that leaves later":           {[]entry{{name: "a/../../outside"}}, "leaves the root"},
 		"a link that leaves":                 {[]entry{link("a", "../outside")}, "leaves the root"},
 		"a link that leaves from below":      {[]entry{link("a/b/c", "../../../outside")}, "leaves the root"},

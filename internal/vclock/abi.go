@@ -36,7 +36,7 @@ var whyNames = [...]string{
 	"timer",
 }
 
-// These are the reasons that change what the driver does.
+// The reasons for waiting that the driver handles differently from the others.
 const (
 	whyPoll    = 7
 	whySignal  = 11

@@ -43,7 +43,7 @@ func (j *jobs) presetTasks(job *hpc.Job) map[int]*submission {
 }
 
 // updatable reports whether pin can turn a pending task of the array into the preset job p. It can
-// if the two requests differ only in what pin changes and in what has no effect on p.
+// if the two requests differ only in values that pin changes or that have no effect on p.
 func updatable(array, p *hpc.Job) bool {
 	x, y := array.Request, p.Request
 	if array.Begin > 0 && array.Submit.Add(array.Begin) > p.Recorded.Start {

@@ -39,8 +39,9 @@ func (j *jobs) askAbout(c jobcomp.Record, in *instance) {
 	})
 }
 
-// askSoon asks slurmctld for the records of a job just after this instant. At the instant itself,
-// slurmctld still handles messages of nodes, and the question would change the order of its threads.
+// askSoon asks slurmctld for the records of a job just after this instant. At this instant itself,
+// slurmctld still handles messages of nodes, and the request would change the order in which its
+// threads run.
 func (j *jobs) askSoon(job uint32, answered func([]rpc.JobInfo, error)) {
 	j.At(j.Now()+1, func() {
 		j.ask(rpc.RequestJobInfoSingle, j.codec.Body(&rpc.JobInfoRequest{Job: job}), func(reply *rpc.Message, err error) {

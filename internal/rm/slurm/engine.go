@@ -78,7 +78,7 @@ type Config struct {
 	PreRoll bool
 	// PreRollBackfill is the interval of backfill cycles before the window, in whole seconds; 0 turns
 	// backfill off until the window begins. The intervals count from slurmctld's start. The first
-	// cycle in the window begins when one of them ends.
+	// cycle in the window begins when one of these intervals ends.
 	PreRollBackfill time.Duration
 	// PresetBurst is the largest number of preset jobs that start together.
 	PresetBurst int

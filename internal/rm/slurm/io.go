@@ -74,7 +74,7 @@ func (t *transfers) foresee() {
 }
 
 // progress moves the model to this instant, and ends the scripts of the jobs that have moved their
-// data. The nodes add the delay before a script's start to its run time.
+// data. The nodes add the delay before a script's start to the script's run time.
 func (t *transfers) progress() {
 	for _, number := range t.model.Advance(t.Now()) {
 		launched := t.moving[uint32(number)]

@@ -98,7 +98,7 @@ const (
 	over                // ended
 )
 
-// instance is one job of Slurm's: a job of the workload, or a task of an array.
+// instance is one job in Slurm: a job of the workload, or a task of an array.
 type instance struct {
 	of    *submission
 	task  int

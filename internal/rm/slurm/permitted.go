@@ -47,7 +47,7 @@ const shortest = 3
 
 // CheckPermitted returns an error for an action that may write files or run programs of its
 // author's choice. Such an action needs the consent of the user who replays the workload. The error
-// gives the action's instant in the time zone.
+// gives the action's instant in the time zone that the parameter zone names.
 func CheckPermitted(a hpc.Action, zone *time.Location) error {
 	if a.Shell != "" {
 		return fmt.Errorf("the action at %s is a shell line (%.60q): it runs only with --allow-shell, because a "+
@@ -69,7 +69,7 @@ func CheckPermitted(a hpc.Action, zone *time.Location) error {
 }
 
 // permits reports whether arguments begin with permitted options and a permitted subcommand.
-// If not, the result what says what is not permitted.
+// Otherwise the result what names the word that is not permitted.
 func (p *permission) permits(arguments []string) (what string, permitted bool) {
 	for _, word := range arguments {
 		switch {
@@ -88,8 +88,8 @@ func (p *permission) permits(arguments []string) (what string, permitted bool) {
 	return "no subcommand", false
 }
 
-// permitsSubcommand reports whether word is a permitted subcommand or, as Slurm accepts it, the
-// beginning of one, in any case of letters.
+// permitsSubcommand reports whether word is a permitted subcommand or the beginning of one, which
+// Slurm accepts, too. The case of letters does not matter.
 func (p *permission) permitsSubcommand(word string) bool {
 	lower := strings.ToLower(word)
 	return slices.ContainsFunc(p.subcommands, func(name string) bool {

@@ -169,9 +169,9 @@ func CheckPreRoll(a hpc.Action) error {
 		a.At, describeAction(a), lost)
 }
 
-// abbreviates reports whether a word of a command line, up to its "=", abbreviates scontrol's word
-// full. The parameter letters is the smallest number of letters that scontrol accepts for that
-// word.
+// abbreviates reports whether a word of a command line, up to its "=", is an abbreviation of
+// scontrol's word full. The parameter letters is the smallest number of letters that scontrol
+// accepts for that word.
 func abbreviates(word, full string, letters int) bool {
 	name, _, _ := strings.Cut(strings.ToLower(word), "=")
 	return len(name) >= letters && strings.HasPrefix(strings.ToLower(full), name)

@@ -98,8 +98,8 @@ func joinValue(line, value string) string {
 }
 
 // unknown leaves out a word with an option that the parser does not know, and returns the words
-// behind the option. A number that follows is the option's value, because no script is named by a
-// number.
+// behind the option. A number that follows is the option's value, because no script has a number as
+// its name.
 func (r *recorded) unknown(words []string, cause error) []string {
 	r.leftOut = append(r.leftOut, cause)
 	joined := strings.Contains(words[0], "=")
@@ -112,7 +112,8 @@ func (r *recorded) unknown(words []string, cause error) []string {
 	return words
 }
 
-// wrap ends the command line at --wrap, whose value begins the words.
+// wrap handles the words after --wrap. They begin with its value, whose end is not known, so the
+// parser reads none of them.
 func (r *recorded) wrap(words []string) {
 	for _, word := range words {
 		r.wrapped = r.wrapped || len(word) > 1 && word[0] == '-'

@@ -37,8 +37,8 @@ type Submission struct {
 	RunTime time.Duration
 	// Script is the path of the batch script as written, or "".
 	Script string
-	// Fewer is a text about a job that gets fewer nodes than its options request, of which sbatch
-	// warns; "" for other jobs.
+	// Fewer is a warning, which sbatch also prints, that the job gets fewer nodes than its options
+	// request; "" for other jobs.
 	Fewer string
 }
 
@@ -294,9 +294,9 @@ func (p *parser) has(names ...string) bool {
 	return slices.ContainsFunc(p.given, func(o *option) bool { return slices.Contains(names, o.canonical()) })
 }
 
-// Complete fills in what sbatch itself derives from the options before it submits
-// (_opt_verify in src/sbatch/opt.c), so that the controller receives what it would
-// have received:
+// Complete fills in the values that sbatch itself derives from the options before it submits
+// (_opt_verify in src/sbatch/opt.c), so that the controller receives the same values as from
+// sbatch:
 //
 //   - as many nodes as a node list names;
 //   - tasks from --ntasks-per-node and the number of nodes, or from nodes, sockets, cores and
@@ -306,8 +306,9 @@ func (p *parser) has(names ...string) bool {
 //   - one thread a core for --hint=nomultithread, compute_bound and memory_bound, and one core a
 //     socket for memory_bound.
 //
-// [Parse] calls Complete. Requests from other sources need it. A second call changes nothing. The
-// error says that the node list cannot be read.
+// [Parse] calls Complete. A caller that makes a request without [Parse], but with the meaning of
+// sbatch's options, must call Complete itself. A second call changes nothing. The error says that
+// the node list cannot be read.
 func Complete(r *hpc.Request) error {
 	applyHint(r)
 	if r.NodeList != "" {

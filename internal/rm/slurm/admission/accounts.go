@@ -182,8 +182,8 @@ type namedPolicy struct {
 	policy *associations.Policy
 }
 
-// order returns the QOS of the job and the QOS of a partition. The limits of the result first have
-// precedence (acct_policy_set_qos_order).
+// order returns the QOS of the job and the QOS of a partition. The first result is the QOS whose
+// limits have precedence (acct_policy_set_qos_order).
 func (c *creation) order(p *partition) (first, second namedPolicy) {
 	own := namedPolicy{c.v.qos, c.v.policy}
 	name := strings.ToLower(p.QOS)
@@ -199,7 +199,7 @@ func (c *creation) order(p *partition) (first, second namedPolicy) {
 	return of, own
 }
 
-// ask is what a job asks for, in the units of limits.
+// ask is what a job requests, in the units in which limits are given.
 type ask struct {
 	tres    associations.TRES
 	nodes   int64

@@ -8,7 +8,7 @@ import (
 )
 
 // fitted is a job's request after slurmctld has fitted it to a partition's MaxMemPerCPU or
-// MaxMemPerNode. The field why is nil for a request that fits, and else says why it does not fit.
+// MaxMemPerNode. The field why says why the request does not fit; nil if it fits.
 type fitted struct {
 	j   rpc.JobDesc
 	why *Finding
@@ -53,7 +53,8 @@ func tooMuch(p *partition, of string, allowed, wanted uint64) *Finding {
 		"raise MaxMemPer"+of+" in slurm.conf, or let the jobs ask for less")
 }
 
-// moreCPUs gives each task enough CPUs that the wanted memory per task is within the limit per CPU.
+// moreCPUs gives each task so many CPUs that the task's memory, divided by their number, is within
+// the limit per CPU.
 func moreCPUs(j rpc.JobDesc, wanted, allowed uint64) rpc.JobDesc {
 	if allowed == 0 || wanted <= allowed {
 		return j

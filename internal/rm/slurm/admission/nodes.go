@@ -19,7 +19,9 @@ func (c *creation) start() *Finding {
 		return nil // slurmctld does not look for nodes of a held job
 	}
 	several := len(c.partitions) > 1 || c.release.Since(slurmspec.R2411) || strings.Contains(c.j.Reservation, ",")
-	var accepted, failed *Finding // a finding of each kind; an accepted job may still start in another partition
+	// accepted is a finding of a partition for which slurmctld accepts the job, and failed of one for
+	// which it may reject the job. Either job may still start in another partition.
+	var accepted, failed *Finding
 	for _, p := range c.partitions {
 		waits := c.waitsIn(p)
 		if waits != nil && waits.down == nil {
@@ -152,7 +154,7 @@ func (c *creation) place(p *partition) *Finding {
 	return c.choose(p, d)
 }
 
-// demand is what a job asks of all its nodes together.
+// demand is what a job requests of all its nodes together.
 type demand struct {
 	j                  *rpc.JobDesc
 	p                  *partition
@@ -279,8 +281,8 @@ type capacity struct {
 	gres  []int64 // in the order of the demand's list
 }
 
-// most returns the largest sum of one resource that n nodes can give together. The function of
-// returns how much of the resource one node can give.
+// most returns the largest sum of one resource that n nodes can give together. The parameter of is
+// a function that returns how much of the resource one node can give.
 func most(able []capacity, n int64, of func(capacity) int64) (sum int64) {
 	sorted := slices.Clone(able)
 	slices.SortFunc(sorted, func(a, b capacity) int { return cmp.Compare(of(b), of(a)) })
@@ -382,7 +384,7 @@ func cpusOn(n *hpc.Node, d *demand) int64 {
 type gresDemand struct {
 	name, typ              string
 	perNode, perJob, atAll int64
-	total                  int64 // the number that limits count
+	total                  int64 // the number that counts for limits
 }
 
 func (g gresDemand) String() string {

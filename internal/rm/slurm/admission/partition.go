@@ -13,8 +13,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// partition is a partition with its values in slurmctld's units: minutes and MiB, NoVal for what is
-// not set and Infinite for no limit.
+// partition is a partition with its values in slurmctld's units: minutes and MiB. NoVal means that
+// a value is not set, and Infinite means no limit.
 type partition struct {
 	*conf.Partition
 	classes              []class
@@ -167,7 +167,7 @@ func (s *Site) memory(p *conf.Partition, prefix string) uint64 {
 			}
 			n, err := strconv.ParseUint(text, 10, 63)
 			switch {
-			case err != nil || n == 0: // UNLIMITED is no number, and sets no limit either
+			case err != nil || n == 0: // UNLIMITED is not a number, and also sets no limit
 			case key == "CPU":
 				return n | slurmspec.MemPerCPU
 			default:

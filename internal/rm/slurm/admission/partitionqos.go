@@ -11,8 +11,8 @@ import (
 // UndeclaredQOS returns a text for each QOS that a partition names and the commands for sacctmgr
 // do not declare, because slurmctld exits at its start for such a QOS. slurmctld checks the
 // partition's own QOS if QOS are enforced, and since 25.11 every QOS that the partition names
-// (src/slurmctld/read_config.c). UndeclaredQOS returns nil without accounting, and for commands
-// with mistakes, which are errors by themselves.
+// (src/slurmctld/read_config.c). UndeclaredQOS returns nil without accounting. It also returns nil
+// if the commands have mistakes, because these mistakes are reported as errors.
 func (s *Site) UndeclaredQOS() (list []string) {
 	if s.accounts == nil || len(s.accounts.Mistakes) > 0 {
 		return nil

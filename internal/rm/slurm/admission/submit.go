@@ -144,7 +144,7 @@ type creation struct {
 	partitions  []*partition
 	required    []string // the named nodes, sorted
 	excluded    map[string]bool
-	// onlyRequired says that the job runs on some of the named nodes, not on all.
+	// onlyRequired says that the job runs only on named nodes, but not on all of them.
 	onlyRequired bool
 	// waits is a limit for which the job pends if it is accepted. waitsAtOnce says that slurmctld
 	// notices the limit before it looks for nodes.

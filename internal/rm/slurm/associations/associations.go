@@ -32,7 +32,8 @@ type Set struct {
 	Associations []*Association
 	// WCKeys are the workload characterization keys of each user.
 	WCKeys map[string][]string
-	// Mistakes are in the order of the file. Each begins with the file and the line.
+	// Mistakes are in the order of the file. Each begins with the file's name and the line's
+	// number.
 	Mistakes []string
 
 	clusters map[string]bool

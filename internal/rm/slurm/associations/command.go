@@ -238,7 +238,7 @@ func (o options) find(word string) (name string, k kind, ok bool) {
 	return "", isText, false
 }
 
-// aliasOf returns the name under which a command keeps an option with several names.
+// aliasOf returns the name under which a command stores an option that has several names.
 func aliasOf(name string) string {
 	switch name {
 	case "name", "users":

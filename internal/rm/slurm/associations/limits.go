@@ -403,8 +403,7 @@ type limitWord struct {
 	set       func(l *Limits, value string)
 }
 
-// tres returns a function that sets counts of TRES from a list such as "cpu=10,mem=4G". The
-// function one returns a function that sets the count of one TRES.
+// tres returns a function that sets counts of TRES from a list such as "cpu=10,mem=4G".
 func tres(of func(*Limits) *TRES) func(*Limits, string) {
 	return func(l *Limits, value string) { of(l).set(value) }
 }

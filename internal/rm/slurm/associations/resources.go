@@ -12,7 +12,7 @@ type resources []string
 // builtinResources are the resources that slurmdbd registers for every cluster.
 var builtinResources = resources{"cpu", "mem", "energy", "node", "billing", "vmem", "pages", "fs/disk"}
 
-// resourcesOf returns the resources of a cluster with a value of AccountingStorageTRES.
+// resourcesOf returns the resources of a cluster with the given value of AccountingStorageTRES.
 func resourcesOf(tracked string) resources {
 	all := slices.Clone(builtinResources)
 	for item := range strings.SplitSeq(strings.ToLower(tracked), ",") {

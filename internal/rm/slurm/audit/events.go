@@ -48,11 +48,11 @@ func around(got, want hpc.Time) bool {
 //
 // A node that is down or fails must be out of service from its event to the next one, with the
 // event's reason. slurmdbd records a drain when the node's last job has ended, so a drain may be
-// missing. An outage after the instant begin without an event is a difference too, unless the
-// parameter others says that other inputs change nodes (an administrator's actions). Events before
-// the instant begin count as events at that instant. The parameter configured has the nodes that
-// slurm.conf takes out of service. Outages of these nodes that began before that instant are
-// expected until an event ends them.
+// missing. An outage after the instant begin is also a difference if the workload has no event for
+// it. But it is none if the parameter others says that other inputs, such as an administrator's
+// actions, change nodes. Events before the instant begin count as events at that instant. The
+// parameter configured has the nodes that slurm.conf takes out of service. Outages of these nodes
+// that began before the instant begin are expected until an event ends them.
 func Outages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool, configured []string) (
 	differences []string, err error) {
 	rows, err := parseSpans(list, "NodeName")
@@ -200,7 +200,7 @@ func Reservations(list string, events []hpc.ReservationEvent) (differences []str
 	for _, r := range reservations(events) {
 		rows := joined(got[r.name])
 		switch {
-		case r.floating, r.end <= r.start: // not recorded: floating, or deleted before the begin
+		case r.floating, r.end <= r.start: // slurmdbd has no record of it: floating, or deleted before its begin
 		case len(rows) == 0:
 			differences = append(differences, fmt.Sprintf("reservation %s: slurmdbd does not have it", r.name))
 		case r.moving:
@@ -354,7 +354,8 @@ func parseSpans(text, key string) (map[string][]span, error) {
 	return out, nil
 }
 
-// parseSacctTime reads a time that sacct printed. It returns 0 if sacct has no time.
+// parseSacctTime reads a time that sacct printed. It returns 0 if sacct printed a word for an
+// unknown time.
 func parseSacctTime(s string) (hpc.Time, error) {
 	if slurmspec.Given(s) == "" {
 		return 0, nil

@@ -42,8 +42,8 @@ var (
 	reclaims  = []byte(" to reclaim resources for JobId=")
 )
 
-// sameEnd is the largest difference between the end of a run and slurmctld's log line about the
-// preemption. The end has whole seconds, and the log has milliseconds.
+// sameEnd is the largest accepted difference between the end of a run and slurmctld's log line
+// about the preemption. The end has whole seconds, and the log has milliseconds.
 const sameEnd = 2 * time.Second
 
 // By returns the job for which slurmctld preempted a job whose run ended at the instant end. It
@@ -61,7 +61,7 @@ func (p *Preemptions) By(job uint32, end hpc.Time) (Preemptor, bool, error) {
 	return Preemptor{}, false, nil
 }
 
-// more reads what slurmctld has added to the log.
+// more reads the lines that slurmctld has added to the log since the last call.
 func (p *Preemptions) more() error {
 	file, err := os.Open(p.Path)
 	if err != nil {

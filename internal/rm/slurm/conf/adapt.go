@@ -29,7 +29,7 @@ type Environment struct {
 	// Hostname is the result of gethostname(2) in the daemons. If it is set, Adapt writes a hosts file
 	// that maps Hostname to ControlAddress, for libnss-wrapper's NSS_WRAPPER_HOSTS. With
 	// NoCtldInAddrAny, slurmctld and slurmdbd listen on the address to which their host name resolves.
-	// If Hostname is empty, the name must resolve to ControlAddress by itself.
+	// If Hostname is empty, the host name must resolve to ControlAddress without such a file.
 	Hostname string
 	// ControlAddress is the address of slurmctld and slurmdbd, in 127.0.0.0/8.
 	ControlAddress netip.Addr

@@ -51,8 +51,8 @@ func (a *adapter) communication(site string) string {
 	return strings.Join(options, ",")
 }
 
-// selectOptions returns those options of a comma list for whose names the function wanted returns true. A name is in
-// lower case and ends before "=".
+// selectOptions returns the options of a comma list whose names the function wanted accepts. The
+// function gets a name in lower case, without "=" and what follows it.
 func selectOptions(list string, wanted func(name string) bool) []string {
 	return slices.DeleteFunc(syntax.List(list), func(option string) bool {
 		name, _, _ := strings.Cut(option, "=")
@@ -60,9 +60,8 @@ func selectOptions(list string, wanted func(name string) bool) []string {
 	})
 }
 
-// resetPeriod keeps a reset period, but not NOW. With NOW slurmctld resets the usage whenever it
-// reads the file, and in a replay with a window slurmctld reads the file again when the window
-// begins.
+// resetPeriod keeps a reset period, but not NOW. With NOW slurmctld resets the usage whenever it reads the file, and
+// in a replay with a window slurmctld reads the file again when the window begins.
 func (a *adapter) resetPeriod(site string) string {
 	if strings.EqualFold(site, "NOW") {
 		return "NONE" // without decay, slurmctld refuses a configuration without the key
@@ -224,9 +223,9 @@ var siteParameters = []string{"cloud_dns", "cloud_reg_addrs", "enable_async_repl
 
 // controllerParameters drops the options of siteParameters, the limits on the rate of messages
 // (rl_), and the options of the connection manager (conmgr_). At such a limit on the rate, a real
-// client would pause. Since 25.05 the order in which messages are served would depend on the number
-// of processors (workers.c), so controllerParameters sets conmgr_threads to the number for two
-// processors.
+// client would pause. Since 25.05, the order in which slurmctld serves messages depends on the
+// number of processors unless conmgr_threads is set (workers.c). So controllerParameters sets
+// conmgr_threads to its default for two processors.
 func (a *adapter) controllerParameters(site string) string {
 	kept := selectOptions(site, func(name string) bool {
 		return !slices.Contains(siteParameters, name) && !strings.HasPrefix(name, "rl_") && !strings.HasPrefix(name, "conmgr_")

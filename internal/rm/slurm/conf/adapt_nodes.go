@@ -21,8 +21,7 @@ var siteNodeAttributes = []struct{ key, reason string }{
 
 const whySiteNodes = "where the site's nodes are"
 
-// sitePartitionAttributes are the attributes that the adaptation drops from PartitionName lines,
-// with the reasons.
+// sitePartitionAttributes are the attributes that the adaptation drops from PartitionName lines, with the reasons.
 var sitePartitionAttributes = map[string]string{
 	"AllocNodes":      "jobs are submitted from this machine, which is not a host of the site",
 	"PowerDownOnIdle": whyPower,

@@ -320,8 +320,8 @@ func (c *Cluster) resolve() error {
 	return c.checkTopology()
 }
 
-// warnRepeated warns of repeated keys with different values, of operators and misspelled options, which Slurm parses
-// and ignores, and of values of options that it misunderstands.
+// warnRepeated warns of repeated keys with different values, of operators and misspelled options,
+// which Slurm parses and ignores, and of options whose values Slurm misunderstands.
 func (c *Cluster) warnRepeated() {
 	first := make(map[string]Statement)
 	for _, s := range c.Statements {

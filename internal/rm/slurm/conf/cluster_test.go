@@ -125,7 +125,7 @@ func TestOpenDirectoryErrors(t *testing.T) {
 	file := filepath.Join(dir, "file")
 	writeFile(t, file, "")
 	for path, want := range map[string]string{
-		filepath.Join(dir, "gone"): "no such file or directory (want a directory that holds slurm.conf)",
+		filepath.Join(dir, "gone"): "no such file or directory (want a directory that has slurm.conf)",
 		file:                       "not a directory (want the directory that has slurm.conf)",
 		dir:                        "no such file or directory (a cluster directory needs the site's slurm.conf)",
 	} {
@@ -244,7 +244,7 @@ func TestSideFileErrors(t *testing.T) {
 		{"gres.conf", "Nam=gpu", "gres.conf:1: Nam: unrecognized key; did you mean Name?"},
 		{"gres.conf", "Include gone", "gres.conf:1: Include gone: "},
 		{"gres.conf", "Name=gpu File=/a MultipleFiles=/b,/c", "gres.conf:1: File and MultipleFiles exclude each other"},
-		{"topology.conf", "SwitchName=s Nodes=n1 Switches=t", "topology.conf:1: switch s: want either Nodes= or Switches="},
+		{"topology.conf", "SwitchName=s Nodes=n1 Switches=t", "topology.conf:1: switch s: both Nodes= and Switches="},
 		{"topology.conf", tree + "SwitchName=s Nodes=n1", "topology.conf:2: switch s is defined twice"},
 		{"topology.conf", tree + "SwitchName=r Switches=s,t", "topology.conf:2: switch r: no such switch: t"},
 		{"passwd", "joe:x:1000", "passwd:1: \"joe:x:1000\": want name:x:id:… as in /etc/passwd"},

@@ -54,7 +54,7 @@ func (f *files) read(path string) ([]byte, error) {
 		}
 		return nil, fmt.Errorf("%s:%d: NUL byte: not a text file", path, 1+bytes.Count(data[:zero], []byte{'\n'}))
 	case f.count > maxFiles:
-		return nil, fmt.Errorf("%s: this is file %d of the cluster (want at most %d)", path, f.count, maxFiles)
+		return nil, fmt.Errorf("%s: the cluster has more than %d files (want fewer)", path, maxFiles)
 	case f.bytes > maxBytes:
 		return nil, fmt.Errorf("%s: the cluster's files up to this one have more than %d MiB together (want less)", path, maxBytes>>20)
 	case lines.LoneCR(data):

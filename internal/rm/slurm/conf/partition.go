@@ -32,8 +32,7 @@ type Partition struct {
 	Line       int
 }
 
-// DefaultPartition returns the name of the partition for jobs that name none; empty if there is
-// no such partition.
+// DefaultPartition returns the name of the default partition; empty if no partition is the default.
 func (c *Cluster) DefaultPartition() string {
 	for _, p := range c.Partitions {
 		if p.Default {
@@ -43,8 +42,8 @@ func (c *Cluster) DefaultPartition() string {
 	return ""
 }
 
-// DefaultLimit returns the longest time limit that a job gets if it requests none: the DefaultTime of a partition, or
-// else its MaxTime. It leaves out partitions without a limit. It returns 0 if no partition has a limit.
+// DefaultLimit returns the longest time limit that a job gets if it requests no limit: the DefaultTime of a
+// partition, or else its MaxTime. It leaves out partitions without a limit. It returns 0 if no partition has a limit.
 func (c *Cluster) DefaultLimit() time.Duration {
 	var longest time.Duration
 	for _, p := range c.Partitions {
@@ -53,8 +52,8 @@ func (c *Cluster) DefaultLimit() time.Duration {
 	return longest
 }
 
-// DefaultLimit returns the time limit of a job that requests none in the partition: its DefaultTime, or
-// else its MaxTime. It returns 0 if there is no limit.
+// DefaultLimit returns the time limit of a job in the partition that requests no limit: the
+// partition's DefaultTime, or else its MaxTime. It returns 0 if there is no limit.
 func (p Partition) DefaultLimit() time.Duration {
 	text, _ := p.Get("DefaultTime")
 	if text == "" || strings.EqualFold(text, "NONE") {
@@ -148,8 +147,7 @@ func (c *Cluster) partition(s Statement, defaults []Attribute, sets map[string]n
 	return p, nil
 }
 
-// allowed returns a list of names, or nil for ALL. Slurm stores the names of accounts and QOS in
-// lower case.
+// allowed returns a list of names, or nil for ALL. Slurm stores the names of accounts and QOS in lower case.
 func (p Partition) allowed(key string, lower bool) []string {
 	v, _ := p.Get(key)
 	if strings.EqualFold(v, "ALL") {

@@ -46,8 +46,7 @@ func (c Change) position() string {
 	return fmt.Sprintf("%s:%d", filepath.Base(c.File), c.Line)
 }
 
-// cell shortens a long value and replaces an empty one by "-", so that programs can split the
-// table into columns.
+// cell shortens a long value and replaces an empty one by "-", so that programs can split the table into columns.
 func cell(s string) string {
 	const limit = 48
 	switch r := []rune(s); {

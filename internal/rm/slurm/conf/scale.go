@@ -138,7 +138,7 @@ func (sc *scaling) list(expr string) (string, bool) {
 	return hostlist.Compress(scaled), len(scaled) > 0
 }
 
-// statement scales a line of slurm.conf. It returns false for a line to remove.
+// statement scales a line of slurm.conf. It returns false if the line must be removed.
 func (sc *scaling) statement(s Statement) (Statement, bool) {
 	switch strings.ToLower(s.Key) {
 	case "nodename", "downnodes":

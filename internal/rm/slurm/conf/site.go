@@ -33,8 +33,7 @@ func (c *Cluster) Releases() (from, to slurmspec.Release) {
 	return e.From, e.To
 }
 
-// consumesCores reports whether SelectTypeParameters has options that only select/cons_tres and
-// select/cons_res have.
+// consumesCores reports whether SelectTypeParameters has options that only select/cons_tres and select/cons_res have.
 func (c *Cluster) consumesCores() bool {
 	value, _ := c.Get("SelectTypeParameters")
 	return len(selectOptions(value, func(name string) bool {

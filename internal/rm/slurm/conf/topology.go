@@ -54,7 +54,7 @@ func (c *Cluster) switches() (*topology.File, error) {
 		nodes, hasNodes := s.Get("Nodes")
 		children, hasSwitches := s.Get("Switches")
 		if hasNodes == hasSwitches {
-			return nil, s.errorf("switch %s: want either Nodes= or Switches=", s.Value)
+			return nil, s.errorf("switch %s: both Nodes= and Switches=, or neither (want one of them)", s.Value)
 		}
 		groups = append(groups, topology.Group{Name: s.Value, Nodes: nodes, Children: children, At: fmt.Sprintf("%s:%d", s.File, s.Line)})
 	}

@@ -72,8 +72,8 @@ func shown(r *rule, value string) string {
 	return value
 }
 
-// missing handles a key that the release does not know. The adaptation drops it. Options that the
-// release reads from another key are moved there, and a loss that changes scheduling is a warning.
+// missing handles a key that the release does not know. The adaptation drops it. It moves options
+// that the release reads from another key to that key, and warns of a loss that changes scheduling.
 func (t *translation) missing(s Statement, r *rule) {
 	switch r.key {
 	case "PreemptParameters":
@@ -185,8 +185,7 @@ func replaceName(option, name string) string {
 	return name
 }
 
-// hosts translates a host list of a line. slurmctld before 23.11 accepts no text after a name's
-// last bracket.
+// hosts translates a host list of a line. slurmctld before 23.11 accepts no text after a name's last bracket.
 func (t *translation) hosts(s Statement, key, list string) string {
 	to := values.HostList(list, t.a.release)
 	if to != list {

@@ -99,7 +99,7 @@ func nextCount(now hpc.Time, every time.Duration) hpc.Time {
 // Ask asks for the statistics now.
 func (c *Counters) Ask() { c.AskBefore(func() {}) }
 
-// AskBefore asks for the statistics now. When the answer has come, it calls the function then.
+// AskBefore asks for the statistics now. When the answer has come, it calls the given function.
 func (c *Counters) AskBefore(then func()) {
 	c.asked++
 	c.controller.AskStats(func(stats *rpc.Stats, err error) {
@@ -221,15 +221,16 @@ func (l limits) longest(computing float64) float64 {
 }
 
 // CheckBackfill warns of backfill cycles that ended before they had tried the whole queue.
-// The text parameters is the value of SchedulerParameters in slurm.conf. The parameter frozen says
-// that computing takes no virtual time.
+// The parameter parameters is the value of SchedulerParameters in slurm.conf. The parameter frozen
+// says that computing takes no virtual time.
 func CheckBackfill(s *rm.Scheduler, parameters string, frozen bool, warn Warn) {
 	checkBackfill(s, backfillLimits(parameters), frozen, warn)
 }
 
 // checkBackfill is CheckBackfill with parsed limits. slurmctld before 23.11 does not count the
-// cycles that it cuts, so checkBackfill looks at the longest cycle. It allows for one second,
-// because slurmctld compares whole seconds (backfill.c, _attempt_backfill).
+// cycles that it cuts, so checkBackfill looks at the longest cycle. It accepts a cycle that is up
+// to one second shorter than the limit as a cut one, because slurmctld compares whole seconds
+// (backfill.c, _attempt_backfill).
 func checkBackfill(s *rm.Scheduler, l limits, frozen bool, warn Warn) {
 	if took := l.longest(s.BackfillMax); took >= l.maxTime.Seconds()-1 && s.BackfillMax > 0 {
 		// The purpose of the measured clock is to show such cuts, so they do not make the result invalid.

@@ -125,8 +125,8 @@ func (u Usage) Files(known *Accounts, codec rpc.Codec, now hpc.Time, warn Warn) 
 	for _, own := range u.Own(known, warn) {
 		file = rpc.AppendUsage(file, own.id, own.Raw, u.BillsProcessors)
 	}
-	// The workload's usage counts from the last reset (PriorityUsageResetPeriod). Giving u.At as the
-	// instant of the last reset keeps slurmctld from another reset before the window begins.
+	// The workload's usage counts from the last reset (PriorityUsageResetPeriod). If u.At is the
+	// instant of the last reset, slurmctld makes no other reset before the window begins.
 	return map[string][]byte{"assoc_usage": file, "priority_last_decay_ran": rpc.AppendUsageReset(nil, u.At.UnixSeconds())}
 }
 

@@ -117,9 +117,9 @@ func (in *Installation) is(named string) bool {
 	return err == nil && !in.Release.IsZero() && (in.Release == want || want.Patch < 0 && in.Release.Series() == want)
 }
 
-// Need returns nil if a replay can run on this machine, a [*MissingError] that names all missing
-// requirements, a [*VersionError], a [*DirectoryError] or a [*BrokenError]. Without accounting, it
-// does not require slurmdbd and MariaDB.
+// Need returns nil if a replay can run on this machine. Otherwise it returns a [*MissingError] that
+// names all missing requirements, a [*VersionError], a [*DirectoryError] or a [*BrokenError].
+// Without accounting, it does not require slurmdbd and MariaDB.
 func (in *Installation) Need(accounting bool) error {
 	if in.wrong != nil {
 		return in.wrong
@@ -248,8 +248,8 @@ func InstallCommand(reqs []Requirement) string {
 // the store.
 const stableRelease = "24.11"
 
-// storeCommand returns the command that puts the requirements into the user's store, and how a
-// replay names them.
+// storeCommand returns the command that puts the requirements into the user's store, and a text
+// with the option that a replay then needs.
 func storeCommand(reqs []Requirement) (command, option string) {
 	command = "rmreplay slurm install"
 	if slices.ContainsFunc(reqs, func(r Requirement) bool { return r.Slurm }) {

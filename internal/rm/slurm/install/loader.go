@@ -25,8 +25,8 @@ type Loader struct {
 
 // Command returns the path and the arguments that start a program. The parameter path is the
 // program's file. The parameter args has its arguments, the program's name first. Programs of the
-// machine, such as a shell, and all programs of an installation without a loader start as they
-// are.
+// machine, such as a shell, and all programs of an installation without a loader are started
+// directly.
 func (in *Installation) Command(path string, args []string) (string, []string) {
 	l := in.Loader
 	switch {
@@ -253,7 +253,7 @@ func resolve(root, path string) (string, error) {
 		}
 		next := filepath.Join(at, name)
 		target, err := os.Readlink(next)
-		if err != nil { // not a link, or not there
+		if err != nil { // not a link, or the file does not exist
 			if _, err := os.Lstat(next); err != nil {
 				return "", err
 			}

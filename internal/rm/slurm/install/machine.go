@@ -33,8 +33,8 @@ type Check struct {
 const minScratch = 512 << 20
 
 // Machine checks the machine itself: the kernel, the network, the limits and the file systems. It
-// opens some sockets and starts some processes. Before it returns, it closes and ends them all.
-// The parameter needs has the needs of a replay that must be able to run here.
+// opens some sockets and starts some processes. Before Machine returns, it closes the sockets and
+// ends the processes. The parameter needs has the needs of a replay that must be able to run here.
 func Machine(needs Needs) []Check {
 	list := []Check{
 		checkScratch(),

@@ -41,7 +41,7 @@ func (n Needs) processes() uint64 {
 	return count
 }
 
-// memory is the memory of a replay, in bytes. The driver and slurmctld each keep about 32 KiB for
+// memory is the memory of a replay, in bytes. The driver and slurmctld need about 32 KiB each for
 // every node.
 func (n Needs) memory() uint64 {
 	size := uint64(128<<20) + uint64(n.Nodes)<<16

@@ -27,8 +27,9 @@ type layout struct {
 	dist                    uint32
 	planeSize               uint32
 	nodeList                string
-	// since2302 says that sbatch leaves more to slurmctld: it does not derive the number of tasks from
-	// the tasks per node, and a node list does not change a given number of nodes.
+	// since2302 says that sbatch derives less itself, as it has done since 23.02: it does not
+	// derive the number of tasks from the tasks per node, and a node list does not change a given
+	// number of nodes.
 	since2302 bool
 }
 

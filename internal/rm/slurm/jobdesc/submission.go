@@ -57,8 +57,9 @@ type Submission struct {
 // (sbatch/sbatch.c). The error names an option that sbatch would refuse. slurmctld itself checks
 // partitions, limits and generic resources.
 //
-// A request cannot express one effect of sbatch -B: unlike its three long options, -B without -N
-// implies a number of tasks. A reader of -B must put this number into Tasks.
+// A request cannot express one effect of sbatch -B. Without -N, -B implies a number of tasks, but
+// the three long options for the same values do not. A reader of -B must put this number into
+// Tasks.
 func (s *Submission) JobDesc() (*rpc.JobDesc, error) {
 	j := rpc.NewJobDesc()
 	if err := s.check(); err != nil {

@@ -2,10 +2,10 @@
 // nodes, connections from nodes and clients to slurmctld, and the pipe into which slurmctld writes
 // finished jobs.
 //
-// One loop serves raw, non-blocking sockets. The virtual clock must know exactly whether a message
-// is under way. So the network informs the clock before each write, and reports every byte that it
-// reads to the clock. The network never waits for an answer, because slurmctld may sleep in virtual
-// time before it answers.
+// One loop serves raw, non-blocking sockets. The virtual clock must be told exactly whether a
+// message is under way. So the network informs the clock before each write, and reports every byte
+// that it reads to the clock. The network never waits for an answer, because slurmctld may sleep in
+// virtual time before it answers.
 package network
 
 import (
@@ -68,7 +68,7 @@ type Network struct {
 	patience time.Duration
 	open     int // requests under way
 	maxOpen  int // the largest allowed number of requests under way
-	writing  int // connections with output that the kernel has not taken yet
+	writing  int // connections with output that the kernel has not accepted yet
 	dry      int // consecutive polls that read no bytes although the clock counts unread bytes
 	buf      []byte
 	events   [128]unix.EpollEvent
@@ -481,7 +481,7 @@ func (n *Network) messages(c *conn) error {
 	return nil
 }
 
-// write sends as much of data as the kernel takes, and keeps the rest until the kernel has room.
+// write sends as much of data as the kernel accepts, and stores the rest until the kernel has room.
 func (n *Network) write(c *conn, data []byte) {
 	had := len(c.out) > 0
 	c.out = append(c.out, data...)

@@ -96,16 +96,16 @@ type Delays struct {
 	Prolog, Launch, Epilog Delay
 	// HasEpilog says that nodes run an epilog, however short, and report its end. Nodes
 	// without an epilog, and without a delay for it, report nothing (_rpc_terminate_job in
-	// slurmd/req.c). slurmctld then does not schedule at once when a job ends, but within
-	// batch_sched_delay, 3 s by default (_slurm_rpc_epilog_complete in proc_req.c compared with
-	// queue_job_scheduler in agent.c).
+	// slurmd/req.c). When a job ends, slurmctld then does not start its scheduler at once. It
+	// starts its scheduler within batch_sched_delay, 3 s by default (_slurm_rpc_epilog_complete in
+	// proc_req.c compared with queue_job_scheduler in agent.c).
 	HasEpilog bool
 	// Seed is the seed of the random delays. A delay depends on the seed, the kind of the
 	// delay, the job's number, its restarts and the node, but not on the order of events.
 	Seed uint64
 }
 
-// epilogs reports whether nodes tell slurmctld the ends of epilogs.
+// epilogs reports whether nodes report the ends of epilogs to slurmctld.
 func (d *Delays) epilogs() bool { return d.HasEpilog || !d.Epilog.IsZero() }
 
 // of returns one random delay.

@@ -206,8 +206,8 @@ func (c *Cluster) Handle(index int, m *rpc.Message) (*rpc.Message, error) {
 	return reply, nil
 }
 
-// decode reads a message. It returns a function that does what the message asks on one node, and
-// returns the node's answer; nil for no answer.
+// decode reads a message. It returns a function that does on one node what the message requests.
+// This function returns the node's answer; nil for no answer.
 func (c *Cluster) decode(m *rpc.Message) (func(node int) *answer, error) {
 	switch m.Type {
 	case rpc.RequestNodeRegistration:
@@ -402,7 +402,7 @@ func (c *Cluster) plan(j *job, end hpc.Time) {
 	})
 }
 
-// complete ends a script and tells slurmctld.
+// complete ends a script and reports the end to slurmctld.
 func (c *Cluster) complete(j *job, status uint32) {
 	id, name := j.launch.JobID, c.nodes[j.host].hw.Name
 	c.stop(j)

@@ -1,7 +1,7 @@
 // Package rpc reads and writes the messages between slurmctld, its compute nodes and its clients.
 // It does no input or output and uses no clock: the caller owns the connections, and decides when
-// to send a message and how long to wait for a message. Package wire below it reads and writes
-// single values.
+// to send a message and how long to wait for a message. Package wire, which this package uses,
+// reads and writes single values.
 //
 // # Messages
 //
@@ -48,9 +48,9 @@
 //     slurm.conf that the release has added, removed or changed.
 //
 // If slurmctld accepts none of the tables, or changes a layout that the driver needs, a new file
-// like protocol_24_11.go declares a version and makes its table with protocol.next: a copy of the
-// previous table, with other functions for the layouts that differ. Its init function registers the
-// table. A layout that has not changed needs no entry.
+// like protocol_24_11.go must declare a version. It makes the version's table with protocol.next: a
+// copy of the previous table, with other functions for the layouts that differ. Its init function
+// registers the table. A layout that has not changed needs no entry.
 //
 // The release's slurmctld can speak older versions to nodes, from the row's Oldest on, and its own
 // version. Each of these versions needs a table, too; for the release's own version, a table like

@@ -13,8 +13,8 @@ const MaxMessage = 256 << 20
 
 const authNone = 100 // plugin id of auth/none
 
-// Forward names further nodes that get the message. The receiver passes the message on, and
-// returns the answers of all of them in the return list of its reply.
+// Forward names further nodes that get the message. The receiver passes the message on, and returns
+// the answers of all these nodes in the return list of its reply.
 type Forward struct {
 	// Nodes is the host list of the further nodes; empty if there are none.
 	Nodes string

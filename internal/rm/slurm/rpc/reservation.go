@@ -18,8 +18,8 @@ type ReservationDesc struct {
 	Start, End    int64  // seconds since the Unix epoch; slurmspec.NoVal if not set
 	Duration      uint32 // minutes, slurmspec.NoVal or slurmspec.Infinite
 	Flags         uint64
-	NodeCounts    []uint32 // with a closing 0
-	CoreCounts    []uint32 // with a closing 0
+	NodeCounts    []uint32 // the last element is 0, as Slurm requires
+	CoreCounts    []uint32 // the last element is 0
 	Nodes         string
 	Features      string
 	Licenses      string

@@ -13,8 +13,8 @@ import (
 // maxKept bounds the copies of a cluster's files, in bytes.
 const maxKept = 16 << 20
 
-// ErrNotKept says that a cluster's files are not copied, and why.
-var ErrNotKept = errors.New("the cluster's files are not kept")
+// ErrNotKept means that a cluster's files are not copied to the results.
+var ErrNotKept = errors.New("the results get no copy of the cluster's files")
 
 // Kept returns copies of the files that were read, by their names below the cluster's directory.
 // The copies contain neither values of keys that may be secrets nor hashes of passwords. The error

@@ -27,7 +27,7 @@ type Key struct {
 	Reason string
 	// Secret hides the value in reports.
 	Secret bool
-	// effect says how a missing key affects jobs; "" if it does not.
+	// effect says how a missing key affects jobs; "" for a key without an effect.
 	effect string
 }
 
@@ -93,10 +93,10 @@ type Finding struct {
 	// From is the value, hidden if it is secret. To is the value in a replay; "" if the key is not in
 	// the replay's file.
 	From, To string
-	// Reason says why the replay does not keep the statement; "" if it does.
+	// Reason says why the replay does not keep the statement; "" if the replay keeps it.
 	Reason string
 	// Unknown says that the release does not have the key, so that the site itself has to change
-	// it. Warning says how the loss of the statement affects jobs; "" if it does not.
+	// it. Warning says how the loss of the statement affects jobs; "" if the loss has no effect.
 	Unknown bool
 	Warning string
 }

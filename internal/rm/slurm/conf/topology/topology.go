@@ -79,7 +79,8 @@ func Parse(name string, text []byte) (*File, error) {
 		f.Topologies = append(f.Topologies, t)
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%s: no topology (want, for example, - topology: default with flat: true)", name)
+		return nil, fmt.Errorf(`%s: no topology (want a list of topologies, such as "- topology: default" with "flat: true")`,
+			name)
 	}
 	slices.SortStableFunc(f.Topologies, func(a, b Topology) int {
 		return cmp.Compare(rank(a), rank(b))

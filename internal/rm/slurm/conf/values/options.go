@@ -140,8 +140,9 @@ func Ignored(key, list string) (mistakes []string) {
 	return mistakes
 }
 
-// Mistakes returns, for a key whose unknown options slurmctld ignores, those that are spelled almost like a known
-// one, and the values that slurmctld misunderstands. slurmctld finds an option anywhere in the text of the list.
+// Mistakes returns the mistakes in the list of a key whose unknown options slurmctld ignores:
+// options that are spelled almost like a known option, and values that slurmctld misunderstands.
+// slurmctld finds an option anywhere in the text of the list.
 func Mistakes(key, list string) (mistakes []string) {
 	known := lists[strings.ToLower(key)]
 	if known == nil || history.Options[key].Refused {

@@ -121,7 +121,8 @@ func (s *Slurm) Command(program string) ([]string, error) { return s.command(pro
 // the path. slurmctld behaves differently under another name.
 func (s *Slurm) Controller(t *testing.T, dir string) string {
 	t.Helper()
-	return s.program(t, "slurmctld-wlm", filepath.Join(dir, "slurmctld")) // /usr/sbin/slurmctld can be Debian's emulator
+	// On Debian, /usr/sbin/slurmctld may be a link to the emulator.
+	return s.program(t, "slurmctld-wlm", filepath.Join(dir, "slurmctld"))
 }
 
 // Program makes the release's daemon with the given name available in dir, and returns its path.
