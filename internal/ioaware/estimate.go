@@ -28,7 +28,8 @@ func (Nothing) Estimate(*hpc.Job, int, *hpc.FileSystem) Estimate { return Estima
 // On a real site, the services of the workload-adaptive scheduler learn these values from earlier
 // jobs of the class.
 type Behaviour struct {
-	// Factor multiplies the predicted use; 1 for perfect estimates. The run time is always right.
+	// Factor multiplies the predicted use; 1 for perfect estimates. The predicted run time is
+	// always exact.
 	Factor float64
 	// Sigma is not 0 if each class gets a second, random factor, which is drawn from Seed. Its
 	// median is 1, and Sigma is the standard deviation of its logarithm. Jobs with the same name

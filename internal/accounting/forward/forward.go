@@ -1,9 +1,9 @@
 // Package forward sends a store's documents to an Elasticsearch or OpenSearch cluster.
 //
 // The store is the queue: a small file has the number of the last arrival that the cluster has. All
-// later documents are sent, whether they arrived in a second or in a week. A document has the _id
-// that its job's run has in the store. A document that is sent again, because a response was lost,
-// therefore replaces its first copy, and the cluster has each run exactly once.
+// later documents are sent, however many there are. A document has the _id that its job's run has
+// in the store. A document that is sent again, because a response was lost, therefore replaces its
+// first copy, and the cluster has each run exactly once.
 //
 // Each item of a response is checked: a _bulk request with the status 200 may have stored nothing.
 // Documents that the cluster cannot accept at present, for example because of an index's state, are
@@ -139,8 +139,8 @@ func New(s *store.Store, opts Options) (*Forwarder, error) {
 	return f, f.load()
 }
 
-// Target splits a cluster's URL into the server's address and the name of an index or a pattern of
-// names, which may be missing. Its errors do not contain the password.
+// Target splits a cluster's URL into the server's address and an index. The index is a name or a
+// pattern of names, or "" if the URL has none. Its errors do not contain the password.
 func Target(text string) (server, index string, err error) {
 	u, err := url.Parse(text)
 	switch {
@@ -554,8 +554,8 @@ func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refus
 	return again, refused, fault
 }
 
-// faultOf returns the error in Elasticsearch's response; nil if a proxy in front of it has
-// responded.
+// faultOf returns the error in Elasticsearch's response, or nil if the response comes from a proxy
+// and not from Elasticsearch.
 func faultOf(text []byte) json.RawMessage {
 	var answer struct {
 		Error json.RawMessage `json:"error"`

@@ -128,8 +128,8 @@ func (c *Compiler) bool(v any) SQL {
 	if given < 0 {
 		given += int64(len(should))
 	}
-	// If minimum_should_match is 0, Elasticsearch does not pass it on, and Lucene requires one of
-	// the should clauses unless there are other clauses. Without must, filter and should,
+	// If minimum_should_match is 0, Elasticsearch does not pass it to Lucene, and Lucene requires
+	// one of the should clauses unless there are other clauses. Without must, filter and should,
 	// minimum_should_match has no effect.
 	if given > 0 && len(parts)+len(should) > 0 {
 		least = int(given)

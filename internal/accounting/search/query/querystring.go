@@ -74,7 +74,8 @@ func (p *luceneParser) take(symbol string) bool {
 	return true
 }
 
-// luceneClause is a clause and what the operators beside it require.
+// luceneClause is a clause, and whether the operators beside it say that it must, should or must
+// not match.
 type luceneClause struct {
 	condition            SQL
 	required, prohibited bool
