@@ -48,7 +48,7 @@ func (b *Builder) Close(what string) (w *workload.Workload, missing []string, er
 func (b *Builder) OtherCluster(name string) (bool, error) {
 	switch {
 	case name == "":
-	case b.opts.Record != nil && b.opts.Cluster == "": // a record names its cluster
+	case b.opts.Record != nil && b.opts.Cluster == "": // each record has its own cluster, so several clusters are allowed
 	case b.opts.Cluster != "":
 		if name != b.opts.Cluster {
 			b.Note(NoteOtherCluster)

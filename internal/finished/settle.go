@@ -207,8 +207,8 @@ func (b *Builder) supersede(list []Job) []Job {
 	return kept
 }
 
-// startOrNever returns the start, or [hpc.Never] for a job that has not started. In this order, a
-// run comes before the time after it in which the job waits again.
+// startOrNever returns the start, or [hpc.Never] for a job that has not started. Sorted by this
+// result, the record of a run comes before a record in which the job waits again.
 func (r *Job) startOrNever() hpc.Time {
 	if r.Start == 0 {
 		return hpc.Never

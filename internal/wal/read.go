@@ -22,7 +22,7 @@ type reader struct {
 	at, limit int64
 	next      int64 // number of the record at position at
 	// window has bytes that were read ahead. Its first byte is at the position at. Payloads are
-	// parts of it, so it is never overwritten.
+	// slices of window, so window is never overwritten.
 	window []byte
 }
 

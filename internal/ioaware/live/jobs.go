@@ -209,8 +209,8 @@ func sortJobs(list []job) {
 	})
 }
 
-// The marks in a job's admin comment. They say that the site's job_submit.lua submitted the job
-// held, that the driver holds it, or that the driver released it.
+// The marks in a job's admin comment. A mark says that the site's job_submit.lua held the job at
+// its submission, that the driver holds the job, or that the driver released the job.
 const (
 	markSubmitted = "submitted"
 	markHeld      = "held"
