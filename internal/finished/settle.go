@@ -309,7 +309,7 @@ func (b *Builder) next(before *built, r *Job) (*built, error) {
 		if err := b.checkTimes(&entry.rec); err != nil {
 			return nil, err
 		}
-		return entry, b.book.Fall(workload.RuleRenamed, "job %s occurs twice, with other times", r.ID)
+		return entry, b.book.Fall(workload.RuleRenamed, "job %s occurs twice, with different times", r.ID)
 	}
 	return before, nil
 }

@@ -80,7 +80,7 @@ func (s *seat) await(ctx context.Context) error {
 	s.leave()
 	cause := context.Cause(ctx)
 	if ctx.Err() == context.DeadlineExceeded {
-		return fmt.Errorf("%w: %w while it waited", ErrBusy, cause)
+		return fmt.Errorf("%w: %w while the query waited", ErrBusy, cause)
 	}
 	return cause
 }

@@ -287,7 +287,7 @@ lines:
 		}
 	}
 	if at == 0 || seen < len(head) {
-		return nil, fmt.Errorf("reading the output of sdiag: %d of %d lines of its statistics were found: %.200q",
+		return nil, fmt.Errorf("reading the output of sdiag: only %d of %d lines of its statistics were found: %.200q",
 			seen, len(head), text)
 	}
 	if err := multiply(s, mean); err != nil {

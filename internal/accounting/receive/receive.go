@@ -332,7 +332,7 @@ func (h *Handler) body(w http.ResponseWriter, r *http.Request) (text []byte, don
 }
 
 var (
-	errInflated = errors.New("inflates to too many bytes")
+	errInflated = errors.New("the inflated body has too many bytes")
 	errEncoding = errors.New("reading the body: not a known Content-Encoding (want gzip or identity)")
 	errTurn     = fmt.Errorf("%d other requests with more than %d bytes are not read yet (try again)",
 		largeBodies, smallBody)

@@ -55,7 +55,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
-	s.opts.Report(fmt.Errorf("the directory is one of an older version; its jobs are read anew (%s stays as %s)", oldDatabase, migrated))
+	s.opts.Report(fmt.Errorf("an older version of rmreplay made the directory; its jobs are read again (%s stays as %s)", oldDatabase, migrated))
 	s.pool = s.newPool(s.path(oldDatabase))
 	defer s.pool.Close()
 	var m migration

@@ -265,7 +265,7 @@ func (s *Store) openPart(info partInfo) (*part, error) {
 			return nil, err
 		}
 		if found.Size() != want.Bytes {
-			return nil, fmt.Errorf("%s: %d bytes (want %d: it is damaged; accounting verify says what is lost)", p.paths[i], found.Size(), want.Bytes)
+			return nil, fmt.Errorf("%s: the file is damaged: it has %d bytes (want %d; accounting verify says what is lost)", p.paths[i], found.Size(), want.Bytes)
 		}
 	}
 	var err error

@@ -98,7 +98,7 @@ func Sacct(r io.Reader, name string, zone *time.Location, add func(SacctJob)) (o
 			return ""
 		}
 		if len(cells) < len(at) {
-			return fmt.Errorf("%d columns (want %d, as the header has)", len(cells), len(at))
+			return fmt.Errorf("%d columns (want %d, as in the header)", len(cells), len(at))
 		}
 		jobID, _, step := strings.Cut(cell("JobID"), ".")
 		if !step {

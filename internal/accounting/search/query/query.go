@@ -386,8 +386,8 @@ func (c *Compiler) Wildcard(f *Field, pattern string, anyCase bool) SQL {
 			c.Fail(Illegal("a wildcard with %d question marks after an asterisk (want at most %d)", g.behind, maxOnes))
 		}
 		if c.automata++; c.automata > maxAutomata {
-			c.Fail(Illegal("more than %d wildcards with an asterisk or a question mark inside, each field counted "+
-				"(want fewer, or only one field)", maxAutomata))
+			c.Fail(Illegal("more than %d wildcards with an asterisk or a question mark inside, counted once for each field "+
+				"(want fewer wildcards, or only one field)", maxAutomata))
 		}
 	}
 	field, text := f.text(operand, anyCase)
