@@ -147,7 +147,8 @@ func Target(text string) (server, index string, err error) {
 	case err != nil:
 		return "", "", errors.New("the URL cannot be parsed (want http://HOST:PORT or http://HOST:PORT/INDEX)")
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
-		return "", "", fmt.Errorf("%s: not the URL of a cluster (want http://HOST:PORT or http://HOST:PORT/INDEX)", u.Redacted())
+		return "", "", fmt.Errorf("%s: not the URL of a cluster (want http://HOST:PORT or http://HOST:PORT/INDEX)",
+			u.Redacted())
 	case u.User != nil:
 		return "", "", fmt.Errorf("%s: credentials in the URL (want them in a file)", u.Redacted())
 	case u.RawQuery != "" || u.Fragment != "":
