@@ -172,7 +172,7 @@ func (r *Reader) seek() (more chan struct{}, err error) {
 				return nil, fmt.Errorf("%s: record %d: %w", j.path(s.first), r.r.next, err)
 			}
 		}
-		if r.r.at >= s.size { // all its records come before the wanted record, which is in the next segment
+		if r.r.at >= s.size { // the wanted record is in the next segment
 			r.r.next = max(r.r.next, wanted)
 		}
 	}

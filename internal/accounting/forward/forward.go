@@ -117,7 +117,7 @@ func New(s *store.Store, opts Options) (*Forwarder, error) {
 	if opts.Client == nil {
 		opts.Client = &http.Client{
 			Timeout: time.Minute,
-			// A redirected POST would become a GET, whose response is not one to _bulk.
+			// Go's client would turn a redirected POST into a GET, and a GET stores no documents.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
 	}

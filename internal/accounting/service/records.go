@@ -288,7 +288,7 @@ func (l *lostRuns) close() error {
 	return nil
 }
 
-// describe sends the description of a run as a cluster to the server.
+// describe sends the description of a run to the server, which shows the run like a cluster.
 func (c *client) describe(ctx context.Context, name string, r *run.Run) error {
 	body, err := json.Marshal(runCluster(name, &r.Manifest))
 	if err != nil {

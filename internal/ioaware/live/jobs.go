@@ -52,7 +52,7 @@ func readJobs(text []byte) ([]job, error) {
 	case len(answer.Errors) > 0:
 		return nil, fmt.Errorf("squeue: %s", answer.Errors[0].Error)
 	case answer.Jobs == nil:
-		return nil, fmt.Errorf("reading squeue's JSON: it has no jobs (want Slurm 22.05 or newer)")
+		return nil, fmt.Errorf("reading squeue's JSON: the member jobs is missing (want Slurm 22.05 or newer)")
 	}
 	return *answer.Jobs, nil
 }
