@@ -43,7 +43,7 @@ func ParseArrival(seq int64, arrived time.Time, source Source, index, cluster st
 // migration counts what was found in an old store.
 type migration struct {
 	jobs    int64
-	unnamed int64   // jobs whose documents do not name a cluster; the old table names it
+	unnamed int64   // jobs whose documents do not name a cluster; the old table names the cluster
 	damaged []int64 // arrivals with an invalid source, instant or cluster
 	missing int64   // rows without a document
 }

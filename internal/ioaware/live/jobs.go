@@ -58,7 +58,7 @@ func readJobs(text []byte) ([]job, error) {
 }
 
 // number is a number in Slurm's JSON. Newer releases write an object instead. A number that is not
-// set becomes the constant unset, and an infinite number becomes infinite.
+// set becomes the constant unset, and an infinite number becomes the constant infinite.
 type number int64
 
 const (
