@@ -3,9 +3,9 @@
 // A running job is in one phase of its I/O at a time. The phase asks for a rate, and lasts as long
 // as planned if the job gets this rate. Jobs that together ask for more than a file system's
 // bandwidth get max-min fair shares, weighted by their nodes: no job gets more than it asks for,
-// and the nodes of all jobs that get less have equal shares (Bertsekas and Gallager, "Data
-// Networks", 2nd ed., 6.5.2). A job that gets a part of what it asks for makes progress at that
-// part of its speed, so its run time grows.
+// and the nodes of all jobs that get less than they ask for have equal shares (Bertsekas and
+// Gallager, "Data Networks", 2nd ed., 6.5.2). A job that gets a part of what it asks for makes
+// progress at that part of its speed, so its run time grows.
 //
 // The arithmetic is in integers. A rate is a whole number of bytes per second, rounded down, so
 // that a file system with n slowed jobs loses less than n bytes per second. The remaining part of a

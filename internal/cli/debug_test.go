@@ -59,7 +59,7 @@ func TestDebugClock(t *testing.T) {
 	}
 	cmd := exec.Command(program(t), "debug", "clock", r.record)
 	out, err := cmd.CombinedOutput()
-	if cmd.ProcessState.ExitCode() != console.ExitBadInput || !strings.Contains(string(out), "no replay is writing to it now") {
+	if cmd.ProcessState.ExitCode() != console.ExitBadInput || !strings.Contains(string(out), "no replay is writing to this directory now") {
 		t.Errorf("after its end: %v, %s", err, out)
 	}
 }

@@ -81,7 +81,7 @@ func unlessPartial(err error, partial bool) error {
 	case partial:
 		return nil
 	}
-	return fmt.Errorf("%w (--partial accepts it)", err)
+	return fmt.Errorf("%w (with --partial the exit status is 0)", err)
 }
 
 func newMetricsCommand(g *globals) *cobra.Command {

@@ -118,7 +118,7 @@ func (o *simulateOptions) spec(path string) (experiment.Spec, error) {
 	case strings.HasPrefix(o.nodes, "+"), nerr != nil:
 		simulator.NodeFactor, err = factorOf("nodes", o.nodes)
 	case n <= 0:
-		return spec, console.Usagef("--nodes %d: not above 0", n)
+		return spec, console.Usagef("--nodes %d: not above 0 (want 1 or more)", n)
 	default:
 		simulator.Nodes = n
 	}

@@ -85,7 +85,7 @@ func runWorkloadSessions(g *globals, path string, opts sessionsOptions) error {
 	if opts.user != "" {
 		only, found := s.OfUser(opts.user)
 		if !found {
-			return console.BadInput(fmt.Errorf("%s: user %s submitted nothing", path, opts.user))
+			return console.BadInput(fmt.Errorf("%s: no job of user %s (want a user who submitted a job)", path, opts.user))
 		}
 		s = only
 	}

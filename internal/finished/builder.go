@@ -44,7 +44,7 @@ const (
 	NoteRunning        = "still_running"           // the job had not ended; it runs until its time limit
 	NoteNoInstants     = "cancelled_at_submission" // the job never started, and the time of its cancellation is unknown
 	NoteExitsForOther  = "ends_with_exit_code"     // something other than its script or limit ended the job
-	NoteNeverStarted   = "never_started"           // its run time is unknown; it runs until its time limit
+	NoteNeverStarted   = "never_started"           // the job's run time is unknown; it runs until its time limit
 	NoteBegin          = "begin_from_eligible"     // --begin replaces the unknown cause of a later eligible time
 	NoteOutside        = "outside_window"          // the job ended before the window or was submitted after it
 	NoteRequeuedPreset = "requeued_run_preset"     // the run at the window's start becomes a separate job
@@ -139,9 +139,8 @@ func (b *Builder) Fall(rule, format string, args ...any) error {
 // processes the record.
 func (b *Builder) Row() { b.rows.Read++ }
 
-// Part counts a record that is not a job, but says something about the job with this ID, for
-// example a step. If there is no such job, Part counts the record under [NoteStep] and returns
-// false.
+// Part counts a record that is not a job, but has data on the job with this ID, for example a step.
+// If there is no such job, Part counts the record under [NoteStep] and returns false.
 func (b *Builder) Part(job string) bool {
 	if b.jobs[job] == nil {
 		b.Note(NoteStep)

@@ -118,7 +118,7 @@ func TestRules(t *testing.T) {
 		{finished.RuleBadSubmitLine, false, ran("7", 0, 10, 20, hpc.Completed, "--mem=1G --mem-per-cpu=1G"), "excludes --mem"},
 		{finished.RuleSubmitLineDiffers, false, ran("7", 0, 10, 20, hpc.Completed, "-n 64"), "differ in the number of CPUs"},
 		{finished.RuleSubmitLineDiffers, false, ran("7", 0, 10, 20, hpc.Completed, "-t 7:00"), "differ in the time limit"},
-		{workload.RuleRenamed, false, ran("1", 1, 11, 21, hpc.Completed, ""), "job 1 occurs twice, with other times"},
+		{workload.RuleRenamed, false, ran("1", 1, 11, 21, hpc.Completed, ""), "job 1 occurs twice, with different times"},
 	} {
 		w := build(t, workload.ReadOptions{}, good, tt.record)
 		unusable := 0

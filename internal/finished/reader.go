@@ -43,11 +43,12 @@ func (b *Builder) Close(what string) (w *workload.Workload, missing []string, er
 
 // OtherCluster reports whether a job must be left out because it ran on a different cluster than
 // the options name. It counts a job that must be left out. It returns an error for jobs of several
-// clusters if the options name no cluster. An empty name is never another cluster.
+// clusters if the options name no cluster. A job with an empty name of the cluster is never left
+// out.
 func (b *Builder) OtherCluster(name string) (bool, error) {
 	switch {
 	case name == "":
-	case b.opts.Record != nil && b.opts.Cluster == "": // a record names its cluster
+	case b.opts.Record != nil && b.opts.Cluster == "": // each record has its own cluster, so several clusters are allowed
 	case b.opts.Cluster != "":
 		if name != b.opts.Cluster {
 			b.Note(NoteOtherCluster)

@@ -59,7 +59,7 @@ func (b *Builder) request(r *Job) (hpc.Request, error) {
 			eligible = r.Start // the job was eligible by then at the latest
 		}
 	}
-	// A job of an array, or one with a command line, waited for another job or for its array's
+	// A job of an array, or a job with a command line, waited for another job or for its array's
 	// limit. In these cases the user did not request the delay.
 	if eligible > r.Submit && !request.Hold && (released || !known && r.ArrayJob == 0) {
 		request.Begin = eligible.Sub(r.Submit)

@@ -11,10 +11,10 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// fromTRES fills in fields of a record from its lists of TRES. It is here because every source has
-// these lists. If only the allocation is known, the request is taken from it. This is counted,
-// because the job may have requested less: whole nodes and whole cores are allocated in full.
-// Resources that cannot be requested are counted, too.
+// fromTRES fills in fields of a record from its lists of TRES. The builder does this, and not the
+// readers, because every source has these lists. If only the allocation is known, the request is
+// taken from it. This is counted, because the job may have requested less: whole nodes and whole
+// cores are allocated in full. Resources that cannot be requested are counted, too.
 func (b *Builder) fromTRES(r *Job) {
 	got := r.takeAllocated()
 	if r.WholeLine {
@@ -170,7 +170,7 @@ func recordedSize(request *hpc.Request, r *Job) {
 		request.MinNodes = r.AllocNodes
 	}
 	if request.MinNodes == r.AllocNodes {
-		request.MaxNodes = r.AllocNodes // as many as the job ran on; without a maximum it could get more nodes
+		request.MaxNodes = r.AllocNodes // the nodes on which the job ran; without a maximum it could get more nodes
 	}
 	request.Tasks = r.ReqCPUs
 	if request.Tasks == 0 {

@@ -207,8 +207,8 @@ func (b *Builder) supersede(list []Job) []Job {
 	return kept
 }
 
-// startOrNever returns the start, or [hpc.Never] for a job that has not started. In this order, a
-// run comes before the time after it in which the job waits again.
+// startOrNever returns the start, or [hpc.Never] for a job that has not started. Sorted by this
+// result, the record of a run comes before a record in which the job waits again.
 func (r *Job) startOrNever() hpc.Time {
 	if r.Start == 0 {
 		return hpc.Never
@@ -309,7 +309,7 @@ func (b *Builder) next(before *built, r *Job) (*built, error) {
 		if err := b.checkTimes(&entry.rec); err != nil {
 			return nil, err
 		}
-		return entry, b.book.Fall(workload.RuleRenamed, "job %s occurs twice, with other times", r.ID)
+		return entry, b.book.Fall(workload.RuleRenamed, "job %s occurs twice, with different times", r.ID)
 	}
 	return before, nil
 }

@@ -24,15 +24,16 @@ type Nothing struct{}
 // Estimate implements [Estimator].
 func (Nothing) Estimate(*hpc.Job, int, *hpc.FileSystem) Estimate { return Estimate{} }
 
-// Behaviour predicts from the job's own future: its mean rate, and its run time without other jobs.
-// On a real site, the services of the workload-adaptive scheduler learn these values from earlier
-// jobs of the class.
+// Behaviour predicts from the given behaviour of the job itself: its mean rate, and its run time
+// without other jobs. On a real site, the services of the workload-adaptive scheduler learn these
+// values from earlier jobs of the class.
 type Behaviour struct {
-	// Factor multiplies the predicted use; 1 for perfect estimates. The run time is always right.
+	// Factor multiplies the predicted use; 1 for perfect estimates. The predicted run time is
+	// always exact.
 	Factor float64
-	// Sigma is not 0 if each class gets a second, random factor, which is drawn from Seed. Its
-	// median is 1, and Sigma is the standard deviation of its logarithm. Jobs with the same name
-	// are one class.
+	// Sigma is not 0 if each class gets a second, random factor, which is drawn from Seed. The
+	// median of this factor is 1, and Sigma is the standard deviation of its logarithm. Jobs with
+	// the same name are one class.
 	Sigma float64
 	Seed  uint64
 }

@@ -100,8 +100,8 @@ func (p *planner) divide(running []Running) Groups {
 	return g
 }
 
-// share returns what a pending job contributes to the sums, with its predicted run time, at most
-// its limit.
+// share returns what a pending job contributes to the sums. The run time is the predicted run time,
+// but at most the time limit.
 func (p *planner) share(j *Job) share {
 	d := j.Limit
 	if j.Estimate.RunTime > 0 {
@@ -137,8 +137,8 @@ func (p *planner) addStars(running []Running) {
 	}
 }
 
-// belowTarget is the constraint of the target: regular jobs wait until their use is below it. Jobs
-// of the zero group do not wait.
+// belowTarget is the constraint of the target: regular jobs wait until their use is below the
+// target. Jobs of the zero group do not wait.
 func (p *planner) belowTarget(i int, at hpc.Time) hpc.Time {
 	j := &p.pending[i]
 	use := p.tested(j)

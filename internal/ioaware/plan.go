@@ -7,7 +7,7 @@
 //
 // The file system's bandwidth is a number of licenses. A job's use is the number of licenses that
 // its user requests or, without a request, that an estimate predicts. [Plan] processes the pending
-// jobs in order of priority. Each gets the earliest start from which licenses, file system and
+// jobs in order of priority. Each job gets the earliest start from which licenses, file system and
 // nodes suffice until the job's time limit.
 //
 // The package does no I/O and reads no clock, so that the simulator and a driver for a live cluster
@@ -478,10 +478,10 @@ func (p *planner) nodesFree(i int, at hpc.Time) hpc.Time {
 	return p.when(p.nodes, j, at, int64(p.cluster.Nodes-j.Nodes))
 }
 
-// idleFree is the constraint of the nodes that are idle now, without those whose reservation begins
-// before the job's end. It is needed because the trackers have only the number of reserved nodes,
-// and only from the beginning of the reservation. A job that cannot start now is planned for the
-// next step.
+// idleFree is the constraint of the nodes that are idle now, without the nodes whose reservation
+// begins before the job's end. It is needed because the trackers have only the number of reserved
+// nodes, and only from the beginning of the reservation. A job that cannot start now is planned for
+// the next step.
 func (p *planner) idleFree(i int, at hpc.Time) hpc.Time {
 	if at > p.now || len(p.reserved) == 0 || !p.countNodes() {
 		return at
@@ -508,8 +508,8 @@ func (p *planner) idle(j *Job) int {
 	return n
 }
 
-// anyFits reports whether free nodes and licenses may suffice for starting the pending job number
-// i, or a later one, now. During a round, free nodes and licenses only decrease.
+// anyFits reports whether free nodes and licenses may suffice to start a pending job with the index
+// i or a higher index now. During a round, free nodes and licenses only decrease.
 func (p *planner) anyFits(i int) bool {
 	if s := p.cluster.Selector; s != nil && s.Full() {
 		return false

@@ -49,7 +49,7 @@ type Answer struct {
 	EndTime   string            `json:"end_time,omitempty"`
 	Duration  string            `json:"duration,omitempty"` // seconds
 	Lustre    *LustreUse        `json:"lustre,omitempty"`
-	Canary    string            `json:"canary_time,omitempty"` // mean duration of the probes near the job, seconds
+	Canary    string            `json:"canary_time,omitempty"` // mean duration, in seconds, of the probes during the job
 }
 
 // LustreUse is a job's use of the file system, in licenses.

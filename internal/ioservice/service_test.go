@@ -182,7 +182,7 @@ func TestProtocol(t *testing.T) {
 		{`{"type":"variety_id/auto","req_id":"9"}`, m{"req_id": "9", "status": "error", "error": "script_args is not specified"}},
 		{`{"type":"variety_id/auto","script_args":[],"req_id":"9"}`, m{"req_id": "9", "status": "error", "error": "script_args is empty"}},
 		{`{"type":"variety_id/auto","script_args":["a",null],"req_id":"9"}`, m{"req_id": "9", "status": "error", "error": "script_args: not an array of strings"}},
-		{`{"type":"process_job","job_id":"7","variety_id":"N/A","req_id":"9"}`, m{"req_id": "9", "status": "error", "error": "variety_id: N/A stands for no class (the submission did not reach the service)"}},
+		{`{"type":"process_job","job_id":"7","variety_id":"N/A","req_id":"9"}`, m{"req_id": "9", "status": "error", "error": "variety_id: N/A means that the job has no class (the submission did not reach the service)"}},
 		{`{"type":"process_job","job_id":"7","variety_id":"x","job_start":"1","req_id":"9"}`, m{"req_id": "9", "status": "error", "error": "job_start, job_end, and job_nodes must be specified together"}},
 		{`{"type":"process_job","job_id":"7","variety_id":"x","job_start":"2024-03-05T12:00:00","job_end":"1","job_nodes":"n[1-2]","req_id":"9"}`,
 			m{"req_id": "9", "status": "error", "error": "job_end: 1970-01-01T00:00:01Z is before job_start"}},

@@ -183,7 +183,8 @@ func (s *state) forget() {
 	s.Forgotten++
 }
 
-// keepLast shortens a list to its last maxRecent elements when it has more than twice as many.
+// keepLast shortens a list to its last maxRecent elements when the list has more than 2*maxRecent
+// elements.
 func keepLast[T any](list []T) []T {
 	if len(list) > 2*maxRecent {
 		return append([]T(nil), list[len(list)-maxRecent:]...)

@@ -22,7 +22,7 @@ type reader struct {
 	at, limit int64
 	next      int64 // number of the record at position at
 	// window has bytes that were read ahead. Its first byte is at the position at. Payloads are
-	// parts of it, so it is never overwritten.
+	// slices of window, so window is never overwritten.
 	window []byte
 }
 
@@ -172,7 +172,7 @@ func (r *Reader) seek() (more chan struct{}, err error) {
 				return nil, fmt.Errorf("%s: record %d: %w", j.path(s.first), r.r.next, err)
 			}
 		}
-		if r.r.at >= s.size { // all its records come before the wanted record, which is in the next segment
+		if r.r.at >= s.size { // the wanted record is in the next segment
 			r.r.next = max(r.r.next, wanted)
 		}
 	}

@@ -91,7 +91,7 @@ func private(dir string) error {
 	case !info.IsDir():
 		return errors.New("not a directory (want a new name; earlier versions kept a journal in one file)")
 	case info.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("its mode is %04o (want 0700: others must not read or change it)", info.Mode().Perm())
+		return fmt.Errorf("its mode is %04o (want 0700: other users must not read or change it)", info.Mode().Perm())
 	}
 	return output.Owned(dir)
 }

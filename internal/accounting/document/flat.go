@@ -9,7 +9,8 @@ import (
 
 // flat reads a document in the form that Slurm writes: an object whose values are strings, numbers,
 // true, false or null. It returns false for every other text, valid or not, and for invalid
-// escapes; after that, the caller must not use the parser. The text must be UTF-8.
+// escapes. If it returns false, the caller must not use the parser any more. The text must be
+// UTF-8.
 //
 // For a document in this form, flat has the same result as [parser.object] in a quarter of the
 // time.

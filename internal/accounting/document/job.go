@@ -4,7 +4,7 @@
 // A document is one flat JSON object per job, with the keys of the plugins' source
 // (src/plugins/jobcomp/elasticsearch/jobcomp_elasticsearch.c up to 23.02,
 // jobcomp/common/jobcomp_common.c since 23.11). [Parse] accepts every text. If a value is invalid,
-// its field is unknown and a mark is set; the caller keeps the document unchanged.
+// its field is unknown and a mark is set. The caller stores the unchanged document.
 package document
 
 import (
@@ -36,7 +36,7 @@ const UnknownNodes = "unknown"
 // text, a zero time, or an unknown [Int] or [Hours]. All times are UTC.
 type Job struct {
 	Cluster string
-	JobID   int64 // 0 if neither the document nor its array or heterogeneous job has one
+	JobID   int64 // 0 if the document has no job number, not even that of an array or heterogeneous job
 	// Run distinguishes the runs of a job that was requeued or resized, and jobs that have the same
 	// number because Slurm started again at FirstJobId. For a run that had nodes, it is the start
 	// in seconds since 1970. For a job that never ran, it is the negative submit time. If the

@@ -408,8 +408,8 @@ func (p *parser) times() {
 		j.Marks |= TimesReverse
 		j.Start = time.Time{}
 	}
-	// Slurm's documents always have the nodes, if only as "(null)". Documents of other sources may
-	// lack the nodes.
+	// Slurm's documents always have the key for the nodes, at least with the value "(null)".
+	// Documents of other sources may lack the key.
 	ran := j.NodeList != "" || p.given&(1<<nodesBit) == 0 && j.Start.Before(j.End)
 	if !ran && j.Finished() {
 		j.Start = time.Time{}

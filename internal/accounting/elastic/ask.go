@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// shardSize is the number of values of a text that each shard counts. If no shard has more
-	// values, the answer is exact.
+	// shardSize is the number of values of a text that each shard counts. If no shard has more than
+	// shardSize values, the answer is exact.
 	shardSize = 10_000
 	// precision is the number of different values up to which Elasticsearch's counts are almost
 	// exact. It is the highest value that Elasticsearch offers.
@@ -38,7 +38,7 @@ type asking struct {
 
 // measure is a measure with its aggregation.
 type measure struct {
-	request object // nil if every bucket has the value already
+	request object // nil if the response has the value without an aggregation
 	value   func(bucket, result object) any
 	weight  func(result object) any // number of jobs in a mean; nil for measures that are added up
 }
@@ -57,7 +57,8 @@ func (c *Cluster) Ask(ctx context.Context, questions ...question.Question) ([]qu
 	return answers, nil
 }
 
-// remote marks an error as one of another server, unless the error is a [question.AbsentError].
+// remote marks an error as an error of another server, unless the error is a
+// [question.AbsentError].
 func remote(err error) error {
 	var absent *question.AbsentError
 	if err == nil || errors.As(err, &absent) {
@@ -108,7 +109,8 @@ func (a *asking) note(format string, args ...any) {
 	}
 }
 
-// of returns the field of a column. It notes columns that only documents of this program have.
+// of returns the field of a column. It adds a column that only documents of this program have to
+// a.derived.
 func (a *asking) of(column string) (field, error) {
 	f, err := a.fields.of(column)
 	if f.derived {
@@ -360,8 +362,7 @@ func (a *asking) product(column, weight, also string, change ...func(mean float6
 }
 
 // unused returns the CPU seconds that jobs could still have used within their time limits. A query
-// cannot compare two fields; so jobs that exceeded their limits are only known from the column
-// limit_used.
+// cannot compare two fields, so only the column limit_used shows which jobs exceeded their limits.
 func (a *asking) unused() (measure, error) {
 	limit, err := a.product("limit_s", "cpus", "elapsed_s")
 	if err != nil {

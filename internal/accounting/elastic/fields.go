@@ -15,8 +15,8 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// fieldsKept is how long the names of fields are cached. They change when an index is created, or
-// when a document has a new key.
+// fieldsKept is how long the names of fields are cached. The names change when an index is created,
+// or when a document has a new key.
 const fieldsKept = time.Minute
 
 // fields maps the store's columns to the cluster's fields.
@@ -76,8 +76,8 @@ func ownAPI(known map[string]map[string]capability) bool {
 	return true
 }
 
-// names returns the possible names of a column on a cluster. Documents that this program forwarded
-// have the columns that Slurm's documents lack below the member [forward.Member].
+// names returns the possible names of a column on a cluster. In documents that this program
+// forwarded, the columns that Slurm's documents lack are below the member [forward.Member].
 func names(f *question.Field, ownAPI bool) (list []string, derived bool) {
 	own := forward.Member + "." + f.Name
 	switch f.Name {
@@ -93,7 +93,7 @@ func names(f *question.Field, ownAPI bool) (list []string, derived bool) {
 	case "cluster":
 		// The plugin's documents have this field, and package forward adds it to other documents.
 		// The field below the member is for an index whose mapping lacks cluster: a query can use
-		// only one of the two.
+		// only one of the two fields.
 		return []string{f.Name, own}, false
 	}
 	for _, c := range store.Columns {

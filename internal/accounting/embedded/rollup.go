@@ -13,7 +13,7 @@ import (
 )
 
 // cells is a rollup. columns maps the SQL over jobs, from which a column of the rollup is computed,
-// to the column's name. So a rollup can answer a question if it has all SQL that the question
+// to the column's name. So a rollup can answer a question if columns has all SQL that the question
 // needs.
 type cells struct {
 	*rollup.Rollup

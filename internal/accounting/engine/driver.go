@@ -11,7 +11,7 @@ import (
 )
 
 // connector, conn and rows implement a driver of database/sql for one engine, so that questions can
-// use that package's conversions and rows.
+// use the conversions and rows of database/sql.
 type connector struct{ engine *process }
 
 func (c connector) Connect(context.Context) (driver.Conn, error) { return conn(c), nil }
@@ -132,6 +132,6 @@ func (r *rows) Close() error {
 	for !r.ended {
 		_ = r.more()
 	}
-	r.engine.failure = failure // the interrupt is ours
+	r.engine.failure = failure // this interrupt is not a failure of the engine
 	return nil
 }

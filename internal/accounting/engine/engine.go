@@ -40,8 +40,8 @@ type Options struct {
 	// MemoryMiB limits the memory of all engines together, in MiB; 0 means 256. The least limit is
 	// 64.
 	MemoryMiB int
-	// Engines is the highest number of processes; 0 means 4. Fewer run if MemoryMiB does not
-	// suffice.
+	// Engines is the highest number of processes; 0 means 4. There are fewer processes if MemoryMiB
+	// does not suffice.
 	Engines int
 	// Threads is the number of processors that one engine uses; 0 means all.
 	Threads int
@@ -82,7 +82,8 @@ func (o *Options) complete() {
 	set(&o.Engines, 4)
 	set(&o.AnswerMiB, 64)
 	o.MemoryMiB = max(o.MemoryMiB, minMiB)
-	// Two engines let both lanes work. More engines need enough memory for their work.
+	// With two engines, both lanes can answer questions. More engines need enough memory for their
+	// work.
 	o.Engines = max(1, min(o.Engines, max(2, o.MemoryMiB/(idleMiB+16))))
 	if o.Quick == 0 {
 		o.Quick = 300 * time.Millisecond
@@ -185,7 +186,7 @@ func (q *Questioner) Scan(query string, args []any, to ...any) error {
 // Read calls the function do, which runs queries on one version of the tables. If the question must
 // move to the slow lane and this lane is full, Read calls the function again from the beginning; so
 // the function must set its results and not add to them. The function must not use the questioner
-// after it has returned, either. Errors wrap the errors of this package.
+// after it has returned. Errors wrap the errors of this package.
 func (p *Pool) Read(ctx context.Context, tables Tables, do func(q *Questioner) error) (err error) {
 	limit := fmt.Errorf("%w (limit %v)", ErrTime, p.opts.Limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, p.opts.Limit, limit)

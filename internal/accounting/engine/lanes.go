@@ -80,7 +80,7 @@ func (s *seat) await(ctx context.Context) error {
 	s.leave()
 	cause := context.Cause(ctx)
 	if ctx.Err() == context.DeadlineExceeded {
-		return fmt.Errorf("%w: %w while it waited", ErrBusy, cause)
+		return fmt.Errorf("%w: %w while the query waited", ErrBusy, cause)
 	}
 	return cause
 }
@@ -103,8 +103,8 @@ func (s *seat) leave() {
 	l.seat()
 }
 
-// slower moves a question with a seat to the slow lane, and reports whether it could. If the slow
-// lane is full, the question keeps its seat until [seat.wait].
+// slower moves a question with a seat to the slow lane, and reports whether this was possible. If
+// the slow lane is full, the question keeps its seat until [seat.wait].
 func (s *seat) slower() bool {
 	l := s.lanes
 	l.mu.Lock()

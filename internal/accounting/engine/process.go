@@ -82,8 +82,8 @@ func (p *Pool) program() ([]string, error) {
 	return []string{path}, nil
 }
 
-// start starts an engine. It does not wait until the engine is ready; the first question does. The
-// caller holds the pool's lock.
+// start starts an engine. It does not wait until the engine is ready. The first question waits for
+// this. The caller holds the pool's lock.
 func (p *Pool) start() (_ *process, err error) {
 	if p.closed {
 		return nil, ErrClosed

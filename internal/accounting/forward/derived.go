@@ -20,7 +20,7 @@ import (
 // values of the job that Slurm's document lacks.
 const Member = "rmreplay"
 
-// Derived reports whether a column is in [Member], because the store computes it.
+// Derived reports whether the store computes a column. [Member] has the computed columns.
 func Derived(c store.Column) bool {
 	return c.Field == "" && c.Name != "seq" || c.Name == "wait_since_eligible_s"
 }

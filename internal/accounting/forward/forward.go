@@ -1,9 +1,9 @@
 // Package forward sends a store's documents to an Elasticsearch or OpenSearch cluster.
 //
 // The store is the queue: a small file has the number of the last arrival that the cluster has. All
-// later documents are sent, whether they arrived in a second or in a week. A document has the _id
-// that its job's run has in the store. A document that is sent again, because a response was lost,
-// therefore replaces its first copy, and the cluster has each run exactly once.
+// later documents are sent, however many there are. A document has the _id that its job's run has
+// in the store. A document that is sent again, because a response was lost, therefore replaces its
+// first copy, and the cluster has each run exactly once.
 //
 // Each item of a response is checked: a _bulk request with the status 200 may have stored nothing.
 // Documents that the cluster cannot accept at present, for example because of an index's state, are
@@ -117,7 +117,7 @@ func New(s *store.Store, opts Options) (*Forwarder, error) {
 	if opts.Client == nil {
 		opts.Client = &http.Client{
 			Timeout: time.Minute,
-			// A redirected POST would become a GET, whose response is not one to _bulk.
+			// Go's client would turn a redirected POST into a GET, and a GET stores no documents.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
 	}
@@ -139,19 +139,20 @@ func New(s *store.Store, opts Options) (*Forwarder, error) {
 	return f, f.load()
 }
 
-// Target splits a cluster's URL into the server's address and the name of an index or a pattern of
-// names, which may be missing. Its errors do not contain the password.
+// Target splits a cluster's URL into the server's address and an index. The index is a name or a
+// pattern of names, or "" if the URL has none. Its errors do not contain the password.
 func Target(text string) (server, index string, err error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
 		return "", "", errors.New("the URL cannot be parsed (want http://HOST:PORT or http://HOST:PORT/INDEX)")
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
-		return "", "", fmt.Errorf("%s: want http://HOST:PORT or http://HOST:PORT/INDEX", u.Redacted())
+		return "", "", fmt.Errorf("%s: not the URL of a cluster (want http://HOST:PORT or http://HOST:PORT/INDEX)",
+			u.Redacted())
 	case u.User != nil:
 		return "", "", fmt.Errorf("%s: credentials in the URL (want them in a file)", u.Redacted())
 	case u.RawQuery != "" || u.Fragment != "":
-		return "", "", fmt.Errorf("%s: want a URL without ? and #", u.Redacted())
+		return "", "", fmt.Errorf("%s: the URL has a query or a fragment (want a URL without ? and #)", u.Redacted())
 	}
 	index = strings.Trim(u.Path, "/")
 	if strings.ContainsAny(index, "/\\?\"<>| #:") || strings.HasPrefix(index, "_") {
@@ -554,8 +555,8 @@ func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refus
 	return again, refused, fault
 }
 
-// faultOf returns the error in Elasticsearch's response; nil if a proxy in front of it has
-// responded.
+// faultOf returns the error in Elasticsearch's response, or nil if the response comes from a proxy
+// and not from Elasticsearch.
 func faultOf(text []byte) json.RawMessage {
 	var answer struct {
 		Error json.RawMessage `json:"error"`

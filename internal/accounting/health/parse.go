@@ -211,14 +211,13 @@ var sections = []struct {
 }
 
 // ParseText parses the output of sdiag without options, of any release. The output has the means of
-// cycles as whole numbers, so the sums computed from them are slightly too small. The error of the
-// difference between two sums is at most the number of cycles since midnight, in microseconds or
-// jobs.
+// cycles as whole numbers, so the sums computed from them are slightly too small. In the difference
+// of two sums, the error is at most one microsecond, or one job, for each cycle since midnight.
 func ParseText(text []byte) (*rm.Statistics, error) {
 	s := &rm.Statistics{}
 	var mean means
 	var at, since int64 // seconds
-	// Durations are stored in microseconds at first, as in the text.
+	// At first, the fields of durations have microseconds, as in the text.
 	head := map[string]*int64{
 		"Server thread count": &s.ServerThreads, "Agent queue size": &s.AgentQueue, "Agent count": &s.Agents,
 		"DBD Agent queue size": &s.DBDQueue, "Jobs submitted": &s.JobsSubmitted, "Jobs started": &s.JobsStarted,
@@ -288,7 +287,7 @@ lines:
 		}
 	}
 	if at == 0 || seen < len(head) {
-		return nil, fmt.Errorf("reading the output of sdiag: %d of %d lines of its statistics were found: %.200q",
+		return nil, fmt.Errorf("reading the output of sdiag: only %d of %d lines of its statistics were found: %.200q",
 			seen, len(head), text)
 	}
 	if err := multiply(s, mean); err != nil {

@@ -98,7 +98,7 @@ func exits(kind string, before, now []rm.Exits) (list []store.HealthCount) {
 
 // requestsReset reports whether the counters of requests were reset between two answers. A start of
 // slurmctld and sdiag --reset reset the counters of all types; midnight does not. After a reset,
-// the counter of some type is smaller.
+// the counter of at least one type is smaller.
 func requestsReset(before, now []rm.Requests) bool {
 	later := make(map[string]int64, len(now))
 	for _, r := range now {

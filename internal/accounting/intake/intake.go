@@ -274,7 +274,7 @@ func (in *Intake) applyFrom(ctx context.Context, applied int64, wait *time.Durat
 	go in.read(ctx, applied, ahead)
 	defer func() {
 		cancel()
-		for range ahead { // until read ends, because of ctx
+		for range ahead { // until the method read has ended, because ctx has ended
 		}
 	}()
 	for b := range ahead {

@@ -72,7 +72,7 @@ func ParseFrom(from string) (brokers []string, topic string, err error) {
 	}
 	list, topic, found := strings.Cut(from, "/")
 	if !found || topic == "" || strings.Contains(topic, "/") {
-		return fail("no topic behind the brokers")
+		return fail("no topic after the brokers")
 	}
 	if len(topic) > maxName || strings.Trim(topic, nameCharacters) != "" || topic == "." || topic == ".." {
 		return fail(fmt.Sprintf("%q is not the name of a topic", topic))

@@ -76,7 +76,7 @@ func LookUp(name string) (*Field, error) {
 		known = append(known, k)
 	}
 	if near := spelling.Nearest(name, 3, known); near != "" {
-		return nil, fmt.Errorf("there is no field %q (want, perhaps, %q)", name, near)
+		return nil, fmt.Errorf("there is no field %q (did you mean %q?)", name, near)
 	}
 	return nil, fmt.Errorf("there is no field %q (want a column of the table of jobs, such as user_name or elapsed_s)",
 		name)

@@ -11,13 +11,13 @@ import (
 // or [Ran]. A comparison with a column never matches a job that has no value in this column.
 type Filter interface{ filter() }
 
-// All is true if each of its filters is.
+// All is true if each of its filters is true.
 type All []Filter
 
-// Any is true if at least one of its filters is.
+// Any is true if at least one of its filters is true.
 type Any []Filter
 
-// Not is true if its filter is not.
+// Not is true if its filter is not true.
 type Not struct{ Of Filter }
 
 // Known is true for jobs that have a value in a column.

@@ -125,12 +125,12 @@ func (q *query) series(part func() (Filter, error), more func() bool) (list []Fi
 
 func (q *query) not() (Filter, error) {
 	if q.depth++; q.depth > maxQueryDepth {
-		return nil, fmt.Errorf("more than %d parentheses and negations within each other", maxQueryDepth)
+		return nil, fmt.Errorf("parentheses and negations are nested more than %d deep", maxQueryDepth)
 	}
 	defer func() { q.depth-- }()
 	switch {
 	case q.next("AND"), q.next("OR"):
-		return nil, fmt.Errorf(`no condition before %q (want the word in quotes where it is not meant as an operator)`,
+		return nil, fmt.Errorf(`no condition before %q (put the word in quotes if it is not an operator)`,
 			q.rest())
 	case q.keyword("NOT") || q.take("-"):
 		c, err := q.not()

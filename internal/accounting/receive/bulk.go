@@ -120,7 +120,7 @@ func (h *Handler) parseBulk(r *http.Request, body []byte) (items []item, arrival
 		return nil, false
 	}
 	var a action
-	var read []byte // the line of the last action, because most requests repeat one action
+	var read []byte // the line of the last parsed action; an equal line need not be parsed again
 	for {
 		line, ok := next()
 		if !ok {

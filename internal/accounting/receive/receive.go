@@ -38,15 +38,16 @@ const (
 	// MaxBody is the highest number of bytes in a request's body, before and after decompression. A
 	// batch script has at most 4 MiB unless the site raised this limit (max_script_size).
 	MaxBody = 128 << 20
-	// MaxActions is the highest number of actions in a bulk request. Each takes many times its
-	// bytes in memory.
+	// MaxActions is the highest number of actions in a bulk request. In memory, an action takes
+	// many times its size in the body.
 	MaxActions = 100_000
 	// smallBody is the number of bytes of a body that can be read without waiting for a turn.
 	smallBody = 1 << 20
 	// largeBodies is the highest number of larger bodies in memory at a time.
 	largeBodies = 4
 	// maxReserved is the highest number of bytes that are allocated because of a body's announced
-	// length, and firstReserved the number that are allocated before the first byte arrives.
+	// length, and firstReserved the number of bytes that are allocated before the first byte
+	// arrives.
 	maxReserved   = 16 << 20
 	firstReserved = 16 << 10
 	// refreshTime is the longest time that ?refresh makes a request wait.
@@ -65,8 +66,9 @@ const (
 )
 
 // Handler is the server's handler. API has the handlers of Elasticsearch's API, such as "POST
-// /{index}/_search"; Pages has those below [Pages]. They are separate because their patterns would
-// conflict in one multiplexer. Handler checks credentials before calling either.
+// /{index}/_search"; Pages has the handlers of the paths below [Pages]. They are separate because
+// their patterns would conflict in one multiplexer. Handler checks credentials before calling
+// either.
 type Handler struct {
 	API   *http.ServeMux
 	Pages *http.ServeMux
@@ -130,8 +132,9 @@ func (h *Handler) Trusted() *Handler {
 
 type trustKey struct{}
 
-// ServeHTTP passes a request to its handler. It redirects a browser that requests the root to the
-// pages, with the query. As in Elasticsearch, it ignores a slash at the end of the API's paths.
+// ServeHTTP passes a request to its handler. If a browser requests the root, ServeHTTP redirects
+// the browser to the pages, with the query. As in Elasticsearch, it ignores a slash at the end of
+// the API's paths.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = h.times.pace(w, r)
 	if path := strings.TrimRight(r.URL.Path, "/"); path != r.URL.Path && path != "" &&
@@ -329,7 +332,7 @@ func (h *Handler) body(w http.ResponseWriter, r *http.Request) (text []byte, don
 }
 
 var (
-	errInflated = errors.New("inflates to too many bytes")
+	errInflated = errors.New("the inflated body has too many bytes")
 	errEncoding = errors.New("reading the body: not a known Content-Encoding (want gzip or identity)")
 	errTurn     = fmt.Errorf("%d other requests with more than %d bytes are not read yet (try again)",
 		largeBodies, smallBody)

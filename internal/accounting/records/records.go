@@ -85,7 +85,7 @@ type beyond struct {
 	WholeLine   bool   `json:"whole_line,omitempty"`
 	Lost        bool   `json:"lost,omitempty"`         // the job was requeued after this run
 	PreemptedBy string `json:"preempted_by,omitempty"` // of a replay: the workload's ID of the job that preempted this one
-	Waits       string `json:"waits,omitempty"`        // the text of document.WaitsText, where times do not say enough
+	Waits       string `json:"waits,omitempty"`        // the text of document.WaitsText, if the times do not determine the waits
 }
 
 // beyondOf returns the fields of a record for which Slurm's documents have no key. It omits the
@@ -444,7 +444,7 @@ func Finished(text []byte, cluster string) (*finished.Job, document.Marks) {
 		beyond
 	}
 	err := json.Unmarshal([]byte(lines.UTF8(text)), &more)
-	if _, other := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !other { // else the other keys were read
+	if _, other := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !other { // after a wrong type, the other keys were read
 		return r, j.Marks
 	}
 	r.Script = more.Script

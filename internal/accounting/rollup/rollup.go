@@ -387,7 +387,7 @@ type cell struct {
 	cpus, cpuStarts, cpuEnds                                                            sum
 	first, last                                                                         columnar.Optional
 	waitParts                                                                           [len(waits.Sums{}.Parts)]sum
-	lacks                                                                               [6]int64 // in the order of lacks
+	lacks                                                                               [6]int64 // in the order of var lacks
 }
 
 // sum is a sum that is NULL until a value is added.
@@ -411,7 +411,7 @@ func (c *cell) add(j *Job, failed bool) {
 	case !j.start.OK:
 		c.lacks[0]++
 	case last:
-		for i, known := range []columnar.Optional{j.wait, j.cpus, j.nodes, j.gpus, j.limit} { // in the order of lacking
+		for i, known := range []columnar.Optional{j.wait, j.cpus, j.nodes, j.gpus, j.limit} { // in the order of var lacking
 			if !known.OK {
 				c.lacks[1+i]++
 			}

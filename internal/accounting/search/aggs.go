@@ -226,8 +226,8 @@ func (c *compiler) histogram(where string, v any) *buckets {
 	return b
 }
 
-// number returns the field of an aggregation of numbers. The member missing replaces the value of
-// jobs without the field.
+// number returns the field of an aggregation of numbers. Jobs without the field have the value of
+// the request's member "missing".
 func (c *compiler) number(m *query.Body) query.SQL {
 	f := c.fieldOf(m)
 	return c.substitute(m, f, c.Number(f), false)

@@ -16,9 +16,9 @@ type metric struct {
 	// name.
 	input   query.SQL
 	outputs []string
-	// orders maps the names by which terms can be sorted to outputs.
+	// orders maps names to outputs. Terms can be sorted by these names.
 	orders map[string]output
-	// render makes the result from the values of outputs. They are nil for an empty bucket.
+	// render makes the result from the values of outputs. All values are nil for an empty bucket.
 	render func(v []any) map[string]any
 }
 
@@ -88,8 +88,8 @@ func (c *compiler) newMetric(kind, where string, body any) *metric {
 	return made
 }
 
-// weightedAverage is the weighted average of a field over the jobs that have the field and its
-// weight.
+// weightedAverage returns the metric for the weighted average of a field over the jobs that have
+// the field and its weight.
 func (c *compiler) weightedAverage(where string, body any) *metric {
 	m := c.Read(where, body, "value", "weight")
 	value, weight := c.Read(where+".value", m.Members["value"], "field", "missing"), c.Read(where+".weight",

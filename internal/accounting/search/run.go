@@ -21,7 +21,7 @@ type bucket struct {
 // group has the buckets of one aggregation inside one bucket.
 type group struct {
 	list  []*bucket
-	total int64 // number of jobs in all buckets with enough jobs, including buckets that size leaves out
+	total int64 // number of jobs in all buckets with enough jobs, including the buckets beyond size
 }
 
 // key returns the bucket's own key.
@@ -123,8 +123,8 @@ func (e *evaluation) query(n node, above, found map[string]*bucket) error {
 	return rows.Err()
 }
 
-// bucket returns the bucket of a row, or nil if the row belongs to a bucket that was left out
-// above.
+// bucket returns the bucket of a row, or nil if the row belongs to a bucket that a higher level has
+// left out.
 func (e *evaluation) bucket(n node, keys []any, count, total int64, above, found map[string]*bucket) (*bucket, error) {
 	if n.self.buckets == nil {
 		above[""].count = count
@@ -277,7 +277,7 @@ func (b *buckets) ordering(children []*aggregation, key string) string {
 	return strings.Join(list, ", ")
 }
 
-// outputColumn returns the column, among those of all metrics, that an order refers to.
+// outputColumn returns the column to which an order refers, among the columns of all metrics.
 func outputColumn(children []*aggregation, o order) string {
 	index := o.output.index
 	for _, child := range children {

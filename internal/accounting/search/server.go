@@ -1,5 +1,6 @@
 // Package search implements the reading part of Elasticsearch's REST API over the store of finished
-// jobs: searches, aggregations, counts, documents and mappings. docs/ACCOUNTING-API.md lists it.
+// jobs: searches, aggregations, counts, documents and mappings. docs/ACCOUNTING-API.md lists the
+// supported requests.
 //
 // A request is compiled to SQL statements. Their texts consist of constants of this package and
 // names of columns. What a client sends is always an argument of a statement, and never a part of

@@ -202,7 +202,7 @@ func TestDocumentBytes(t *testing.T) {
 		five += len(h.Source)
 	}
 	f.server.SetHitBytes(2*five + 100)
-	const want = "of all searches of a request together, have more than"
+	const want = "of all hits of the request together have more than"
 	for size, status := range map[int]int{5: 200, 20: 400} {
 		if w := f.raw("GET", fmt.Sprintf("/_search?size=%d", size), ""); w.Code != status || (status == 400) != strings.Contains(w.Body.String(), want) {
 			t.Errorf("%d documents: %d %s, want %d", size, w.Code, w.Body, status)

@@ -158,10 +158,10 @@ func (Service) Backup(ctx context.Context, dir, to string) (size int64, err erro
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	if within(to, dir) {
-		return 0, fmt.Errorf("writing the copy: %s: is in the data directory %s (want another place)", to, dir)
+		return 0, fmt.Errorf("writing the copy: %s: the path is in the data directory %s (want a path outside)", to, dir)
 	}
 	if _, err := os.Stat(to); err == nil {
-		return 0, fmt.Errorf("writing the copy: %s: is there already (want a new directory)", to)
+		return 0, fmt.Errorf("writing the copy: %s: the directory exists already (want a new directory)", to)
 	}
 	answer, err := c.stream(ctx, http.MethodPost, "/_accounting/backup", nil)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// figures are the metrics for Prometheus at /metrics. Names and units follow its conventions
-// (https://prometheus.io/docs/practices/naming/).
+// figures are the metrics for Prometheus at /metrics. Names and units follow Prometheus's
+// conventions (https://prometheus.io/docs/practices/naming/).
 type figures struct {
 	registry  *prometheus.Registry
 	questions *prometheus.HistogramVec

@@ -48,9 +48,10 @@ func HealthOf(cluster string, list []rm.Statistics, setting *workload.Workload) 
 	return out
 }
 
-// latestCut is the longest time from the last answer of sdiag before a window to the window. From
-// Slurm 23.11 on, rmreplay requests the statistics three seconds before the window, when slurmctld
-// reads slurm.conf again. Records of earlier versions of rmreplay may lack this answer.
+// latestCut is the longest allowed time between the last answer of sdiag before a window and the
+// window's beginning. From Slurm 23.11 on, rmreplay requests the statistics three seconds before
+// the window, when slurmctld reads slurm.conf again. Records of earlier versions of rmreplay may
+// lack this answer.
 const latestCut = 5 * time.Second
 
 // beforeWindow returns the last answer before a window, and the later answers. If the list has no answer before the

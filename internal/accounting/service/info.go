@@ -28,7 +28,7 @@ func (Service) Info(ctx context.Context, dir string) (info *Info, err error) {
 
 // info responds with the contents of the data directory.
 func (s *site) info(w http.ResponseWriter, _ *http.Request) {
-	status := s.intake.Status() // before the summary, so that the summary has at least what was applied
+	status := s.intake.Status() // read before the summary, so that the summary has all applied documents
 	summary := s.intake.Store().Summary()
 	info := Info{
 		Jobs: summary.Jobs, Clusters: summary.Clusters, Sources: summary.Sources, Counts: summary.Counts,

@@ -121,7 +121,7 @@ func (Service) Reconcile(ctx context.Context, dir string, from Records, fill boo
 // recorded has the jobs in accounting records that were not found in the data directory yet.
 type recorded struct {
 	jobs        map[string]record
-	runs        map[jobRun]string // ids; empty if two clusters have the same run
+	runs        map[jobRun]string // the id of each run; empty if two clusters have the same run
 	clusters    map[string]bool
 	first, last time.Time // first and last end of a job
 }

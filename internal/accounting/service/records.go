@@ -32,7 +32,7 @@ import (
 )
 
 const (
-	batchDocuments = 5000     // highest number in a bulk request
+	batchDocuments = 5000     // highest number of documents in a bulk request
 	batchBytes     = 16 << 20 // size at which a bulk request is sent
 )
 
@@ -85,7 +85,7 @@ func (s *sender) flush() error {
 		return fmt.Errorf("reading the server's answer: %w", unexpected(err))
 	}
 	if len(result.Items) != s.n {
-		return fmt.Errorf("sending %d %s: the server's answer is about %d (want one result for each)", s.n,
+		return fmt.Errorf("sending %d %s: the server's answer has %d results (want one result for each document)", s.n,
 			quantity.Plural(s.n, "document", "documents"), len(result.Items))
 	}
 	for _, item := range result.Items {
@@ -288,7 +288,7 @@ func (l *lostRuns) close() error {
 	return nil
 }
 
-// describe sends the description of a run as a cluster to the server.
+// describe sends the description of a run to the server, which shows the run like a cluster.
 func (c *client) describe(ctx context.Context, name string, r *run.Run) error {
 	body, err := json.Marshal(runCluster(name, &r.Manifest))
 	if err != nil {
@@ -386,7 +386,7 @@ func isRun(path string) (bool, error) {
 		return true, nil
 	}
 	if _, other := formats.Open(path); other != nil {
-		return false, nil // the reader of records reports what the file is
+		return false, nil // the reader of records reports a file that it cannot read
 	}
 	return false, err
 }

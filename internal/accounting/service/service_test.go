@@ -795,7 +795,7 @@ func TestRecords(t *testing.T) {
 			if _, err := svc.Backup(ctx, dir, target); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := svc.Backup(ctx, dir, target); err == nil || !strings.Contains(err.Error(), "is there already") {
+			if _, err := svc.Backup(ctx, dir, target); err == nil || !strings.Contains(err.Error(), "the directory exists already") {
 				t.Error(err)
 			}
 			if info, err := svc.Info(ctx, target); err != nil || info.Jobs != 11 || info.Clusters["what-if"] != 5 {

@@ -21,7 +21,8 @@ const (
 	CountKept      = "kept_received"
 )
 
-// The last fresh part is rewritten with added rows if it then has at most tailRows rows. This takes up to 10 ms.
+// tailRows is the highest number of rows in a fresh part that is rewritten in order to add rows. Rewriting takes
+// up to 10 ms.
 const tailRows = 1000
 
 // maxFresh limits the fresh rows: [Store.Apply] waits for compaction when they would fill maxFresh

@@ -286,7 +286,7 @@ func (p *part) keyed() ([]keyed, error) {
 	}
 	slices.SortFunc(rows, func(a, b keyed) int { return int(a.seq - b.seq) })
 	if int64(len(rows)) != p.info.Rows {
-		return nil, fmt.Errorf("reading %s: %d keys (want %d: it is damaged)", p.paths[1], len(rows), p.info.Rows)
+		return nil, fmt.Errorf("reading %s: the file is damaged: it has %d keys (want %d)", p.paths[1], len(rows), p.info.Rows)
 	}
 	return rows, nil
 }
@@ -387,7 +387,7 @@ func (s *Store) copyRows(path string, codec columnar.Codec, durable bool, from [
 				return err
 			}
 			if at != len(f.rows) {
-				return fmt.Errorf("reading %s: column %s has %d values (want %d: it is damaged)", f.part.jobs(), jobLayout.Columns[column].Name, at, len(f.rows))
+				return fmt.Errorf("reading %s: the file is damaged: column %s has %d values (want %d)", f.part.jobs(), jobLayout.Columns[column].Name, at, len(f.rows))
 			}
 		}
 		return nil

@@ -156,7 +156,7 @@ func readKeys(path string) (*keyTable, error) {
 	if err != nil {
 		return nil, err
 	}
-	fault := fmt.Errorf("reading %s: it is damaged", path)
+	fault := fmt.Errorf("reading %s: the file is damaged", path)
 	if len(text) < keysHeader+4 || string(text[:len(keysMagic)]) != keysMagic {
 		return nil, fault
 	}

@@ -43,7 +43,7 @@ func ParseArrival(seq int64, arrived time.Time, source Source, index, cluster st
 // migration counts what was found in an old store.
 type migration struct {
 	jobs    int64
-	unnamed int64   // jobs whose documents do not name a cluster; the old table names it
+	unnamed int64   // jobs whose documents do not name a cluster; the old table names the cluster
 	damaged []int64 // arrivals with an invalid source, instant or cluster
 	missing int64   // rows without a document
 }
@@ -55,7 +55,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
-	s.opts.Report(fmt.Errorf("the directory is one of an older version; its jobs are read anew (%s stays as %s)", oldDatabase, migrated))
+	s.opts.Report(fmt.Errorf("an older version of rmreplay made the directory; its jobs are read again (%s stays as %s)", oldDatabase, migrated))
 	s.pool = s.newPool(s.path(oldDatabase))
 	defer s.pool.Close()
 	var m migration

@@ -25,7 +25,7 @@ func (s *Store) Expire(ctx context.Context, before time.Time) (jobs int64, err e
 // returns the number of jobs. The filter must not have a condition in SQL.
 func (s *Store) Remove(ctx context.Context, f Filter) (jobs int64, err error) {
 	if f.Where != "" {
-		return 0, errors.New("removing jobs from the store: a condition in SQL (want a filter without one)")
+		return 0, errors.New("removing jobs from the store: the filter has a condition in SQL (want a filter without SQL)")
 	}
 	jobs, err = s.remove(ctx, func(p *part) bool { return p.info.Last > f.After }, f.has)
 	if err != nil {

@@ -16,7 +16,7 @@ func (s *Store) renew() error {
 	if s.durable.Format == Format {
 		return nil
 	}
-	s.opts.Report(fmt.Errorf("the directory is one of an older version; waits, hours and exit codes of its jobs (%d) are computed anew", s.totals.jobs))
+	s.opts.Report(fmt.Errorf("an older version of rmreplay made the directory; waits, hours and exit codes of its jobs (%d) are computed again", s.totals.jobs))
 	for _, p := range s.now.parts { // of the first state, because rewriting removes a part without rows
 		i := slices.Index(s.now.parts, p)
 		if err := s.rewrite(s.now, i, i+1); err != nil {

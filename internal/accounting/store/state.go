@@ -40,7 +40,7 @@ type batch struct {
 	rows    []keyed // the part's rows, in the part's order
 	entries []Entry // the rows' entries while the batch may grow; guarded by Store.writing
 	held    bool    // no rows may be added; guarded by Store.writing
-	through int64   // this batch and what precedes it contain all arrivals up to this number
+	through int64   // this batch, earlier batches and parts contain all arrivals up to this number
 	counts  map[string]int64
 }
 
@@ -265,7 +265,7 @@ func (s *Store) openPart(info partInfo) (*part, error) {
 			return nil, err
 		}
 		if found.Size() != want.Bytes {
-			return nil, fmt.Errorf("%s: %d bytes (want %d: it is damaged; accounting verify says what is lost)", p.paths[i], found.Size(), want.Bytes)
+			return nil, fmt.Errorf("%s: the file is damaged: it has %d bytes (want %d; accounting verify says what is lost)", p.paths[i], found.Size(), want.Bytes)
 		}
 	}
 	var err error

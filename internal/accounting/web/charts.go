@@ -139,7 +139,7 @@ func drawTimeline(label string) func(r *request, t *table, s scale) (*chart, err
 		scaleTo(&p.Y, s.top)
 		f := r.newFigure(r.panel, p, 230)
 		frame := f.Frame()
-		shift := r.shift.Seconds() // a selection filters in the page's range of time, which is not shifted
+		shift := r.shift.Seconds() // a selection filters jobs by the page's range of time, which is not shifted
 		c := &chart{Axis: &axis{Field: "end_time", Left: frame.Left, Right: frame.Right, Low: p.X.Min - shift,
 			High: p.X.Max - shift}}
 		for i, row := range t.Rows {

@@ -90,7 +90,7 @@ func TestWrongRequests(t *testing.T) {
 		"q=ann AND OR bob":                 "no condition before",
 		"q=elapsed_s>soon":                 "not a number or a duration",
 		"q=elapsed_s:[1 2]":                "TO",
-		"q=" + strings.Repeat("(", 30):     "within each other",
+		"q=" + strings.Repeat("(", 30):     "are nested more than",
 		"q=" + strings.Repeat("a ", 101):   "more than 100",
 		"q=" + strings.Repeat("a", 5000):   "5000 bytes",
 		"f=nobody":                         "is not a filter",

@@ -235,7 +235,7 @@ func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 		}
 	}
 	if r.values.Get("q") != "" {
-		return nil, bad(errors.New("q: it filters jobs (want only f=cluster=NAME for schedulers)"))
+		return nil, bad(errors.New("q: a query filters jobs, not schedulers (want only f=cluster=NAME)"))
 	}
 	raw, err := v.queryHealth(ctx, embedded.Query{SQL: "SELECT cluster, min(make_timestamp(epoch_us(until) - " +
 		"greatest(interval_us - 1000000, 0))), max(until), min(until), " +

@@ -16,7 +16,7 @@ import (
 // property is one line of a job's details.
 type property struct {
 	Name, Doc, Text string
-	With, Without   string // links to the jobs with this value, and to those without
+	With, Without   string // links to the jobs with this value, and to the jobs without this value
 }
 
 // longestScript is the number of bytes of a job's script that a page shows.

@@ -380,7 +380,7 @@ type frame struct {
 	Panels              []*shown // without their content, unless Static
 	Static              bool
 	StaticURL           string
-	Other               string // link to the page with comparison, or to that without
+	Other               string // link to the page with a comparison; on that page, link to the page without it
 	FieldNames          []string
 }
 

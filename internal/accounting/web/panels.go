@@ -189,7 +189,7 @@ func orZero(v any) any {
 // sums.
 func known(v any) float64 { return value(orZero(v)) }
 
-// ratio returns 100 part / whole, in per cent, and nil unless whole is positive.
+// ratio returns 100 part / whole, in per cent, or nil if whole is not positive.
 func ratio(part, whole float64) any {
 	if !(whole > 0) {
 		return nil

@@ -341,7 +341,7 @@ func (v *server) fromFirstStart(ctx context.Context, p *panel, r *request) (*req
 		var absent *question.AbsentError
 		switch {
 		case errors.As(err, &absent):
-			return r, nil // the panel says why
+			return r, nil // the panel shows the reason
 		case err != nil:
 			return nil, fmt.Errorf("panel %s: %w", p.name, err)
 		}

@@ -156,7 +156,7 @@ func reconciledText(r *service.Reconciled) string {
 		r.Records, quantity.Plural(r.Records, "record", "records"), r.Equal,
 		quantity.Plural(r.Equal, "job is", "jobs are"), len(r.Missing), len(r.Differing), r.Unknown,
 		quantity.Plural(r.Unknown, "job is", "jobs are"))
-	const most = 20 // of each kind, for people
+	const most = 20 // the largest number of jobs of each kind in the text output
 	if r.Unnamed > 0 {
 		fmt.Fprintf(&b, "%d %s found by number and start, because their documents name no cluster (see "+
 			"--cluster-name of accounting serve)\n", r.Unnamed, quantity.Plural(r.Unnamed, "job was", "jobs were"))

@@ -24,7 +24,7 @@ func TestServeFlags(t *testing.T) {
 		"--data d":                              "",
 		"--data d --forward u":                  "",
 		"--store elasticsearch":                 "--store elasticsearch needs --url",
-		"--store elasticsearch --url u --run r": "want one of them",
+		"--store elasticsearch --url u --run r": "want one of these flags",
 		"--store elasticsearch --url u --forward v --data d": "want no --forward",
 		"--store elasticsearch --url u --kafka b/t":          "--kafka needs --data",
 		"--store elasticsearch --url u --url-auth f":         "",
@@ -52,7 +52,7 @@ func TestExportFormat(t *testing.T) {
 	for _, c := range []struct{ path, format, want, says string }{
 		{"a.csv.gz", "", "csv", ""}, {"a.jsonl", "", "trace", ""}, {"a", "swf", "swf", ""},
 		{"a.zzz", "", "", "--output a.zzz: its name does not say the format"}, {"a.csv", "x", "", `--format "x": not known`},
-		{"a.parquet.gz", "", "", "Parquet is compressed itself"}, {"a.gz", "parquet", "", "Parquet is compressed itself"},
+		{"a.parquet.gz", "", "", "a Parquet file is compressed inside"}, {"a.gz", "parquet", "", "a Parquet file is compressed inside"},
 	} {
 		got, err := formatFor(c.path, c.format)
 		if got != c.want || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {

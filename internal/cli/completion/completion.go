@@ -72,7 +72,7 @@ func Register(root *cobra.Command, values Values, namesFile func(*pflag.Flag) bo
 			return
 		}
 		if err := root.RegisterFlagCompletionFunc(f.Name, complete(f, values.of(root, f.Name), namesFile(f))); err != nil {
-			panic(err) // the flag is the command's own
+			panic(err) // cannot happen: the command has the flag
 		}
 	})
 	if root.Runnable() && len(root.ValidArgs) == 0 {

@@ -33,7 +33,7 @@ func WantArgs(names ...string) cobra.PositionalArgs {
 }
 
 // InOrder adds the right order of a command's arguments to an error if swapped is true. The caller sets swapped
-// if a later argument is what the first should be.
+// if a later argument is of the kind that the first argument should be.
 func InOrder(err error, swapped bool, order string) error {
 	if err == nil || !swapped {
 		return err
@@ -79,7 +79,7 @@ func AtMost(n int) cobra.PositionalArgs {
 func Require(c *cobra.Command, names ...string) {
 	for _, name := range names {
 		if err := c.MarkFlagRequired(name); err != nil {
-			panic(err) // the flag was added before
+			panic(err) // cannot happen: the flag was added before
 		}
 	}
 }

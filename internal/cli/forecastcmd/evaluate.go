@@ -78,7 +78,7 @@ func (o commands) evaluate(ctx context.Context, dirs []string, opts evaluateOpti
 		if one != nil {
 			all.Add(one)
 		}
-		if err != nil && ctx.Err() != nil && len(all.Runs) > 0 { // print what may have taken hours
+		if err != nil && ctx.Err() != nil && len(all.Runs) > 0 { // print the results so far, which may have taken hours
 			return errors.Join(o.printEvaluation(&all, opts.json), fmt.Errorf("%w (the tables have the instants before the "+
 				"interruption)", err))
 		}

@@ -68,7 +68,7 @@ func TestAssign(t *testing.T) {
 			t.Errorf("job %d: %d bytes/s, want %d", i+1, rate, want)
 		}
 	}
-	run("want the one that --state is about", "assign", in, "--state", state, "--filesystem", "a=1MB/s", "--filesystem", "b=1MB/s", "-o", out)
+	run("want the one whose I/O the service of --state learned", "assign", in, "--state", state, "--filesystem", "a=1MB/s", "--filesystem", "b=1MB/s", "-o", out)
 	run("no such file", "assign", filepath.Join(dir, "none"), "--state", state, "--filesystem", "a=1MB/s", "-o", out)
 	notes := filepath.Join(dir, "notes")
 	if err := os.WriteFile(notes, []byte("no workload\n"), 0o600); err != nil {

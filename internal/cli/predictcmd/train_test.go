@@ -17,7 +17,7 @@ import (
 // first model can be scored, and the command says so.
 func TestTrainOneBurst(t *testing.T) {
 	for between, want := range map[time.Duration]string{
-		0:           "the last fifth, predicted from the first four: not scored, since none of its jobs was submitted after the first four fifths had ended\n",
+		0:           "the last fifth, predicted from the first four: not scored, since all of its jobs were submitted before the first four fifths had ended\n",
 		time.Minute: "the last fifth, predicted from the first four: mean absolute error 0 s, 100.0 % of 20 jobs between P10 and P90 (jobs that were submitted after the first four fifths had ended)\n",
 	} {
 		var out bytes.Buffer

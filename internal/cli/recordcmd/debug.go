@@ -65,10 +65,10 @@ type ClockReport struct {
 func (o commands) runDebugClock(path string, zone *time.Location, asJSON bool) error {
 	s, err := vclock.Look(slurm.ClockFile((&run.Run{Dir: path}).LogDir()))
 	if errors.Is(err, fs.ErrNotExist) {
-		err = errors.New("no replay is writing to it now")
+		err = errors.New("no replay is writing to this directory now")
 	}
 	if err != nil {
-		return console.BadInput(fmt.Errorf("looking at the clock of %s: %w", path, err))
+		return console.BadInput(fmt.Errorf("reading the clock of %s: %w", path, err))
 	}
 	if asJSON {
 		r := ClockReport{Now: s.Now.Std(), Running: s.Running, Inbox: s.Inbox, Factor: s.Factor,

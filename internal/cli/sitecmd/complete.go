@@ -145,8 +145,8 @@ func (l Lent) runComplete(path string, o *completeFlags) error {
 			l.Say("warning: %s", text)
 		}
 		if cluster.Accounting() && cluster.Accounts == nil {
-			l.Say("warning: %s has no accounts.sacctmgr: QOS, accounts and users have no limits, and rules know only the QOS "+
-				"that partitions name (sacctmgr dump %s file=accounts.sacctmgr writes the file; "+
+			l.Say("warning: %s has no accounts.sacctmgr: QOS, accounts and users have no limits, and rules use only the QOS "+
+			"that partitions name (sacctmgr dump %s file=accounts.sacctmgr writes the file; "+
 				"--rule qos=NAME:WEIGHT,NAME:WEIGHT names the QOS that users have)", o.cluster, cluster.Name)
 		}
 		opts.Site = experiment.Site(cluster)

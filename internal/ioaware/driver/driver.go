@@ -3,7 +3,7 @@
 // the jobs that start now. The cluster's scheduler then chooses their nodes and starts them.
 //
 // The package does no I/O and reads no clock: a [Cluster] returns the state and carries out the
-// decisions. A replay under virtual time and a live cluster implement it.
+// decisions. A replay under virtual time and a live cluster implement [Cluster].
 package driver
 
 import (
@@ -31,8 +31,8 @@ type State struct {
 	Now hpc.Time
 	ioaware.Cluster
 	Running []Running
-	// Pending are the jobs that the driver may start, in order of priority. It excludes jobs of
-	// other partitions, and jobs that their users or an administrator hold.
+	// Pending are the jobs that the driver may start, in order of priority. The list does not have
+	// jobs of other partitions, and jobs that their users or an administrator hold.
 	Pending []Pending
 }
 

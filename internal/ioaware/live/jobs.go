@@ -52,13 +52,13 @@ func readJobs(text []byte) ([]job, error) {
 	case len(answer.Errors) > 0:
 		return nil, fmt.Errorf("squeue: %s", answer.Errors[0].Error)
 	case answer.Jobs == nil:
-		return nil, fmt.Errorf("reading squeue's JSON: it has no jobs (want Slurm 22.05 or newer)")
+		return nil, fmt.Errorf("reading squeue's JSON: the member jobs is missing (want Slurm 22.05 or newer)")
 	}
 	return *answer.Jobs, nil
 }
 
 // number is a number in Slurm's JSON. Newer releases write an object instead. A number that is not
-// set becomes the constant unset, and an infinite number becomes infinite.
+// set becomes the constant unset, and an infinite number becomes the constant infinite.
 type number int64
 
 const (
@@ -209,8 +209,8 @@ func sortJobs(list []job) {
 	})
 }
 
-// The marks in a job's admin comment. They say that the site's job_submit.lua submitted the job
-// held, that the driver holds it, or that the driver released it.
+// The marks in a job's admin comment. A mark says that the site's job_submit.lua held the job at
+// its submission, that the driver holds the job, or that the driver released the job.
 const (
 	markSubmitted = "submitted"
 	markHeld      = "held"

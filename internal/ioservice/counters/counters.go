@@ -2,7 +2,7 @@
 // sampled by nodes or servers, and totals recorded by profilers or Slurm. From these it computes a
 // job's use: the mean and the variance of its rate, and its run time.
 //
-// A counter never decreases unless it is reset, because the node booted or the file system was
+// A counter decreases only when it is reset: when the node boots, or when the file system is
 // mounted again. The new value is then the number of bytes since the reset.
 package counters
 

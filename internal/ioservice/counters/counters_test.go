@@ -159,7 +159,7 @@ func TestLDMS(t *testing.T) {
 		{"no counters", "", "#Time,ProducerName,user\n", "no column has read_bytes or write_bytes (want a sampler of Lustre clients)"},
 		{"no header", "", "1700000001,n1\n", "the header lacks #Time or ProducerName (want a file of LDMS's store_csv with its header)"},
 		{"bad rows", "", "#Time,ProducerName,read_bytes.sum\nx,n1,1\n1700000001,,1\n1700000001,n1,-1\n1700000001,n1\n1700000001,n1,nan\n",
-			"\"x\": not a time (want seconds since 1970)\nno ProducerName\n\"-1\": not a counter (want a number of bytes from 0 up)\n2 columns (want 3, as the header has)\n\"nan\": not a counter (want a number of bytes from 0 up)"},
+			"\"x\": not a time (want seconds since 1970)\nno ProducerName\n\"-1\": not a counter (want a number of bytes from 0 up)\n2 columns (want 3, as in the header)\n\"nan\": not a counter (want a number of bytes from 0 up)"},
 	} {
 		l := LDMS{FileSystem: test.fs}
 		lines := strings.Split(strings.TrimSpace(test.text), "\n")
@@ -329,7 +329,7 @@ func TestSacct(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                      "sacct: empty (want the output of sacct -P with its header)",
 		"JobID|Start\n7|1":      "sacct:1: the header lacks End (want sacct -P --format=" + strings.Join(sacctColumns, ",") + ")",
-		sacctText + "11|11|x\n": "sacct:7: 3 columns (want 9, as the header has)",
+		sacctText + "11|11|x\n": "sacct:7: 3 columns (want 9, as in the header)",
 		strings.Replace(sacctText, "2023-11-14T", "14.11.", 1): `sacct:2: "14.11.22:13:20": not a time (want 2024-03-05T12:00:00)`,
 		strings.Replace(sacctText, "2.5K", "2.5X", 1):          `sacct:3: "2.5X": not a number of bytes (want digits, and K, M, G, T, P or E)`,
 		strings.Replace(sacctText, "2.5K", "2.5.K", 1):         `sacct:3: "2.5.K": not a number of bytes (want digits, and K, M, G, T, P or E)`,

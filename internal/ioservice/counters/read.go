@@ -90,7 +90,7 @@ func (l *LDMS) counts(fs string) bool {
 func (l *LDMS) Line(line string) (x Sample, skip bool, err error) {
 	cells := strings.Split(line, ",")
 	if len(cells) != l.columns {
-		return x, false, fmt.Errorf("%d columns (want %d, as the header has)", len(cells), l.columns)
+		return x, false, fmt.Errorf("%d columns (want %d, as in the header)", len(cells), l.columns)
 	}
 	cell := func(i int) string {
 		if i < 0 {
@@ -146,7 +146,7 @@ func (c *Collectl) Line(line string) (x Sample, none bool, err error) {
 		return x, false, errors.New("no header #Date Time [CLT]ReadKB (want the output of collectl -sl -P)")
 	}
 	if len(words) != c.columns {
-		return x, false, fmt.Errorf("%d columns (want %d, as the header has)", len(words), c.columns)
+		return x, false, fmt.Errorf("%d columns (want %d, as in the header)", len(words), c.columns)
 	}
 	zone := c.zone
 	if zone == nil {

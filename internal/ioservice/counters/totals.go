@@ -61,7 +61,8 @@ type SacctJob struct {
 	Counted              bool // whether sacct has the bytes of at least one step
 }
 
-// sacctColumns are the columns that [Sacct] reads. Those in the second line may be missing.
+// sacctColumns are the columns that [Sacct] reads. The columns in the second line of the list may
+// be missing.
 var sacctColumns = []string{
 	"JobID", "Start", "End", "TRESUsageInTot", "TRESUsageOutTot",
 	"JobIDRaw", "Comment", "JobName", "NodeList",
@@ -97,7 +98,7 @@ func Sacct(r io.Reader, name string, zone *time.Location, add func(SacctJob)) (o
 			return ""
 		}
 		if len(cells) < len(at) {
-			return fmt.Errorf("%d columns (want %d, as the header has)", len(cells), len(at))
+			return fmt.Errorf("%d columns (want %d, as in the header)", len(cells), len(at))
 		}
 		jobID, _, step := strings.Cut(cell("JobID"), ".")
 		if !step {

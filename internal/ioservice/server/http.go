@@ -27,9 +27,9 @@ func Routes() map[string]string {
 	return routes
 }
 
-// Handler returns the HTTP interface: a POST of a request's fields to /v1/TYPE, and lists. The
-// result of status, unless status is nil, is added to the answer of /v1/status. Web pages of other
-// sites cannot send requests.
+// Handler returns the HTTP interface: a POST of a request's fields to /v1/TYPE, and lists. If
+// status is not nil, the result of this function is added to the answer of /v1/status. Web pages of
+// other sites cannot send requests.
 func (s *Server) Handler(status func() any) http.Handler {
 	mux := http.NewServeMux()
 	for path, method := range Routes() {

@@ -51,8 +51,8 @@ type Options struct {
 	Zone       *time.Location // time zone of sacct's dates
 }
 
-// longestLine is the highest length of a line, so that a file without newlines cannot exhaust the
-// memory.
+// longestLine is the highest number of bytes in a line, so that a file without newlines cannot
+// exhaust the memory.
 const longestLine = 1 << 20
 
 // Files follows files. Its methods are safe for concurrent use.
@@ -195,7 +195,7 @@ func (f *Files) whole(one *file, r io.Reader) error {
 			if x.Node == "" {
 				x.Node = host
 			}
-			if x.Time <= f.now.Add(maxAhead) && f.store.Add(x) { // an unchanged entry is not a sample
+			if x.Time <= f.now.Add(maxAhead) && f.store.Add(x) { // an unchanged entry is not a new sample
 				f.count.Samples++
 			}
 		})

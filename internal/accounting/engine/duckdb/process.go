@@ -25,7 +25,7 @@ func release() { C.malloc_trim(0) }
 
 func duckDBVersion() string { return mapping.LibraryVersion() }
 
-// isolate closes and limits what the process inherited and an engine does not need. Inherited file
+// isolate closes files that the process inherited, and forbids core files. Inherited file
 // descriptors lack the close-on-exec flag, which the Go runtime sets on its own descriptors.
 func isolate() error {
 	debug.SetGCPercent(50) // the heap has little more than one frame

@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/accounting/engine/wire"
 )
 
-// statements returns the SQL that configures a new database. After it, queries cannot open files
-// outside the given directories, load extensions, or change settings.
+// statements returns the SQL that configures a new database. With these settings, queries cannot
+// open files outside the given directories, load extensions, or change settings.
 func statements(s wire.Settings) []string {
 	list := []string{
 		fmt.Sprintf("SET memory_limit = '%dMiB'", s.MemoryMiB),

@@ -134,7 +134,8 @@ func (r *Reader) Next() (Kind, []byte, error) {
 	}
 	length, version := binary.LittleEndian.Uint32(head[:]), head[4]
 	if version != Version {
-		return 0, nil, fmt.Errorf("reading a frame: version %d (want %d: both programs of one build)", version, Version)
+		return 0, nil, fmt.Errorf("reading a frame: version %d (want %d: rmreplay and rmreplay-engine of the same build)",
+			version, Version)
 	}
 	if length > MaxFrame {
 		return 0, nil, fmt.Errorf("reading a frame: %d bytes (want at most %d)", length, MaxFrame)

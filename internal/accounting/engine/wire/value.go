@@ -44,7 +44,7 @@ func AppendString(b []byte, s string) []byte {
 func AppendUint(b []byte, n uint64) []byte { return binary.AppendUvarint(b, n) }
 
 // AppendValue appends a value: nil, a boolean, a number, a *big.Int, a text, bytes, a time, or a
-// list ([]any) or a struct (map[string]any) of such values. Other types are an error.
+// list ([]any) or a struct (map[string]any) of values of these types. Other types are an error.
 func AppendValue(b []byte, value any) (_ []byte, err error) {
 	switch v := value.(type) {
 	case nil:

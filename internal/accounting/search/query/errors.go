@@ -175,7 +175,7 @@ type Body struct {
 	Members map[string]any
 }
 
-// Read starts to read an object. Members other than those named are an error.
+// Read starts to read an object. A member that is not in the parameter names is an error.
 func (r *Reader) Read(where string, v any, names ...string) *Body {
 	b := &Body{Reader: r, Where: where, Members: r.Object(where, v)}
 	for _, name := range slices.Sorted(maps.Keys(b.Members)) {

@@ -133,8 +133,8 @@ var Names = func() []string {
 	return list
 }()
 
-// Metadata reports whether a field is a metadata field of Elasticsearch, which patterns do not
-// match.
+// Metadata reports whether a field is a metadata field of Elasticsearch. Patterns do not match
+// these fields.
 func (f *Field) Metadata() bool { return f.Name == "_id" || f.Name == "_index" }
 
 func quote(column string) string { return `"` + column + `"` }
@@ -142,10 +142,10 @@ func quote(column string) string { return `"` + column + `"` }
 const (
 	maxName    = 512 // bytes in a field's name
 	maxMembers = 256 // members of documents in one request
-	// maxStructure is the highest number of bytes outside of strings, and maxDocument of all bytes,
-	// in a document whose members can be searched. The database needs 16 bytes for each number or
-	// bracket, and reads 2,048 documents at a time. A document of Slurm has about 200 bytes outside
-	// of strings.
+	// The members of a document can be searched if the document has at most maxStructure bytes
+	// outside of strings, and at most maxDocument bytes in all. The database needs 16 bytes for
+	// each number or bracket, and reads 2,048 documents at a time. A document of Slurm has about
+	// 200 bytes outside of strings.
 	maxStructure = 8 << 10
 	maxDocument  = 1 << 20
 )
@@ -239,7 +239,7 @@ func (c *Compiler) Matching(pattern string) (list []*Field) {
 	return list
 }
 
-// escape converts a pattern to one of [path.Match] in which only the asterisk is special. An
+// escape converts a pattern to a pattern of [path.Match] in which only the asterisk is special. An
 // asterisk also matches slashes.
 var escape = strings.NewReplacer(`\`, `\\`, `[`, `\[`, `?`, `\?`, "/", "\x00")
 

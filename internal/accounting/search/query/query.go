@@ -128,8 +128,8 @@ func (c *Compiler) bool(v any) SQL {
 	if given < 0 {
 		given += int64(len(should))
 	}
-	// If minimum_should_match is 0, Elasticsearch does not pass it on, and Lucene requires one of
-	// the should clauses unless there are other clauses. Without must, filter and should,
+	// If minimum_should_match is 0, Elasticsearch does not pass it to Lucene, and Lucene requires
+	// one of the should clauses unless there are other clauses. Without must, filter and should,
 	// minimum_should_match has no effect.
 	if given > 0 && len(parts)+len(should) > 0 {
 		least = int(given)
@@ -386,8 +386,8 @@ func (c *Compiler) Wildcard(f *Field, pattern string, anyCase bool) SQL {
 			c.Fail(Illegal("a wildcard with %d question marks after an asterisk (want at most %d)", g.behind, maxOnes))
 		}
 		if c.automata++; c.automata > maxAutomata {
-			c.Fail(Illegal("more than %d wildcards with an asterisk or a question mark inside, each field counted "+
-				"(want fewer, or only one field)", maxAutomata))
+			c.Fail(Illegal("more than %d wildcards with an asterisk or a question mark inside, counted once for each field "+
+				"(want fewer wildcards, or only one field)", maxAutomata))
 		}
 	}
 	field, text := f.text(operand, anyCase)

@@ -74,7 +74,8 @@ func (p *luceneParser) take(symbol string) bool {
 	return true
 }
 
-// luceneClause is a clause and what the operators beside it require.
+// luceneClause is a clause, and whether the operators beside it say that it must, should or must
+// not match.
 type luceneClause struct {
 	condition            SQL
 	required, prohibited bool
@@ -83,7 +84,7 @@ type luceneClause struct {
 // query reads clauses up to the end or a closing parenthesis.
 func (p *luceneParser) query(fields []*Field) SQL {
 	if p.depth++; p.depth > maxDepth {
-		p.c.Fail(Illegal("a query string with parentheses within parentheses (want at most %d)", maxDepth))
+		p.c.Fail(Illegal("parentheses in a query string are nested too deep (want at most %d levels)", maxDepth))
 	}
 	defer func() { p.depth-- }()
 	var clauses []luceneClause
