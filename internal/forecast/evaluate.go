@@ -52,7 +52,8 @@ type Evaluation struct {
 	Arrivals     Arrivals `json:"arrivals"`
 	Seed         uint64   `json:"seed"`
 	Realizations int      `json:"realizations"`
-	// Horizon is how far ahead the forecasts look, in seconds; 0 if they have no horizon.
+	// Horizon is the time from the instant to the end of a forecast, in seconds; 0 if there is no
+	// horizon.
 	Horizon float64 `json:"horizon_s,omitempty"`
 	// Until is the time of the run's last submission. No horizon is after it. It is nil if the forecasts do not draw
 	// later submissions.
@@ -226,8 +227,8 @@ func (b *Beside) finish() *Beside {
 	return b
 }
 
-// Evaluate takes the state of a run at given or random instants, forecasts the jobs that wait, and
-// compares the forecasts with the starts in the run.
+// Evaluate makes forecasts from the state of a run at given or random instants, and compares the
+// forecasts with the starts in the run.
 //
 // The submissions of a run end because its workload was cut, and not because the users stopped. So forecasts that
 // draw later submissions are not compared with what happened after the run's last submission. If ctx is cancelled,

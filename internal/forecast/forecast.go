@@ -74,7 +74,7 @@ func seen(start, horizon hpc.Time) hpc.Time {
 	return start
 }
 
-// Covers reports whether a start lies between the quantiles P10 and P90 of its forecast, both included. The result
+// Covers reports whether a start is between the quantiles P10 and P90 of its forecast, both included. The result
 // beyond reports whether start and P10 are both after the horizon: such a start does not test the interval's width.
 func Covers(start, p10, p90 hpc.Time) (covers, beyond bool) {
 	beyond = start == Later && p10 == Later

@@ -196,7 +196,7 @@ type pool struct {
 // expected returns the expected distribution.
 func (d pooled) expected() empirical.Distribution {
 	var mixed []empirical.Mass
-	left := 1.0 // the share that this group and the wider groups get
+	left := 1.0 // the share of this group and the wider groups
 	for i, of := range d.levels {
 		share := 1.0
 		if i < len(d.levels)-1 {

@@ -6,7 +6,7 @@
 // High-Fidelity Tuning, Optimization and Exploration Tool for Resource Management", SC'18, section
 // IV.B. They describe a workload that was known in advance and that ran to its end. Two traps:
 //
-//   - Utilization and throughput depend on the interval T over which they are taken. By default
+//   - Utilization and throughput depend on the interval T over which they are computed. By default
 //     T is the makespan, from the first start to the last end. It includes the slow filling and the
 //     long emptying of a machine that is idle before and after: a single long job that starts
 //     last halves the utilization of a week and says nothing about the scheduler. To measure a
@@ -108,8 +108,8 @@ type Metrics struct {
 	//	U        = Σ usage(T) / ((b − a) × processors)
 	//	usage(T) = (min(end, b) − max(start, a)) × the job's processors
 	//
-	// (SC'18, IV.A and IV.B, where it counts nodes). The sum is over all periods in which a job held
-	// processors. Time outside T adds nothing.
+	// (SC'18, IV.A and IV.B, with nodes instead of processors). The sum is over all periods in which
+	// a job held processors. Time outside T adds nothing.
 	Utilization Float `json:"utilization"`
 	// NodeUtilization is the part of the nodes that had jobs, on average over T. UsedNodeSeconds is
 	// how long nodes had jobs, summed over nodes, in node seconds. IdleNodeSeconds is how long nodes
@@ -334,8 +334,8 @@ func newAccumulator(rows iter.Seq[*run.Row], opts Options) *accumulator {
 	return a
 }
 
-// period returns the period T of jobs, unless From and To set it. It begins with the window or, in a workload without a
-// window, with the first start. It ends with the last end. The result started is the number of jobs that started.
+// period returns the default of the period T, which From and To can replace. It is from the begin of the window or,
+// without a window, from the first start, to the last end. The result started is the number of jobs that started.
 func (o Options) period(rows iter.Seq[*run.Row]) (first, last hpc.Time, started int) {
 	first, last, started = bounds(rows)
 	if o.Window != 0 {

@@ -73,7 +73,7 @@ func open(dir string) (*Run, error) {
 	}
 	r := &Run{Dir: dir, Manifest: *m}
 	if m.State != StateRunning {
-		r.Manifest.Valid = m.Valid && m.State == StateComplete // an interrupted run is not valid, whatever its manifest says
+		r.Manifest.Valid = m.Valid && m.State == StateComplete // an interrupted run is never valid
 		return r, nil
 	}
 	return r, r.openPartial()

@@ -206,7 +206,7 @@ func (s *Service) adopt(next known) {
 	}
 }
 
-// see gives a round to the judge.
+// see passes a round to the judge.
 func (s *Service) see(r *Round) {
 	starts := make(map[forecast.Key]hpc.Time, len(r.Started))
 	for i := range r.Started {

@@ -29,8 +29,8 @@ func (b *boosted) candidates(x []float32) candidates {
 	return c
 }
 
-// within returns the predictions, of which none exceeds the limit. The limit is in seconds; 0 means
-// no limit.
+// within returns the predictions. Predictions above the limit are replaced by the limit, which is in
+// seconds; 0 means no limit.
 func (c candidates) within(limit float64) candidates {
 	for i := range c {
 		if limit > 0 {
