@@ -123,8 +123,8 @@ func (q *Queue) repeat(w *workload.Workload, d draws, opts Options, realization 
 	}
 }
 
-// tasksAt returns how many of the first cases of a list are tasks of one array; 1 if the first case is not a
-// task.
+// tasksAt returns how many cases at the beginning of a list are tasks of one array. It returns 1 if the first case is
+// not a task.
 func tasksAt(list []predict.Case) int {
 	n := 1
 	for list[0].Request.Array != "" && n < len(list) && list[n].Job == list[0].Job {

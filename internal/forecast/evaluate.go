@@ -330,8 +330,8 @@ func (e *Evaluation) instant(ctx context.Context, c *Course, at hpc.Time, opts E
 	return nil
 }
 
-// again repeats the whole run once, for all instants. For each instant, the starts after it in the repeated run are
-// the forecast with true run times.
+// again repeats the whole run once, for all instants. The starts after an instant in the repeated run are the
+// forecast with true run times for that instant.
 func (e *Evaluation) again(ctx context.Context, c *Course, instants []hpc.Time, opts EvaluateOptions) error {
 	first, err := c.Rewind(slices.Min(instants))
 	if err != nil {

@@ -384,7 +384,7 @@ func (p *phase) record(job *hpc.Job, task int, at hpc.Time) {
 			r.State, r.Processors = hpc.Running, p.processors
 			if p.end != 0 && job.EndAt == 0 {
 				job.EndAt = p.end
-				// Slurm's ends are whole seconds; the end of the script is known more exactly.
+				// Slurm's ends are whole seconds, but the end of the script is known more exactly.
 				if end := p.launched.Add(job.RunTime); job.RunTime != hpc.Unlimited && end > p.end && end < p.end.Add(time.Second) {
 					job.EndAt = end
 				}

@@ -45,7 +45,8 @@ type PartitionOccupied struct {
 	P90       []float64 `json:"p90"`
 }
 
-// maxInstants is the largest number of instants of an occupancy; a [mask] has as many bits.
+// maxInstants is the largest number of instants of an occupancy. It equals the number of bits of a
+// [mask].
 const maxInstants = 192
 
 // mask has a bit for each instant.

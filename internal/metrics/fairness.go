@@ -195,10 +195,10 @@ type FairStart struct {
 	// although the computation is exact for all other jobs. Too many jobs had been submitted between
 	// the time when the queue was last empty and these submissions.
 	Approximated int `json:"approximated_jobs"`
-	// Jobs counts the jobs that have a fair start time. LeftOut counts the other accepted jobs:
-	// they never started (in the run or in the simulation), ran when the window began, were
-	// requeued or suspended, have no usable size or times, or, in a run of Slurm, are tasks of an
-	// array with a limit on tasks that run at once.
+	// Jobs counts the jobs that have a fair start time. LeftOut counts all other accepted
+	// jobs: jobs that never started in the run or in the simulation, preset jobs, requeued and
+	// suspended jobs, and jobs without a usable size or usable times. In a run of Slurm, it also
+	// counts tasks of arrays with a limit on running tasks.
 	Jobs    int `json:"jobs"`
 	LeftOut int `json:"left_out_jobs"`
 	// Unfair is the number of jobs that started more than a second after their fair start time.

@@ -50,7 +50,7 @@ type mixture struct {
 	Jobs  float64 `json:"jobs"`
 }
 
-// A few sets of values were tried; these were the best on the first thirds of four logs. The scores
+// Of several sets of values, these had the best scores on the first thirds of four logs. The scores
 // of other values were a little worse.
 const (
 	userDiscount = 0.98  // of a user's losses, for each job of the user
