@@ -209,8 +209,7 @@ func (q *Queue) true(opts Options, realization int) *workload.Workload {
 	return w
 }
 
-// copy returns a copy of the queue's workload that shares no jobs with it, because realizations run
-// at the same time.
+// copy returns a copy of the queue's workload that shares no jobs with it, because realizations run at the same time.
 func (q *Queue) copy() *workload.Workload {
 	w := *q.Workload
 	w.Jobs = workload.JobsOf(w.Jobs.List()...)

@@ -416,8 +416,7 @@ func (c *Course) known(at hpc.Time) *predict.Cases {
 	return &predict.Cases{List: list[:n]}
 }
 
-// starts returns when the jobs that waited at an instant started in the run. The map has no jobs
-// that never started.
+// starts returns when the jobs that waited at an instant started in the run. The map has no jobs that never started.
 func (c *Course) starts(at hpc.Time) map[Key]hpc.Time {
 	starts := map[Key]hpc.Time{}
 	for key, p := range c.phases(at) {

@@ -16,8 +16,7 @@ import (
 type RunTimes string
 
 const (
-	// FromHistory draws which share of its time limit a job uses, from the shares that earlier jobs used. See
-	// [Shares].
+	// FromHistory draws which share of its time limit a job uses, from the shares that earlier jobs used. See [Shares].
 	FromHistory RunTimes = "history"
 	// FromModel draws from the distribution that a trained model predicts.
 	FromModel RunTimes = "model"

@@ -31,11 +31,9 @@ type Shares struct {
 	started map[group][]*share
 	// first is the time of the first known end. Ends before it are not known.
 	first hpc.Time
-	// concentration has a value for each level except the last level. It is nil if the values must
-	// be learned anew.
+	// concentration has a value for each level except the last level. It is nil if the values must be learned anew.
 	concentration []float64
-	// spread has the concentrations that are learned from how similar the jobs of a group are
-	// ([nested.Concentrations]).
+	// spread has the concentrations that are learned from how similar the jobs of a group are ([nested.Concentrations]).
 	spread []float64
 	// weighed caches the results of [Shares.weigh] for an instant, until the next start or end: jobs that wait at the
 	// same time share wide groups.
@@ -78,8 +76,7 @@ type group struct {
 
 const levels = 5
 
-// most is the maximum number of jobs that count in a group, by level. The jobs that started last
-// count.
+// most is the maximum number of jobs that count in a group, by level. The jobs that started last count.
 var most = [levels]int{100, 500, 5000, 5000, 5000}
 
 // NewShares returns a learner without jobs.
