@@ -35,7 +35,7 @@ type table struct {
 	byKey   map[Key]*run.Row
 	keys    []Key // in the order of submission
 	numbers []int // the numbers of the keys' jobs
-	// accepted has a key for each job of byKey, and rejected has the rows of all other jobs. Both are maps by ID.
+	// accepted has the keys of the jobs in byKey, and rejected has the rows of all other jobs, both by job ID.
 	accepted map[string]Key
 	rejected map[string]*run.Row
 }

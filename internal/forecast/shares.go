@@ -84,7 +84,8 @@ func NewShares() *Shares {
 	return &Shares{open: map[int64]*share{}, started: map[group][]*share{}}
 }
 
-// groupsOf returns the groups to which a job belongs. A class that a job's comment names is divided by users.
+// groupsOf returns the groups to which a job belongs. If its comment names a class, the first group has only the
+// user's jobs.
 func groupsOf(r *hpc.Request) [levels]group {
 	class := predict.Class(r)
 	class.User = r.User
