@@ -20,8 +20,8 @@ type Kind string
 
 // The kinds of differences.
 const (
-	TooEarly Kind = "start"    // the model would start a job that Slurm lets wait
-	TooLate  Kind = "wait"     // Slurm starts a job that the model lets wait
+	TooEarly Kind = "start"    // the model would start a job, but in Slurm it waits
+	TooLate  Kind = "wait"     // Slurm starts a job, but in the model it waits
 	Nodes    Kind = "nodes"    // both start the job, but on different nodes
 	Reason   Kind = "reason"   // the reason for which a job waits
 	Plan     Kind = "plan"     // the start that backfill plans for a waiting job

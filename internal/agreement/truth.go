@@ -90,7 +90,7 @@ func readTruth(r *run.Run) (*truth, error) {
 			continue
 		}
 		p := list[len(list)-1]
-		// For a job that started at once, accounting has its priority at the submission.
+		// For a job that started at once, the accounting has the priority at the submission.
 		if row.Start.Sub(max(row.Submit, row.Eligible)) > atOnce {
 			p.priority = row.Priority
 		}

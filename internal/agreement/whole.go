@@ -205,8 +205,8 @@ func (w *Whole) join(o *Whole) {
 	}
 }
 
-// Figure is a figure of the waits over all seeds. Its unit is the second; the first figure counts
-// jobs.
+// Figure is a figure of the waits over all seeds. The unit is the second, except for the first
+// figure, which is a number of jobs.
 type Figure struct {
 	Name  string          `json:"name"`
 	Slurm []metrics.Float `json:"slurm"` // one value for each seed

@@ -189,8 +189,9 @@ type Options struct {
 	Tolerance time.Duration
 	By        []metrics.By // the groupings to compare as well
 	EveryJob  bool         // also list all jobs' differences, instead of only the largest differences
-	// Fairness shows the figures of fairness to people. FairStart is the policy for figures of fair start times. If
-	// it is empty, these figures are not computed, because they need a simulation for each job.
+	// Fairness says that [Comparison.Render] also writes the figures of fairness. FairStart is the policy for figures
+	// of fair start times. If it is empty, these figures are not computed, because they need a simulation for each
+	// job.
 	Fairness  bool
 	FairStart fairstart.Policy
 }
@@ -237,8 +238,8 @@ type Comparison struct {
 	// Nodes has the figures of [metrics.NodeFigures]. It is nil if no run has these figures. Their p-values are
 	// corrected separately from those of Metrics, because these figures are the utilization in a different unit.
 	Nodes []Metric `json:"nodes,omitempty"`
-	// Fairness has the figures of fairness, for groupings with more than one group. Holm's correction takes
-	// their p-values together, and separately from those of Metrics.
+	// Fairness has the figures of fairness, for groupings with more than one group. Holm's correction is for all
+	// their p-values together, and separate from that of Metrics.
 	Fairness []Metric `json:"fairness"`
 	// ShowFairness says that [Comparison.Render] also writes the figures of fairness.
 	ShowFairness bool `json:"-"`

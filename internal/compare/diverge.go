@@ -317,9 +317,9 @@ func (d *Divergence) lostText(baseline, set hpc.Time) string {
 	return fmt.Sprintf("job %s lost its run at a different time than in the baseline", d.Key)
 }
 
-// overtakers returns the jobs that overtook a job in the run of the table late. In that run they first started
-// between the instants at and until (0 for no bound). In the run of the table early they had not started by the
-// instant at.
+// overtakers returns the jobs that overtook a job. In the run of the second table, they first started between the two
+// instants. In the run of the first table, they had not started by the first instant. If until is 0, their start in
+// the second run has no upper bound.
 func overtakers(early, late *table, key Key, at, until hpc.Time) []Key {
 	var list []Key
 	for _, k := range late.keys {

@@ -15,9 +15,9 @@ import (
 const maxWaits = 2000
 
 // freeNodes returns the share of the recorded waiting time in which, according to the record, at least as many nodes
-// of the partition were free as the waiting job later got. It is 0 if the replay does not know its partitions' nodes.
-// Running jobs of all partitions count as if jobs shared no nodes, so the number of free nodes may be too low, but
-// not too high. Waits of up to a minute do not count.
+// of the partition were free as the waiting job later got. It is 0 if the replay's record does not have the
+// partitions' nodes. Running jobs of all partitions count as if jobs shared no nodes, so the number of free nodes may
+// be too low, but not too high. Waits of up to a minute do not count.
 func freeNodes(recorded, replayed *table) float64 {
 	size := map[string]int{}
 	for _, p := range replayed.Manifest.Cluster.Partitions {

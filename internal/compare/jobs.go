@@ -31,7 +31,8 @@ type JobView struct {
 	// it ended early. These jobs do not count in Only and NoStart. NotReached also counts jobs that lost a run and
 	// started again on one side only after the other side had ended early. Their waits are not compared.
 	NotReached int `json:"not_reached,omitempty"`
-	// Shift was added to the set's instants to get the baseline's dates; 0 if both have the same dates.
+	// Shift was added to the set's instants to convert them to the baseline's dates; 0 if both have
+	// the same dates.
 	Shift metrics.Float `json:"shift_s"`
 	// Tolerance is the largest difference at which a time does not count as changed.
 	Tolerance metrics.Float `json:"tolerance_s"`
@@ -50,8 +51,9 @@ type JobView struct {
 	own         [2]int // jobs that the other side did not reject, because it has no record of them
 }
 
-// Differences returns the differences of all matched jobs, in the order of their submission. A
-// value is NaN if the job did not get that far on both sides.
+// Differences returns the differences of all matched jobs, in the order of their submission. A value
+// is NaN if one side does not have the instants that it needs, for example because the job never
+// started.
 func (v *JobView) Differences() []JobDifference { return v.differences }
 
 // Spread describes the distribution of a difference over jobs.
@@ -66,8 +68,8 @@ type Spread struct {
 	Max     metrics.Float `json:"max"`
 }
 
-// JobDifference is the difference of one job. A value is null if the job did not get that
-// far.
+// JobDifference is the difference of one job. A value is null if an instant that it needs does not
+// exist.
 type JobDifference struct {
 	Key
 	SubmitAt metrics.Float `json:"submit_at_s"` // in the baseline, since its first submission
@@ -218,8 +220,9 @@ func newSpread(values []float64, tolerance time.Duration) Spread {
 	return s
 }
 
-// times are the times of a job in seconds. Instants count from 1970, on the baseline's
-// dates. A time is NaN if the job did not get that far. The field last is the latest start of the job's last run.
+// times are the times of a job in seconds. Instants count from 1970, on the baseline's dates. A time is NaN if it
+// does not exist, for example because the job never started. The field last is the latest start of the job's last
+// run.
 type times struct{ submit, start, wait, runTime, last float64 }
 
 // columns have the values of one job in all runs. The memory is used again for the next job.

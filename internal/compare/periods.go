@@ -21,8 +21,9 @@ import (
 type Periods struct {
 	// Jobs counts the jobs that have a wait, and Days the days on which these jobs were submitted. Processors is the
 	// number of the machine's processors; 0 if the record does not have it. Load is the processor time of these jobs,
-	// divided by the machine's processors (or the most that jobs held at once) and by the time from the first
-	// submission to the last end, or to the last submission if the sides are windows.
+	// divided by the machine's processors and by the time from the first submission to the last end. If the number of
+	// the machine's processors is not known, the most that jobs held at once replaces it. If the sides are windows,
+	// the time ends with the last submission.
 	Jobs       []int           `json:"jobs"`
 	Days       []int           `json:"days"`
 	Processors []int           `json:"machine_processors"`

@@ -27,7 +27,7 @@ type table struct {
 	// shift is added to the run's instants to convert them to the baseline's dates; 0 if both runs have the same
 	// dates.
 	shift time.Duration
-	// submitted is the start of the run's window, if the sets are of different windows; otherwise 0. A job that
+	// submitted is the start of the run's window if the sets have different windows, and otherwise 0. A job that
 	// waited at the start may also be in the earlier window, so only the jobs that were submitted in the window
 	// count.
 	submitted hpc.Time
@@ -35,7 +35,7 @@ type table struct {
 	byKey   map[Key]*run.Row
 	keys    []Key // in the order of submission
 	numbers []int // the numbers of the keys' jobs
-	// accepted has a key for each job of byKey, and rejected has the rows of all other jobs. Both are maps by ID.
+	// accepted has the keys of the jobs in byKey, and rejected has the rows of all other jobs, both by job ID.
 	accepted map[string]Key
 	rejected map[string]*run.Row
 }

@@ -71,8 +71,8 @@ func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed 
 }
 
 // rejected returns a warning about rejected jobs. All engines use it. A rejected job that ran when it was recorded,
-// or that has no record, affects the result whatever the reason is: its work is missing, so that the other jobs wait
-// too short.
+// or that has no record, always affects the result: its work is missing, so that the waits of other jobs are too
+// short.
 func (f *foreseen) rejected(result replay.Result) []run.Warning {
 	n := len(result.Rejected)
 	if n == 0 {

@@ -31,11 +31,11 @@ const (
 	RuleNoAssociation  = "no_association"
 )
 
-// Check returns all problems of a workload that would spoil a replay of it: the findings of [workload.ValidateIn],
-// odd statements of the configuration, mistakes in the workload's actions and in the cluster's commands for sacctmgr,
-// jobs that slurmctld would refuse for their associations, and jobs that a default limit would end. If cluster is
-// nil, Check does not compare the workload with a cluster, and does not read the files that actions name. Dates in
-// the texts are in the given time zone.
+// Check returns all problems of a workload that would make a replay wrong or impossible: the findings of
+// [workload.ValidateIn], odd statements of the configuration, mistakes in the workload's actions and in the cluster's
+// commands for sacctmgr, jobs that slurmctld would refuse for their associations, and jobs that a default limit would
+// end. If cluster is nil, Check does not compare the workload with a cluster, and does not read the files that
+// actions name. Dates in the texts are in the given time zone.
 func Check(w *workload.Workload, cluster *conf.Cluster, zone *time.Location) []workload.Problem {
 	var known workload.Cluster
 	if cluster != nil {
@@ -102,7 +102,8 @@ func declaredBy(cluster *conf.Cluster) *associations.Set {
 	return admission.Declared(cluster, cluster.Accounts)
 }
 
-// refusedCommands says which commands of a cluster's file sacctmgr refuses; "" if it accepts all.
+// refusedCommands returns a text about the commands of a cluster's file that sacctmgr refuses; "" if
+// it accepts all commands.
 func refusedCommands(cluster *conf.Cluster) string {
 	declared := declaredBy(cluster)
 	if declared == nil || len(declared.Mistakes) == 0 {

@@ -211,7 +211,7 @@ func (p *Prepared) play(ctx context.Context, manager rm.ResourceManager, seed ui
 	return p.playWith(ctx, manager, seed, func(c replay.Controller) replay.Controller { return c }, record, opts, rewriters...)
 }
 
-// playWith is play with a function around that wraps the controller.
+// playWith is [Prepared.play] with a wrapped controller. The function around wraps the controller.
 func (p *Prepared) playWith(ctx context.Context, manager rm.ResourceManager, seed uint64, around func(replay.Controller) replay.Controller, record replay.Recorder, opts replay.Options, rewriters ...replay.Rewriter) (replay.Result, error) {
 	controller := replay.Rewriting(p.controller(p.spec.Users.Jitter, seed), rewriters...)
 	opts.DrainLimit = p.spec.DrainLimit

@@ -26,7 +26,8 @@ type Export struct {
 	// KeyFile holds the secret key of at least [transform.LeastKey] bytes. If it is empty, a random key is used and
 	// not stored. Then nobody can find the original names, or match the names with those of another bundle.
 	KeyFile string
-	// KeepHosts and KeepCluster keep the names of nodes and switches, and of the cluster.
+	// KeepHosts says that the names of nodes and switches are not replaced. KeepCluster says the
+	// same about the name of the cluster.
 	KeepHosts, KeepCluster bool
 	Allow                  []string // names that may stay because they are also words of something else
 }

@@ -72,7 +72,8 @@ func isKilled(s hpc.State) bool {
 }
 
 // killedOnRecord returns a warning about jobs that failed in the run because in the record something
-// else had ended them ([isKilled]). They run as long as recorded, and then exit with an error.
+// else had ended them ([isKilled]). In the run they have their recorded run time, and then exit with
+// an error.
 func killedOnRecord(killed map[string]hpc.Recorded, rows iter.Seq[*run.Row]) []run.Warning {
 	if len(killed) == 0 {
 		return nil

@@ -39,8 +39,8 @@ type SetHooks struct {
 }
 
 // RunSet makes the realizations of a specification as runs below its output directory, with an index
-// of them. It loads the workload once, and draws the fields that were not recorded anew for each
-// realization ([workload.Completion]). The first realization that fails stops the others. A
+// of them. It loads the workload once, and for each realization it draws again those fields that
+// were not recorded ([workload.Completion]). The first realization that fails stops the others. A
 // realization without a valid result does not stop them.
 func RunSet(ctx context.Context, spec Spec, set Set, hooks SetHooks) ([]Realization, error) {
 	if set.Count < 1 {

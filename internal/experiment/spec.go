@@ -26,7 +26,7 @@ type Spec struct {
 	Performance float64
 	// TwiceRunTime raises time limits to twice the run time, so that they cut no run short.
 	TwiceRunTime bool
-	// FixedPriorities gives every job its recorded priority, if it has one.
+	// FixedPriorities sets the priority of every job to its recorded priority, if there is one.
 	FixedPriorities bool
 	// Seed decides everything that is random.
 	Seed uint64

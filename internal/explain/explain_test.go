@@ -657,10 +657,10 @@ func TestPriorityWhileItWaited(t *testing.T) {
 		text       string
 	}{
 		{"grew", []uint32{1000, 2000, 8000}, 9000, []uint32{1600, 5100, 8400}, 32, 2.0 / 3, behind +
-			", and jobs that had a higher priority when they started got about 32 of the 48 processors that " +
+			", and jobs that started with a higher priority got about 32 of the 48 processors that " +
 			"jobs got in that time (the record lacks its priority for up to 40m)"},
-		{"interpolated", []uint32{1000, 2000, 8000}, 9000, []uint32{1500, 5000, 8501}, 16, 1.0 / 3, "took about 16 of the 48 "},
-		{"constant", []uint32{2000, 2000, 2000}, 2000, []uint32{2000, 2001, 1999}, 16, 1.0 / 3, "took 16 of the 48 "},
+		{"interpolated", []uint32{1000, 2000, 8000}, 9000, []uint32{1500, 5000, 8501}, 16, 1.0 / 3, "got about 16 of the 48 "},
+		{"constant", []uint32{2000, 2000, 2000}, 2000, []uint32{2000, 2001, 1999}, 16, 1.0 / 3, "got 16 of the 48 "},
 		{"start only", []uint32{0, 0, 0}, 9000, []uint32{1600, 5100, 8400}, 0, 1, behind +
 			"; the record does not have its priority while it waited, so it is not known how many processors these jobs used"},
 		{"no priority", []uint32{0, 0, 0}, 0, []uint32{1600, 5100, 8400}, 0, 0, ""},
@@ -733,7 +733,7 @@ func TestFairShareWhileItWaited(t *testing.T) {
 	waits("mine", 70, 700, 0)
 	s, _ := storyOf(t, &h)
 	i := slices.IndexFunc(s.Causes, func(c Cause) bool { return c.Kind == Ranked })
-	if i < 0 || math.Abs(s.Causes[i].Weight-1.0/3) > 1e-9 || !strings.Contains(s.Causes[i].Text, " took 16 of the 48 processors") {
+	if i < 0 || math.Abs(s.Causes[i].Weight-1.0/3) > 1e-9 || !strings.Contains(s.Causes[i].Text, " got 16 of the 48 processors") {
 		t.Errorf("%+v", s.Causes)
 	}
 }
@@ -762,8 +762,8 @@ func TestPriorityBeforeALostRun(t *testing.T) {
 	h.rows[6].Submit, h.rows[6].Start = at(-2), at(-1)
 	s, text := storyOf(t, &h)
 	i := slices.IndexFunc(s.Causes, func(c Cause) bool { return c.Kind == Ranked })
-	const want = "for 29 % of its wait it waited behind jobs with a higher priority, and jobs that had a higher priority " +
-		"when they started got about 4 of the 12 processors that jobs got in that time " +
+	const want = "for 29 % of its wait it waited behind jobs with a higher priority, and jobs that started with a higher " +
+		"priority got about 4 of the 12 processors that jobs got in that time " +
 		"(the record lacks its priority for up to 15m)"
 	if i < 0 || math.Abs(s.Causes[i].Weight-20.0/70/3) > 1e-9 || !strings.Contains(text, want) {
 		t.Errorf("%+v\n%s", s.Causes, text)

@@ -84,9 +84,9 @@ type rank struct {
 type shared struct{ user, account string }
 
 // priorities returns the priorities that a job had before its first start, because a job that is in the queue again
-// does not count as waiting for its priority ([waits.Requeued]). The last priority is that at the start, unless this
-// run was lost, because the record has only the priority at the last start. The ranking is empty if the record has no
-// priority while the job waited.
+// does not count as waiting for its priority ([waits.Requeued]). If the job started only once, the last of them is
+// the priority at its start: the record has only the priority at the last start. The ranking is empty if the record
+// has no priority while the job waited.
 func (rec *Record) priorities(row *run.Row) (known ranking) {
 	var parts [][]rm.PriorityPart
 	start := row.FirstStart()
@@ -211,7 +211,7 @@ func (s *Story) ranked() Cause {
 			about = "about "
 			gap = fmt.Sprintf(" (the record lacks its priority for up to %s)", span(s.gap.Seconds()))
 		}
-		text += fmt.Sprintf(", and jobs that had a higher priority when they started got %s%d of the %d %s that "+
+		text += fmt.Sprintf(", and jobs that started with a higher priority got %s%d of the %d %s that "+
 			"jobs got in that time%s", about, s.higher, s.before, quantity.Plural(s.before, "processor", "processors"),
 			gap)
 		if s.higher < s.CPUs {

@@ -55,26 +55,29 @@ func kindOf(part waits.Part, reason string) Kind {
 // explains:
 //
 //	reservation, node-outage      idle or unusable nodes of the machine / nodes
-//	dependency, begin-time,       pending jobs that wait for it / pending jobs; of one job, the share
-//	held, own-limit, limit,       of its wait
+//	dependency, begin-time,       pending jobs that wait for it / pending jobs; if one job is
+//	held, own-limit, limit,       explained, the share of the job's wait
 //	requeued, before-window
-//	user-burst                    the user's share of the processors asked for and held, times
-//	                              the share of the machine in use; from a half on
-//	backfill                      pending jobs that fit on free nodes, before the planned start of
-//	                              the first job, and have waited for a minute / pending jobs
-//	idle-nodes                    the same in a record without reasons: the scheduler may have kept
-//	                              the nodes for another job
+//	user-burst                    the user's share of the requested and held processors x the share
+//	                              of the machine in use; only if it is at least a half
+//	backfill                      pending jobs that have waited for a minute, and that fit on free
+//	                              nodes before the first planned start / pending jobs
+//	idle-nodes                    as backfill, in a record without reasons: the scheduler may have
+//	                              kept the nodes free for another job
 //	large-job                     free nodes of the pending jobs' partitions / nodes, if no pending
 //	                              job fits on them
-//	priority                      of one job, the share of its wait in the part priority, times the
-//	                              share of jobs with a higher priority in the processors of all jobs
-//	                              that started in this time; less in proportion if they took fewer
-//	                              processors than the job needs; times 1 − the weight of
-//	                              backfill: an untried job does not wait for its priority. Each job that
-//	                              started is compared with the priority that this job had then; if the
-//	                              record does not have it, the weight is the share of its wait alone
-//	machine-full                  half of the share of the machine in use, processors or nodes: the
-//	                              least specific. Of one job, its partition's share if that is larger
+//	priority                      only if one job is explained: the share of its wait in the part
+//	                              priority x the share of jobs with a higher priority in the
+//	                              processors of all jobs that started in this time. If these jobs
+//	                              used fewer processors than the job needs, the weight is reduced
+//	                              in proportion. It is multiplied by 1 − the weight of backfill,
+//	                              because a job that backfill did not try does not wait for its
+//	                              priority. Each job that started is compared with the priority
+//	                              that the explained job had at that time. If the record does not
+//	                              have this priority, the weight is the share of the wait
+//	machine-full                  half of the share of the machine's processors or nodes in use,
+//	                              because this cause is the least specific. If one job is
+//	                              explained, the share of its partition counts if it is larger
 type Cause struct {
 	Kind   Kind    `json:"kind"`
 	Weight float64 `json:"weight"`
@@ -499,8 +502,8 @@ func sortedNames(m map[string]int) []string {
 // shortWait is the shortest wait that may be due to a scheduler that has not tried the job.
 const shortWait = time.Minute
 
-// freeIn returns the number of nodes of a partition that have no jobs, are up and are not reserved;
-// at most machine. Nodes on which no job of the partition ever ran count as free.
+// freeIn returns the number of nodes of a partition that have no jobs, are up and are not reserved.
+// The result is at most machine. Nodes on which no job of the partition ever ran count as free.
 func (s *situation) freeIn(partition string, machine int) int {
 	at := slices.IndexFunc(s.manifest.Cluster.Partitions, func(p run.Partition) bool { return p.Name == partition })
 	if at < 0 {

@@ -100,8 +100,8 @@ type Part struct {
 	Share   float64    `json:"share"`
 }
 
-// Lost is a run of a job that ended in a requeue, or by a preemption for good. Its work is lost
-// unless the job writes checkpoints.
+// Lost is a run of a job that ended in a requeue, or in a preemption without a requeue. Its work is
+// lost unless the job writes checkpoints.
 type Lost struct {
 	Start      Instant `json:"start"`
 	End        Instant `json:"end"`

@@ -52,7 +52,7 @@ type Evaluation struct {
 	Arrivals     Arrivals `json:"arrivals"`
 	Seed         uint64   `json:"seed"`
 	Realizations int      `json:"realizations"`
-	// Horizon is how far ahead the forecasts look, in seconds; 0 if they have no horizon.
+	// Horizon is the time from the instant to the end of a forecast, in seconds; 0 if there is no horizon.
 	Horizon float64 `json:"horizon_s,omitempty"`
 	// Until is the time of the run's last submission. No horizon is after it. It is nil if the forecasts do not draw
 	// later submissions.
@@ -64,8 +64,7 @@ type Evaluation struct {
 	// Slurm compares the errors of Slurm's own estimates (squeue --start) with the forecasts' errors for the same jobs;
 	// nil if the run recorded no estimates.
 	Slurm *Beside `json:"slurm,omitempty"`
-	// Limits compares in the same way the errors of a forecast in which every job runs until its
-	// time limit.
+	// Limits compares in the same way the errors of a forecast in which every job runs until its time limit.
 	Limits *Beside `json:"limits,omitempty"`
 }
 
@@ -90,9 +89,8 @@ type Score struct {
 	// Beyond counts the jobs whose start in the run and whose P10 are both after the horizon. Such a start is always
 	// inside the interval from P10 to P90, so it does not test the interval's width.
 	Beyond int `json:"beyond"`
-	// Exact is the share of jobs with an error below half a second. Covered is the share of jobs whose start is
-	// between P10 and P90, both included, without the jobs of Beyond. CoveredAll also counts the jobs of Beyond, as
-	// covered.
+	// Exact is the share of jobs with an error below half a second. Covered is the share of jobs whose start is between
+	// P10 and P90, both included, without the jobs of Beyond. CoveredAll also counts the jobs of Beyond, as covered.
 	Exact       float64 `json:"exact"`
 	Covered     float64 `json:"coverage"`
 	CoveredAll  float64 `json:"coverage_all"`
@@ -226,8 +224,8 @@ func (b *Beside) finish() *Beside {
 	return b
 }
 
-// Evaluate takes the state of a run at given or random instants, forecasts the jobs that wait, and
-// compares the forecasts with the starts in the run.
+// Evaluate makes forecasts from the state of a run at given or random instants, and compares the
+// forecasts with the starts in the run.
 //
 // The submissions of a run end because its workload was cut, and not because the users stopped. So forecasts that
 // draw later submissions are not compared with what happened after the run's last submission. If ctx is cancelled,
@@ -329,8 +327,8 @@ func (e *Evaluation) instant(ctx context.Context, c *Course, at hpc.Time, opts E
 	return nil
 }
 
-// again repeats the whole run once, for all instants. For each instant, the starts after it in the repeated run are
-// the forecast with true run times.
+// again repeats the whole run once, for all instants. The starts after an instant in the repeated run are the
+// forecast with true run times for that instant.
 func (e *Evaluation) again(ctx context.Context, c *Course, instants []hpc.Time, opts EvaluateOptions) error {
 	first, err := c.Rewind(slices.Min(instants))
 	if err != nil {

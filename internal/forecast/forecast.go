@@ -74,7 +74,7 @@ func seen(start, horizon hpc.Time) hpc.Time {
 	return start
 }
 
-// Covers reports whether a start lies between the quantiles P10 and P90 of its forecast, both included. The result
+// Covers reports whether a start is between the quantiles P10 and P90 of its forecast, both included. The result
 // beyond reports whether start and P10 are both after the horizon: such a start does not test the interval's width.
 func Covers(start, p10, p90 hpc.Time) (covers, beyond bool) {
 	beyond = start == Later && p10 == Later
@@ -209,8 +209,7 @@ func (q *Queue) true(opts Options, realization int) *workload.Workload {
 	return w
 }
 
-// copy returns a copy of the queue's workload that shares no jobs with it, because realizations run
-// at the same time.
+// copy returns a copy of the queue's workload that shares no jobs with it, because realizations run at the same time.
 func (q *Queue) copy() *workload.Workload {
 	w := *q.Workload
 	w.Jobs = workload.JobsOf(w.Jobs.List()...)

@@ -384,7 +384,7 @@ func (p *phase) record(job *hpc.Job, task int, at hpc.Time) {
 			r.State, r.Processors = hpc.Running, p.processors
 			if p.end != 0 && job.EndAt == 0 {
 				job.EndAt = p.end
-				// Slurm's ends are whole seconds; the end of the script is known more exactly.
+				// Slurm's ends are whole seconds, but the end of the script is known more exactly.
 				if end := p.launched.Add(job.RunTime); job.RunTime != hpc.Unlimited && end > p.end && end < p.end.Add(time.Second) {
 					job.EndAt = end
 				}
@@ -416,8 +416,7 @@ func (c *Course) known(at hpc.Time) *predict.Cases {
 	return &predict.Cases{List: list[:n]}
 }
 
-// starts returns when the jobs that waited at an instant started in the run. The map has no jobs
-// that never started.
+// starts returns when the jobs that waited at an instant started in the run. The map has no jobs that never started.
 func (c *Course) starts(at hpc.Time) map[Key]hpc.Time {
 	starts := map[Key]hpc.Time{}
 	for key, p := range c.phases(at) {

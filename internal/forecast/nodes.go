@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// settled is the time after its recorded start in which a preset job certainly starts. Slurm's times
-// are whole seconds, and its scheduler may test the job up to a second later.
+// settled is the time after a preset job's recorded start within which the job certainly starts in a
+// replay. Slurm's times are whole seconds, and its scheduler may test the job up to a second later.
 const settled = 3 * time.Second
 
 // early moves the node states of the window's start to an earlier time: to the beginning of the pre-roll, or to just

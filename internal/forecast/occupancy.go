@@ -17,8 +17,7 @@ import (
 type Occupancy struct {
 	Step       float64             `json:"step_s"`
 	Partitions []PartitionOccupied `json:"partitions"`
-	// Reservations are the reservations that begin before the last instant and end after the first
-	// instant.
+	// Reservations are the reservations that begin before the last instant and end after the first instant.
 	Reservations []Reserved `json:"reservations"`
 	// Out is how many nodes are down, drained or failed at the instant of the forecast. A forecast assumes that they
 	// stay out of service.
@@ -45,7 +44,7 @@ type PartitionOccupied struct {
 	P90       []float64 `json:"p90"`
 }
 
-// maxInstants is the largest number of instants of an occupancy; a [mask] has as many bits.
+// maxInstants is the largest number of instants of an occupancy. It equals the number of bits of a [mask].
 const maxInstants = 192
 
 // mask has a bit for each instant.

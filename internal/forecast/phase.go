@@ -84,9 +84,8 @@ func (p Phase) align(begin, at hpc.Time) (lead, backfill time.Duration) {
 	}
 }
 
-// firstBackfill returns when the first backfill cycle at or after an instant is due; 0 if this is
-// not known. After an interval without work, the backfill scheduler checks for work every second
-// (backfill_agent in backfill.c).
+// firstBackfill returns when the first backfill cycle at or after an instant is due; 0 if this is not known. After an
+// interval without work, the backfill scheduler checks for work every second (backfill_agent in backfill.c).
 func (p Phase) firstBackfill(at hpc.Time) hpc.Time {
 	if p.Backfilled == 0 {
 		return 0

@@ -44,8 +44,7 @@ type Waiting struct {
 	Name      string `json:"name,omitempty"`
 	User      string `json:"user,omitempty"`
 	Partition string `json:"partition,omitempty"`
-	// Nodes is the minimum number of nodes that the job requests; 0 if the job requests no number of
-	// nodes.
+	// Nodes is the minimum number of nodes that the job requests; 0 if the job requests no number of nodes.
 	Nodes  int       `json:"nodes,omitempty"`
 	CPUs   int       `json:"cpus"`
 	Limit  float64   `json:"limit_s,omitempty"` // 0 if the job requests no limit

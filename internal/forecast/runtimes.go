@@ -16,13 +16,12 @@ import (
 type RunTimes string
 
 const (
-	// FromHistory draws which share of its time limit a job uses, from the shares that earlier jobs used. See
-	// [Shares].
+	// FromHistory draws which share of its time limit a job uses, from the shares that earlier jobs used. See [Shares].
 	FromHistory RunTimes = "history"
 	// FromModel draws from the distribution that a trained model predicts.
 	FromModel RunTimes = "model"
-	// FromLimits lets every job run until its time limit, as Slurm assumes for `squeue --start`, and
-	// succeed, so that the jobs which depend on it can start.
+	// FromLimits assumes that every job runs until its time limit, as Slurm does for `squeue
+	// --start`, and then succeeds, so that dependent jobs can start.
 	FromLimits RunTimes = "limits"
 	// True uses the recorded run times. It is only for a queue that comes from a run.
 	True RunTimes = "true"

@@ -31,11 +31,9 @@ type Shares struct {
 	started map[group][]*share
 	// first is the time of the first known end. Ends before it are not known.
 	first hpc.Time
-	// concentration has a value for each level except the last level. It is nil if the values must
-	// be learned anew.
+	// concentration has a value for each level except the last level. It is nil if the values must be learned anew.
 	concentration []float64
-	// spread has the concentrations that are learned from how similar the jobs of a group are
-	// ([nested.Concentrations]).
+	// spread has the concentrations that are learned from how similar the jobs of a group are ([nested.Concentrations]).
 	spread []float64
 	// weighed caches the results of [Shares.weigh] for an instant, until the next start or end: jobs that wait at the
 	// same time share wide groups.
@@ -78,8 +76,7 @@ type group struct {
 
 const levels = 5
 
-// most is the maximum number of jobs that count in a group, by level. The jobs that started last
-// count.
+// most is the maximum number of jobs that count in a group, by level. The jobs that started last count.
 var most = [levels]int{100, 500, 5000, 5000, 5000}
 
 // NewShares returns a learner without jobs.
@@ -87,7 +84,8 @@ func NewShares() *Shares {
 	return &Shares{open: map[int64]*share{}, started: map[group][]*share{}}
 }
 
-// groupsOf returns the groups to which a job belongs. A class that a job's comment names is divided by users.
+// groupsOf returns the groups to which a job belongs. If its comment names a class, the first group has only the
+// user's jobs.
 func groupsOf(r *hpc.Request) [levels]group {
 	class := predict.Class(r)
 	class.User = r.User
@@ -196,7 +194,7 @@ type pool struct {
 // expected returns the expected distribution.
 func (d pooled) expected() empirical.Distribution {
 	var mixed []empirical.Mass
-	left := 1.0 // the share that this group and the wider groups get
+	left := 1.0 // the share of this group and the wider groups
 	for i, of := range d.levels {
 		share := 1.0
 		if i < len(d.levels)-1 {

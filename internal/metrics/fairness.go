@@ -11,16 +11,16 @@ import (
 	"rmreplay/internal/run"
 )
 
-// ByJob makes each job a group of its own. Only [Fairness] has this grouping.
+// ByJob makes each job a separate group. Only [Fairness] has this grouping.
 const ByJob By = "job"
 
 // FairnessBy are the groupings of [Summary.Fairness].
 var FairnessBy = []By{ByUser, ByAccount, ByQOS, ByJob}
 
 // Fairness says how equally groups of jobs were served. Its numbers compare the means of the groups,
-// so that a user counts once however many jobs the user has. The numbers also depend on what the
-// groups request: large jobs wait longer under any scheduler. So compare the numbers between runs of
-// one workload. No value alone shows whether a run is fair.
+// so that a user with many jobs counts only once. The numbers also depend on what the groups
+// request: large jobs wait longer under any scheduler. So compare the numbers between runs of one
+// workload. No value alone shows whether a run is fair.
 type Fairness struct {
 	// Groups is the number of groups with a job that has a wait.
 	Groups int `json:"groups"`
@@ -179,9 +179,9 @@ var FairnessFigures = func() (list []FairnessFigure) {
 
 // FairStart is the unfairness of a run by fair start times (Sabin, Kochhar and Sadayappan, "Job
 // Fairness in Non-Preemptive Job Scheduling", ICPP 2004). The fair start time of a job is the start
-// that it would have had if no job had come after it. A job is treated unfairly if it started later
-// than that, because later jobs delayed it. Package fairstart computes fair start times in the
-// simulator.
+// that it would have had if no job had been submitted after it. A job is treated unfairly if it
+// started later than that, because later jobs delayed it. Package fairstart computes fair start
+// times in the simulator.
 type FairStart struct {
 	// Policy decides in the simulator which jobs start.
 	Policy string `json:"policy"`
@@ -191,14 +191,14 @@ type FairStart struct {
 	// comes from a simulation that begins with the run's state at the job's submission.
 	Agreement Float `json:"agreement"`
 	Exact     bool  `json:"exact"`
-	// Approximated counts the jobs of an otherwise exact computation whose simulation begins with
-	// the state at their submission, because too many jobs had been submitted since the queue was
-	// last empty.
+	// Approximated counts the jobs whose simulation begins with the run's state at their submission
+	// although the computation is exact for all other jobs. Too many jobs had been submitted between
+	// the time when the queue was last empty and these submissions.
 	Approximated int `json:"approximated_jobs"`
-	// Jobs counts the jobs that have a fair start time. LeftOut counts the other accepted jobs:
-	// they never started (in the run or in the simulation), ran when the window began, were
-	// requeued or suspended, have no usable size or times, or, in a run of Slurm, are tasks of an
-	// array with a limit on tasks that run at once.
+	// Jobs counts the jobs that have a fair start time. LeftOut counts all other accepted
+	// jobs: jobs that never started in the run or in the simulation, preset jobs, requeued and
+	// suspended jobs, and jobs without a usable size or usable times. In a run of Slurm, it also
+	// counts tasks of arrays with a limit on running tasks.
 	Jobs    int `json:"jobs"`
 	LeftOut int `json:"left_out_jobs"`
 	// Unfair is the number of jobs that started more than a second after their fair start time.

@@ -81,7 +81,7 @@ var LossFigures = []Figure{
 	{"requeues", "requeues", "", Lower, func(m *Metrics) Float { return Float(m.Requeues) },
 		"runs that ended in a requeue of their job"},
 	{"preemptions", "preemptions", "", Lower, func(m *Metrics) Float { return Float(m.Preemptions) },
-		"runs that another job ended, by a requeue or for good"},
+		"runs that another job ended, with or without a requeue"},
 	{"lost_processor_s", "lost processor time", "s", Lower, func(m *Metrics) Float { return m.LostProcessorSeconds },
 		"processor time of requeued and preempted runs; it is lost unless the jobs write checkpoints"},
 }

@@ -18,7 +18,7 @@ type LossCause string
 // The causes of losses. If a job's final state is not COMPLETED, the cause for its last run is that
 // state in lower case: "failed".
 const (
-	LostToPreemption LossCause = "preempted" // another job ended the run, by a requeue or for good
+	LostToPreemption LossCause = "preempted" // another job ended the run, with or without a requeue
 	LostToRequeue    LossCause = "requeued"  // a user, an administrator or a failed node ended the run
 )
 

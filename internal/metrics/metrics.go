@@ -4,28 +4,27 @@
 //
 // Makespan, utilization and throughput are defined as by Martinasso et al., "RM-Replay: A
 // High-Fidelity Tuning, Optimization and Exploration Tool for Resource Management", SC'18, section
-// IV.B. They describe a workload that was known in advance and that ran to its end. Two traps:
+// IV.B. They describe a workload that was known in advance and that ran to its end. They can mislead
+// in two ways:
 //
-//   - Utilization and throughput depend on the interval T over which they are taken. By default
-//     T is the makespan, from the first start to the last end. It includes the slow filling and the
-//     long emptying of a machine that is idle before and after: a single long job that starts
-//     last halves the utilization of a week and says nothing about the scheduler. To measure a
-//     busy machine, give an interval that leaves both ends out. Without contention utilization
-//     measures the workload, not the scheduler, and the throughput of an interval that has all
-//     jobs is the number of jobs.
-//   - The paper counts nodes. On a machine whose nodes are shared by jobs, two jobs on one
-//     node would use it twice. [Metrics.Utilization] therefore counts processors, which is
-//     the same where jobs take whole nodes of one kind. [Metrics.NodeUtilization] counts the
-//     time in which a node has jobs, however many, which is the paper's formula where jobs
-//     do not share nodes.
+//   - Utilization and throughput depend on the interval T over which they are computed. By default
+//     T is the makespan, from the first start to the last end. So T includes the time in which an
+//     idle machine fills, and the time in which it becomes idle again. A single long job at the end
+//     can halve the utilization of a week, whatever the scheduler does. To measure a busy machine,
+//     choose an interval without both ends. If jobs do not wait, utilization depends only on the
+//     workload. If T contains all jobs, the throughput is the number of jobs.
+//   - The paper counts nodes. If two jobs share a node, its formula counts the node twice. So
+//     [Metrics.Utilization] counts processors. Both numbers are equal if jobs use whole nodes of one
+//     kind. [Metrics.NodeUtilization] counts the time in which a node has at least one job. It
+//     equals the paper's utilization if jobs do not share nodes.
 //
 // # The users
 //
-// Wait, turnaround and slowdown are taken for each job. Their distributions are skewed: a
-// few jobs wait for days and most not at all, so the mean describes the few and the median,
-// often 0, describes the many. Read them together with the high quantiles. Never compare
-// the means of two single runs as if one experiment had been repeated: one job moved by a
-// second can move thousands of others.
+// Wait, turnaround and slowdown are computed for each job. Their distributions are skewed: a few
+// jobs wait for days, and most jobs do not wait. So the mean describes the few jobs, and the median,
+// often 0, describes the many. Read them together with the high quantiles. Do not compare the means
+// of two single runs as if they were repetitions of one experiment: if one job moves by a second,
+// thousands of other jobs can move.
 //
 // Slowdown (Feitelson and Rudolph, JSSPP 1998; the paper's section IV.C) relates the
 // turnaround to the run time, because the user of a long job is willing to wait longer. A
@@ -37,8 +36,8 @@
 //
 // The scheduler never saw rejected jobs: they count only in [Metrics.Rejected]. A job that never
 // started has no wait, a job that did not end has no turnaround, and a job that ran for no time has
-// a bounded slowdown, but no slowdown. Beware of survivorship: in a run that was cut short, or where
-// impatient users cancel waiting jobs, the longest waits are missing from the mean.
+// a bounded slowdown, but no slowdown. In a run that ended early, or in which
+// impatient users cancel waiting jobs, the longest waits are missing from the mean (survivorship).
 // [Metrics.LeftOut] counts the missing jobs.
 //
 // A requeued job waits until its first start, and from each requeue to the next start: the time of a
@@ -108,8 +107,8 @@ type Metrics struct {
 	//	U        = Σ usage(T) / ((b − a) × processors)
 	//	usage(T) = (min(end, b) − max(start, a)) × the job's processors
 	//
-	// (SC'18, IV.A and IV.B, where it counts nodes). The sum is over all periods in which a job held
-	// processors. Time outside T adds nothing.
+	// (SC'18, IV.A and IV.B, with nodes instead of processors). The sum is over all periods in which
+	// a job held processors. Time outside T adds nothing.
 	Utilization Float `json:"utilization"`
 	// NodeUtilization is the part of the nodes that had jobs, on average over T. UsedNodeSeconds is
 	// how long nodes had jobs, summed over nodes, in node seconds. IdleNodeSeconds is how long nodes
@@ -149,7 +148,7 @@ type Metrics struct {
 	HighSlowdown int `json:"high_slowdown_jobs"`
 
 	// Requeues is the number of runs that ended in a requeue, and Preemptions the number of runs
-	// that another job ended, by a requeue or for good. LostProcessorSeconds is the processor time
+	// that another job ended, with or without a requeue. LostProcessorSeconds is the processor time
 	// of these runs, inside T or not, in processor seconds. It is lost unless the jobs write
 	// checkpoints.
 	Requeues             int   `json:"requeues"`
@@ -335,8 +334,8 @@ func newAccumulator(rows iter.Seq[*run.Row], opts Options) *accumulator {
 	return a
 }
 
-// period returns the period T of jobs, unless From and To set it. It begins with the window or, in a workload without a
-// window, with the first start. It ends with the last end. The result started is the number of jobs that started.
+// period returns the default of the period T, which From and To can replace. It is from the begin of the window or,
+// without a window, from the first start, to the last end. The result started is the number of jobs that started.
 func (o Options) period(rows iter.Seq[*run.Row]) (first, last hpc.Time, started int) {
 	first, last, started = bounds(rows)
 	if o.Window != 0 {

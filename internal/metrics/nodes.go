@@ -74,8 +74,8 @@ func (u *nodeUse) listed(text string) ([]int32, bool) {
 	return nodes, nodes != nil
 }
 
-// sum returns for how long nodes had jobs, summed over nodes. A node that jobs share counts once; nodes
-// without names count once for each job.
+// sum returns for how long nodes had jobs, summed over nodes. A node that jobs share counts only
+// once. A node without a name counts once for each job.
 func (u *nodeUse) sum() area {
 	slices.SortFunc(u.periods, func(a, b nodePeriod) int { return cmp.Compare(a.from, b.from) })
 	busy, until := u.counted, make([]hpc.Time, len(u.places)) // for each node, the last end of the jobs seen so far

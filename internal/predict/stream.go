@@ -54,8 +54,8 @@ func (c *Case) Value() float64 {
 // data.
 type Cases struct {
 	List []Case
-	// NeverRan counts jobs that left the queue without a start, and Unknown the jobs whose end is not
-	// known. Predictors still see the submissions of both.
+	// NeverRan counts jobs that left the queue without a start, and Unknown the jobs whose end is
+	// not known. Predictors also receive the submissions of these jobs.
 	NeverRan, Unknown int
 	// NoStart counts jobs whose start is not recorded. Such a job is assumed to start at its
 	// submission, the earliest possible instant.

@@ -109,7 +109,7 @@ type course struct {
 	full                              float64 // share of the time in which at least fullShare of the processors are in use
 }
 
-// A machine counts as full if jobs hold at least this share of its processors.
+// fullShare is the share of a machine's processors from which on the machine counts as full.
 const fullShare = 0.95
 
 // courseOf computes the course of a run. The function group returns the number of a job's group,

@@ -156,7 +156,7 @@ func (g *Gantt) collectNodes(r *compare.Realization) map[string]int {
 	return index
 }
 
-// indices returns the sorted indices of nodes; nodes that the chart does not have are left out.
+// indices returns the sorted indices of nodes. It leaves out nodes that the chart does not have.
 func indices(names []string, index map[string]int) []int {
 	places := make([]int, 0, len(names))
 	for _, name := range names {

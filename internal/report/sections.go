@@ -352,7 +352,7 @@ func (r *Report) waiting() (Section, error) {
 	if r.empty() || len(r.Comparison.Waits) == 0 {
 		return s, nil
 	}
-	s.Blocks = append(s.Blocks, paragraph("The mean wait of all jobs that started, in its parts, which add up to it. Unknown is the waiting for which a run has no reason."))
+	s.Blocks = append(s.Blocks, paragraph("The parts of the mean wait of all jobs that started. They add up to the mean wait. The part unknown is the waiting without a recorded reason."))
 	s.Blocks = append(s.Blocks, r.figures(r.Comparison.Waits)...)
 	for i, set := range r.Sets {
 		if text := r.Comparison.Unexplained(i); text != "" && len(r.Sets) > 1 {

@@ -17,8 +17,8 @@ const (
 // rows of type R. The owner must call commit or abandon, which end the goroutine. commit returns
 // the goroutine's error.
 //
-// The owner and the goroutine reuse the batches. New memory for each batch would take 17 MiB
-// for the events of the KTH log.
+// The owner and the goroutine reuse the batches. Without reuse, the batches for the events of the
+// KTH log would need 17 MiB.
 type backgroundTable[T, R any] struct {
 	table *table[R]
 	put   func(*table[R], []T) error
@@ -132,7 +132,7 @@ func createJobsTable(dir string, amend func(*Row)) (*jobsTable, error) {
 	})
 }
 
-// rowBuffer makes rows and keeps all their requests in one string.
+// rowBuffer collects rows. It stores all their requests in one string.
 type rowBuffer struct {
 	amend    func(*Row)
 	rows     []Row

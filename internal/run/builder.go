@@ -15,8 +15,8 @@ import (
 // builder makes the rows of jobs.parquet from submissions and events. The writer uses it during the
 // run, and the reader of a journal afterwards, so that both make the same rows.
 //
-// A builder keeps every job until the run ends, and a run may have millions of jobs. It therefore
-// stores only the job's history and a pointer to the request, and makes the row when it is needed.
+// A builder stores every job until the run ends, and a run may have millions of jobs. So for each
+// job it stores only the history and a pointer to the request, and makes the row when it is needed.
 // When a row is on the disk, the builder stores only the row's packed outcome, for the metrics.
 type builder struct {
 	final finalRows              // the oldest submissions, if the writer has finalized them
@@ -80,8 +80,8 @@ type rareRow struct {
 func newBuilder() *builder { return &builder{} }
 
 // submissionChunk is the number of submissions that are allocated together. With single allocations
-// the simulation of the KTH log takes 5 % more time. Larger chunks are slower, too: above 32 KiB
-// Go's allocator takes a lock and new pages for each chunk.
+// the simulation of the KTH log takes 5 % more time. Chunks of more than 32 KiB are also slower,
+// because Go's allocator then needs a lock and new pages for each chunk.
 const submissionChunk = 64
 
 func (b *builder) newSubmission() *submission {
@@ -327,7 +327,7 @@ func (r *taskRow) apply(e *rm.Event) {
 	}
 }
 
-// begin gives the job its nodes. It prefers the times of the outcome to the time of the event,
+// begin records a start of the job. It prefers the times of the outcome to the time of the event,
 // because the outcome's times are those of the accounting.
 func (r *taskRow) begin(e *rm.Event) {
 	if r.held {
@@ -355,7 +355,7 @@ func (r *taskRow) endSuspension(at hpc.Time) {
 	r.rare.stopped = 0
 }
 
-// requeue takes the job's nodes away and makes it pending again.
+// requeue records the end of the job's run, and makes the job pending again.
 func (r *taskRow) requeue(e *rm.Event) {
 	lost := e.At
 	if o := e.Outcome; o != nil {
@@ -383,10 +383,10 @@ func (r *taskRow) requeue(e *rm.Event) {
 	rare.exitCode, rare.signal = 0, 0
 }
 
-// amend gives the present run the start and the processors of the accounting. The time of an event is the time at
-// which the driver saw the event, so it may not fit the accounting's end. With gang scheduling, slurmctld's launch
-// message for an exclusive job leaves out those processors of the job's nodes that other jobs hold; the accounting
-// has them.
+// amend sets the start and the processors of the present run to those of the accounting. The time of an event is the
+// time at which the driver saw the event, so it may not fit the accounting's end. With gang scheduling, slurmctld's
+// launch message for an exclusive job leaves out those processors of the job's nodes that other jobs hold. The
+// accounting has all processors of the job.
 func (r *taskRow) amend(o *rm.Outcome) {
 	if !r.started {
 		return
@@ -534,7 +534,7 @@ func (r *taskRow) closeSegment(at hpc.Time, by rm.EventKind) {
 }
 
 // merge copies what an outcome says about the job itself. If the outcome's value is empty, the
-// requested value is kept.
+// requested value stays.
 func (r *taskRow) merge(o *rm.Outcome) {
 	if o == nil {
 		return
@@ -593,7 +593,7 @@ func (r *taskRow) mergeNames(o *rm.Outcome) {
 // same reports whether a name is empty or equal to the requested name.
 func same(name, asked string) bool { return name == "" || name == asked }
 
-// mergeSubmit keeps the first submit time. For a requeued job, it also stores the latest submit
+// mergeSubmit stores the first submit time. For a requeued job, it also stores the latest submit
 // time.
 func (r *taskRow) mergeSubmit(at hpc.Time) {
 	switch {
@@ -627,7 +627,7 @@ func (r *taskRow) put(row *Row) {
 	}
 }
 
-// putDelays adds the parts of the request that keep a job from being eligible.
+// putDelays adds those parts of the request that delay the job's eligibility.
 func (r *taskRow) putDelays(row *Row) {
 	job := r.job
 	row.AskedBegin, row.AskedHold, row.AskedDependency = max(0, job.Begin), job.Hold, job.Dependency != ""
@@ -721,8 +721,8 @@ func (b *builder) list() []Row {
 	return list
 }
 
-// counts returns how far the jobs of a workload came. The parameter workload is its number of
-// submissions.
+// counts returns the numbers of submitted, accepted, rejected and ended jobs of a workload. The
+// parameter workload is its number of submissions.
 func (b *builder) counts(workload int) Counts {
 	submitted := b.submitted()
 	c := Counts{

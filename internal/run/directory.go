@@ -63,7 +63,7 @@ func prepare(dir string, overwrite bool) error {
 	return os.MkdirAll(filepath.Join(dir, logsDir), 0o777)
 }
 
-// removeRecord removes the files of a record from dir and keeps all other files.
+// removeRecord removes the files of a record from dir. All other files stay.
 func removeRecord(dir string) error {
 	for _, name := range []string{logsDir, clusterDir} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {

@@ -32,7 +32,7 @@ const (
 	StateRunning     State = "running"     // not finished
 	StateComplete    State = "complete"    // the workload was played to its end
 	StateInterrupted State = "interrupted" // the user ended it; the record has what happened until then
-	StateFailed      State = "failed"      // the run could not go on; Error says why
+	StateFailed      State = "failed"      // the run could not continue; Error says why
 )
 
 // Manifest describes a run: its inputs, its software, and its course. It is the file manifest.json
@@ -145,9 +145,9 @@ type Versions struct {
 // Clock is the run's model of virtual time.
 type Clock struct {
 	// Model is "frozen", "measured" or "charged". With "frozen", slurmctld's computing takes no
-	// virtual time. With "measured", it takes its CPU time times Factor. Only the model of Slurm
-	// has "charged": each job that the main scheduler considers takes MainJob seconds, and each job
-	// for which backfill looks for nodes takes BackfillJob seconds.
+	// virtual time. With "measured", it takes its CPU time times Factor. Only the model of Slurm has
+	// "charged": each job that the main scheduler tests takes MainJob seconds, and each job for
+	// which backfill searches nodes takes BackfillJob seconds.
 	Model       string  `json:"model"`
 	Factor      float64 `json:"factor,omitempty"`
 	MainJob     float64 `json:"main_job_s,omitempty"`
@@ -197,7 +197,7 @@ type Change struct {
 	Reason string `json:"reason"`
 }
 
-// Counts says how far the jobs of the workload came. A job array counts as one submission.
+// Counts has numbers of jobs of the workload. A job array counts as one submission.
 type Counts struct {
 	Submitted    int `json:"submitted"`     // sent to the resource manager
 	NotSubmitted int `json:"not_submitted"` // jobs of the workload that were not sent

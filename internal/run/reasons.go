@@ -86,8 +86,8 @@ type Span struct {
 	Backfill rm.Backfill
 }
 
-// Parts returns the components of a job's priority at its last start or, if it has not started,
-// when it was last seen waiting. It returns nil if they are not known.
+// Parts returns the components of a job's priority at its last start or, if the job has not started,
+// at its last event as a pending job. It returns nil if they are not known.
 func (r *Reasons) Parts(row *Row) []rm.PriorityPart {
 	if row.Start != 0 {
 		return r.starts[reasonKey{row.Job, row.Task}]

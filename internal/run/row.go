@@ -78,9 +78,9 @@ type Row struct {
 	AskedTasks       int    `parquet:"asked_tasks"`
 	AskedCPUsPerTask int    `parquet:"asked_cpus_per_task"`
 
-	// These are the parts of the request that keep a job from being eligible: the delay after the
-	// submission before it may begin, a hold, a dependency, and how many tasks of its array may run
-	// at once. Older records do not have them.
+	// These are those parts of the request that delay the job's eligibility: the begin time after
+	// the submission, a hold, a dependency, and how many tasks of the job's array may run at once.
+	// Older records do not have them.
 	AskedBegin      time.Duration `parquet:"asked_begin_ns,optional"`
 	AskedHold       bool          `parquet:"asked_hold,optional"`
 	AskedDependency bool          `parquet:"asked_dependency,optional"`

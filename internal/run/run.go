@@ -73,7 +73,7 @@ func open(dir string) (*Run, error) {
 	}
 	r := &Run{Dir: dir, Manifest: *m}
 	if m.State != StateRunning {
-		r.Manifest.Valid = m.Valid && m.State == StateComplete // an interrupted run is not valid, whatever its manifest says
+		r.Manifest.Valid = m.Valid && m.State == StateComplete // an interrupted run is never valid
 		return r, nil
 	}
 	return r, r.openPartial()
@@ -140,7 +140,7 @@ func (r *Run) Jobs() ([]Row, error) {
 
 // Histories returns the rows of all jobs as [Run.Jobs] does, with [Row.Reasons] and [Row.ArrayEligible].
 func (r *Run) Histories() ([]Row, error) {
-	if r.Manifest.Engine != "slurm" && !r.Manifest.Reasons { // reading the events takes as long as reading the jobs
+	if r.Manifest.Engine != "slurm" && !r.Manifest.Reasons { // without reasons, the events need not be read
 		rows, err := r.Jobs()
 		none := &Reasons{window: r.Manifest.WindowStart}
 		none.giveAll(rows, &r.Manifest)

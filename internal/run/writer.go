@@ -373,8 +373,8 @@ func (w *Writer) Amend(change func(*Row)) error {
 // jobs.parquet. The rows have neither [Row.Request] nor the changes of [Writer.Amend]. Without a
 // journal, a row that can no longer change has only the values that metrics are computed from: Job,
 // Task, User, State, First, the times of submission, eligibility, start and end, TimeLimit, Nodes,
-// NodeCount, Processors, Suspended, Restarts, Segments, and the four fields about what keeps a job
-// from being eligible.
+// NodeCount, Processors, Suspended, Restarts, Segments, and the four fields from AskedBegin to
+// AskedArrayLimit.
 //
 // The visitor may change a row. A row is valid until the next row is visited. The visitor and other
 // goroutines may use the writer during the visit, so a row shows the job's state shortly before the

@@ -72,9 +72,9 @@ func SmallestP(na, nb int, opts TestOptions) float64 {
 	return 1 / all
 }
 
-// permute tests a statistic of an arrangement. An arrangement has the numbers 0 to na+nb−1;
-// the first na are the first set. The observed arrangement is in ascending order. A larger
-// statistic is more extreme.
+// permute tests a statistic of an arrangement. An arrangement has the numbers 0 to na+nb−1. The
+// first na of these numbers are the first set. The observed arrangement is in ascending order. A
+// larger statistic is more extreme.
 func permute(na, nb int, opts TestOptions, statistic func(order []int) float64) Test {
 	n := na + nb
 	order := make([]int, n)

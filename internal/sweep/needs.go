@@ -82,8 +82,8 @@ func (s *Summary) needs(seeds int) []Need {
 	return list
 }
 
-// renderNeeds writes how many seeds are needed to find differences; it writes nothing if the
-// numbers are not known.
+// renderNeeds writes how many seeds are needed to find differences. It writes nothing if the numbers
+// are not known.
 func (s *Summary) renderNeeds(b *strings.Builder) {
 	if len(s.Needs) == 0 {
 		return

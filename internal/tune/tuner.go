@@ -294,7 +294,7 @@ func (t *Tuner) write(r *Result) error {
 // Result is the result of a tuning. Other programs rely on its JSON keys.
 type Result struct {
 	Name    string  `json:"name"`
-	Found   bool    `json:"found"` // whether a setting is better on the held-out data, too
+	Found   bool    `json:"found"` // whether the held-out data confirmed a better setting
 	Outcome Outcome `json:"outcome"`
 	Text    string  `json:"text"` // the outcome in a sentence
 	Metric  string  `json:"metric"`

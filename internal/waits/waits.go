@@ -239,8 +239,7 @@ func divide(row *run.Row, p Period, visit func(s Span, after bool)) {
 }
 
 // classify finds the part of a span. The parameter seen is the instant at which the span's reason
-// was first seen. The parameter begins says that the job's begin time, which its user asked for,
-// is in the future.
+// was first seen. The parameter begins says that the requested begin time is in the future.
 func (s *Span) classify(row *run.Row, p Period, seen hpc.Time, begins, after bool, eligible hpc.Time) {
 	s.Part = PartOf(s.Reason)
 	asked := row.ArrayEligible <= 0 || s.From < row.ArrayEligible // a hold and a dependency apply to all tasks of an array

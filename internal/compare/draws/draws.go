@@ -26,9 +26,9 @@ type Result struct {
 	Fields []FieldShare `json:"fields"`
 }
 
-// Figure is a figure over the draws. Low and High are values of two draws. A further draw is between Low and
-// High with a probability of Coverage, whatever the distribution: (n + 1 − 2k) / (n + 1) for the k-th lowest and
-// k-th highest of n draws.
+// Figure is a figure over the draws. Low and High are values of two draws. For any distribution, a further draw is
+// between Low and High with the probability Coverage, which is (n + 1 − 2k) / (n + 1) for the k-th lowest and k-th
+// highest of n draws.
 type Figure struct {
 	Key      string        `json:"key"`
 	Label    string        `json:"label"`

@@ -14,12 +14,12 @@ type Match string
 // The matches. The usual match is by ID.
 const (
 	ByID         Match = ""
-	ByNumber     Match = "rm_job"     // the resource manager's number on one side is the ID on the other
+	ByNumber     Match = "rm_job"     // the resource manager's number on one side is the ID on the other side
 	ByName       Match = "name"       // the same name, or the name on one side is the ID on the other side
 	BySubmission Match = "submission" // the same user and name, and submitted in the same second
 )
 
-// Text continues "3 jobs on both sides"; it is empty for [ByID].
+// Text returns a text that follows "3 jobs on both sides"; "" for [ByID].
 func (m Match) Text() string {
 	return map[Match]string{
 		ByNumber:     " by the resource manager's job numbers, which are the IDs of one side",

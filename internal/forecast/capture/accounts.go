@@ -17,7 +17,7 @@ import (
 const accountsFile = "accounts.sacctmgr"
 
 // qosColumns and accountColumns are the columns that sacctmgr prints of a QOS and of an association. The first
-// columns name the entity; the other columns are options of the command that adds it.
+// columns have the names of the entity. All other columns are options of the command that adds the entity.
 var (
 	qosColumns = strings.Split(
 		"Name,Flags,Preempt,GraceTime,GrpJobs,GrpJobsAccrue,GrpSubmitJobs,GrpTRES,GrpTRESMins,GrpTRESRunMins,GrpWall,"+

@@ -321,8 +321,8 @@ const (
 const maxText = 64 << 20
 
 // readWhole reads a file of a configuration. The text of an included file replaces its Include line
-// (slurm.conf(5)), so that the copy needs no other file. %c in the name of an included file stands
-// for the cluster.
+// (slurm.conf(5)), so that the copy needs no other file. In the name of an included file, %c means
+// the cluster's name.
 func readWhole(path, cluster string, depth int) (string, error) {
 	text, err := input.ReadFile(path, maxText)
 	if err != nil {

@@ -147,7 +147,7 @@ func (s *shown) memory(r *hpc.Request) (err error) {
 	return nil
 }
 
-// limits reads the limits on time other than the time limit.
+// limits reads the deadline, the minimum of the time limit, and the limits on switches.
 func (s *shown) limits(r *hpc.Request, submit hpc.Time, zone *time.Location) error {
 	if text := s.values["Deadline"]; text != "" {
 		at, err := slurmspec.ParseInstant(text, zone)

@@ -23,11 +23,11 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// The roles of credentials. If the site hides jobs (PrivateData), a client with the role User sees only the jobs of
-// the user with its name.
+// The roles of credentials. If the site hides jobs (PrivateData), a client with the role User may read only the jobs
+// of the user with the client's name.
 const (
 	User access.Role = "user"
-	All  access.Role = "all" // sees the jobs of everybody
+	All  access.Role = "all" // may read the jobs of all users
 )
 
 // who identifies the client of a request.
@@ -175,7 +175,7 @@ func (s *Service) pending(one *row, history bool) Job {
 	return job
 }
 
-// reason says what a job waits for, in the same words as all commands.
+// reason returns a text about what a job waits for. All commands use the same texts.
 func reason(w *forecast.Waiting) Reason {
 	part := waits.PartOf(w.Reason)
 	words := part.Words() + ": " + part.Meaning()

@@ -393,7 +393,7 @@ func (s *Service) failed(err error) (int, frame) {
 	return status, f
 }
 
-// page makes a page. If making the page panics, the service is still unlocked.
+// page makes a page. It unlocks the service even if making the page panics.
 func (s *Service) page(r *http.Request, content func(*http.Request, who) (string, any, error)) (int, string, any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

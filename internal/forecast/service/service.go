@@ -54,8 +54,8 @@ type Options struct {
 	now     func() time.Time
 }
 
-// Service is a service that is open. Run may be called only once. Other methods may be called at any
-// time.
+// Service is an open forecast service. Run may be called only once. Other methods may be called at
+// any time.
 type Service struct {
 	opts  Options
 	dir   string
@@ -206,7 +206,7 @@ func (s *Service) adopt(next known) {
 	}
 }
 
-// see gives a round to the judge.
+// see passes a round to the judge.
 func (s *Service) see(r *Round) {
 	starts := make(map[forecast.Key]hpc.Time, len(r.Started))
 	for i := range r.Started {

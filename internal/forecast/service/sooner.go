@@ -190,7 +190,7 @@ func (s *Service) tryChanges(ctx context.Context, q *question) (*Sooner, error) 
 		return nil, err
 	}
 	key := q.key
-	if !slices.Contains(q.queue.Pending(), key) { // scontrol shows this task as a job of its own
+	if !slices.Contains(q.queue.Pending(), key) { // scontrol shows this task as a separate job
 		key = forecast.Key{Job: q.id, Task: -1}
 	}
 	tries, err := forecast.NewChanges(ctx, q.queue, key, how)

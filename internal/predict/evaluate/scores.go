@@ -96,7 +96,7 @@ func (s *sums) add(p predict.Prediction, y float64) {
 
 func pinball(q, p, y float64) float64 { return max(q*(y-p), (q-1)*(y-p)) }
 
-// scores returns the scores; all are 0 without jobs.
+// scores returns the scores. Without jobs, all scores are 0.
 func (s *sums) scores() Scores {
 	if s.jobs == 0 {
 		return Scores{}

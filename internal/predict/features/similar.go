@@ -18,8 +18,8 @@ import (
 // those among the last maxPastJobs started jobs count.
 const maxPastJobs = 100
 
-// The weight of a job is exp(-d), where d sums up these differences from the submission. A few sets
-// of values were tried; these were the best on the logs KTH SP2 and CTC SP2. The scores of other
+// The weight of a job is exp(-d), where d sums up these differences from the submission. Of several
+// sets of values, these had the best scores on the logs KTH SP2 and CTC SP2. The scores of other
 // values were a little worse.
 const (
 	otherName  = 4    // a different name

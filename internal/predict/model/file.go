@@ -186,7 +186,7 @@ func hash(list []predict.Case, until hpc.Time) string {
 		if c.End == 0 && c.Gone == 0 { // at that instant the job waited or ran, so its final state was not known
 			c.State = ""
 		}
-		_ = encoder.Encode(c) // a hash takes all bytes, and a case has only numbers and text
+		_ = encoder.Encode(c) // cannot fail: a hash accepts all bytes, and a case has only numbers and text
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -29,8 +29,8 @@ func (b *boosted) candidates(x []float32) candidates {
 	return c
 }
 
-// within returns the predictions, of which none exceeds the limit. The limit is in seconds; 0 means
-// no limit.
+// within returns the predictions. Predictions above the limit are replaced by the limit, which is in
+// seconds; 0 means no limit.
 func (c candidates) within(limit float64) candidates {
 	for i := range c {
 		if limit > 0 {
@@ -50,7 +50,7 @@ type mixture struct {
 	Jobs  float64 `json:"jobs"`
 }
 
-// A few sets of values were tried; these were the best on the first thirds of four logs. The scores
+// Of several sets of values, these had the best scores on the first thirds of four logs. The scores
 // of other values were a little worse.
 const (
 	userDiscount = 0.98  // of a user's losses, for each job of the user

@@ -257,7 +257,7 @@ func (p *Regression) polynomial(x *features) []float64 {
 }
 
 // descent is a linear model under normalized adaptive gradient descent. The conversions to float64
-// keep compilers from fusing operations, so that all machines have the same results.
+// prevent compilers from fusing operations, so that all machines have the same results.
 type descent struct {
 	weights  []float64
 	scales   []float64 // the largest absolute value of each feature so far

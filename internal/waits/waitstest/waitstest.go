@@ -138,7 +138,7 @@ func checkGroups(t testing.TB, record *explain.Record, want *metrics.Summary) {
 				causes += float64(c.Seconds)
 			}
 			if math.Abs(causes-float64(group.Wait)) > 1e-3 {
-				t.Errorf("%s %s: causes of %v s, and the jobs waited %v s", g.By, group.Name, causes, group.Wait)
+				t.Errorf("%s %s: the causes add up to %v s, but the jobs waited %v s", g.By, group.Name, causes, group.Wait)
 			}
 			for _, p := range group.Parts {
 				parts[p.Part] += float64(p.Seconds)
