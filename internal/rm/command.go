@@ -145,7 +145,7 @@ func (c Command) check() error {
 	switch c.Kind {
 	case SetTimeLimit:
 		if c.TimeLimit <= 0 {
-			return errors.New("not above 0")
+			return errors.New("not above 0 (want, for example, 1h)")
 		}
 	case SetNodes:
 		if c.Nodes < 0 || c.Nodes == 0 && c.NodeList == "" {

@@ -9,7 +9,7 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// RuleBook counts the records of a source that fall under named rules. If it is strict, the first
+// RuleBook counts the records of a source to which named rules apply. If it is strict, the first
 // such record is an error.
 type RuleBook struct {
 	Strict bool
@@ -71,8 +71,8 @@ type OrderCheck struct {
 	latest  hpc.Time
 }
 
-// Job counts a submission that falls under [RuleOutOfOrder] or [RuleClockJump] in the book. If the
-// book is strict, it returns the book's error.
+// Job counts a submission in the book if [RuleOutOfOrder] or [RuleClockJump] applies. If the book
+// is strict, it returns the book's error.
 func (c *OrderCheck) Job(book *RuleBook, submit hpc.Time) error {
 	latest, started := c.latest, c.started
 	c.started = true

@@ -370,7 +370,7 @@ func runTime(job *hpc.Job) (d time.Duration, ends bool) {
 // neverStarted reports whether a job ended while it waited.
 func neverStarted(rec *hpc.Recorded) bool { return rec != nil && rec.Start == 0 && rec.End != 0 }
 
-// recordedFate adds what happened to a job when its workload was recorded.
+// recordedFate adds to a record what happened to the job when its workload was recorded.
 func recordedFate(r *record, job *hpc.Job, rec *hpc.Recorded) {
 	if !rec.Start.IsZero() {
 		r[fieldWait] = decimalSeconds(rec.Start.Sub(job.Submit))
