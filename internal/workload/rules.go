@@ -18,8 +18,8 @@ type RuleBook struct {
 	first  string // the first mistake
 }
 
-// Fall counts a record under a rule and returns nil. A strict book returns the record's mistake as
-// an error; the caller adds the line.
+// Fall counts a record to which a rule applies, and returns nil. A strict book returns the record's
+// mistake as an error; the caller adds the line.
 func (b *RuleBook) Fall(rule, format string, args ...any) error {
 	if b.Strict {
 		return fmt.Errorf("%s (rule %s)", fmt.Sprintf(format, args...), rule)

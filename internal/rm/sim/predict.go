@@ -138,7 +138,7 @@ func (e *Engine) watch(j *Job) {
 	}
 }
 
-// correct corrects the prediction of a job that has outlived it. The parameter timer is the number
+// correct corrects the prediction of a job that has run longer. The parameter timer is the number
 // of the timer that calls correct; if the job has a newer timer, correct does nothing.
 func (e *Engine) correct(j *Job, timer int) {
 	p := j.prediction
