@@ -169,6 +169,7 @@ func (c Capabilities) CheckAction(action hpc.Action) error {
 	if c.Actions {
 		return nil
 	}
-	return fmt.Errorf("the action at %s: %s does not support actions of administrators (replay on Slurm, or remove the actions)",
+	return fmt.Errorf("the action at %s: %s does not support actions of administrators (replay on Slurm, "+
+		"or remove the actions)",
 		action.At, c.Name)
 }
