@@ -45,7 +45,7 @@ type Reservation struct {
 	Name     string
 	Start    Time
 	Duration time.Duration
-	Nodes    string // host list; "ALL" for every node; empty with NodeCount
+	Nodes    string // host list; "ALL" for every node; empty if NodeCount is set
 	// NodeCount is the number of nodes that Slurm shall choose, instead of Nodes.
 	NodeCount int
 	Partition string

@@ -126,8 +126,8 @@ type Phase struct {
 	Duration time.Duration
 	// FileSystem is the name of the file system; empty for a phase of computing.
 	FileSystem string
-	// Bytes is the volume that the phase moves, for all nodes together; Rate is that volume in bytes per second. A
-	// phase that moves data has either Bytes or Rate; a phase of computing has neither.
+	// Bytes is the volume that the phase moves, for all nodes together; Rate is the same per second,
+	// in bytes. A phase has either Bytes or Rate if it moves data, and neither if it computes.
 	Bytes, Rate int64
 }
 

@@ -264,7 +264,8 @@ func (r *Recorded) CheckRuns() error {
 	after = 0
 	for _, s := range r.Suspensions {
 		if s.From < after || s.From == 0 || s.To != 0 && s.To < s.From || !r.ranAt(s) {
-			return fmt.Errorf("the suspension from %s to %s is not within a run, or not after the previous suspension", s.From, s.To)
+			return fmt.Errorf("the suspension from %s to %s is not within a run, or not after the previous suspension",
+				s.From, s.To)
 		}
 		if after = s.To; after == 0 {
 			after = Never

@@ -145,7 +145,7 @@ func (c Command) check() error {
 	switch c.Kind {
 	case SetTimeLimit:
 		if c.TimeLimit <= 0 {
-			return errors.New("not above 0")
+			return errors.New("not above 0 (want, for example, 1h)")
 		}
 	case SetNodes:
 		if c.Nodes < 0 || c.Nodes == 0 && c.NodeList == "" {
@@ -169,6 +169,7 @@ func (c Capabilities) CheckAction(action hpc.Action) error {
 	if c.Actions {
 		return nil
 	}
-	return fmt.Errorf("the action at %s: %s does not support actions of administrators (replay on Slurm, or remove the actions)",
+	return fmt.Errorf("the action at %s: %s does not support actions of administrators (replay on Slurm, "+
+		"or remove the actions)",
 		action.At, c.Name)
 }

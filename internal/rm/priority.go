@@ -19,7 +19,7 @@ const (
 	// NotReached are jobs that the cycle did not reach. The cycle ended earlier because of
 	// bf_max_job_test, bf_max_job_start, bf_node_space_size or bf_max_time, or after a pause.
 	NotReached Backfill = "not-reached"
-	// UserDepth and PartitionDepth are jobs beyond bf_max_job_user, bf_max_job_part or
+	// UserDepth and PartitionDepth are jobs above bf_max_job_user, bf_max_job_part or
 	// bf_max_job_user_part.
 	UserDepth      Backfill = "user-depth"
 	PartitionDepth Backfill = "partition-depth"

@@ -9,7 +9,7 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// RuleBook counts the records of a source that fall under named rules. If it is strict, the first
+// RuleBook counts the records of a source to which named rules apply. If it is strict, the first
 // such record is an error.
 type RuleBook struct {
 	Strict bool
@@ -18,8 +18,8 @@ type RuleBook struct {
 	first  string // the first mistake
 }
 
-// Fall counts a record under a rule and returns nil. A strict book returns the record's mistake as
-// an error; the caller adds the line.
+// Fall counts a record to which a rule applies, and returns nil. A strict book returns the record's
+// mistake as an error; the caller adds the line.
 func (b *RuleBook) Fall(rule, format string, args ...any) error {
 	if b.Strict {
 		return fmt.Errorf("%s (rule %s)", fmt.Sprintf(format, args...), rule)
@@ -71,8 +71,8 @@ type OrderCheck struct {
 	latest  hpc.Time
 }
 
-// Job counts a submission that falls under [RuleOutOfOrder] or [RuleClockJump] in the book. If the
-// book is strict, it returns the book's error.
+// Job counts a submission in the book if [RuleOutOfOrder] or [RuleClockJump] applies. If the book
+// is strict, it returns the book's error.
 func (c *OrderCheck) Job(book *RuleBook, submit hpc.Time) error {
 	latest, started := c.latest, c.started
 	c.started = true

@@ -169,7 +169,7 @@ func inOne(problems []Problem, rule string) []Problem {
 const aFewJobs = 10
 
 // lacks reports once which columns the record of the workload lacks, if time limits or users are
-// among them. Without time limits and users a replay means little.
+// among them. A replay without time limits and users shows little.
 func (v *validator) lacks() {
 	var texts []string
 	worth := false
@@ -474,7 +474,7 @@ func (v *validator) array(job *hpc.Job) {
 }
 
 // timedOut reports whether a job ended in TIMEOUT when it was recorded, so that another timeout is
-// no surprise.
+// not a surprise.
 func timedOut(job *hpc.Job, task int) bool {
 	return job.Recorded != nil && job.Recorded.OfTask(task).State == hpc.TimedOut
 }

@@ -34,9 +34,9 @@ type Workload struct {
 	Epoch hpc.Time
 	// Source names the file or database from which the workload was read.
 	Source string
-	// Rules counts the records of the source that fell under each named rule.
+	// Rules counts the records of the source to which each named rule applied.
 	Rules map[string]int
-	// Mistake is a text about the source's first mistake that fell under a rule, for people who read
+	// Mistake describes the source's first mistake for which there is a rule, for people who read
 	// the counts. It is "" if there was no mistake, or if the workload was written and read again.
 	Mistake string
 
@@ -76,7 +76,7 @@ func (r Rows) Lost() int { return r.Read - r.Jobs - r.Parts - r.Dropped }
 // Unusable is a record of a source that cannot be replayed.
 type Unusable struct {
 	Record int    // its number among the source's records, from 1
-	Rule   string // the rule that it fell under
+	Rule   string // the rule that applied
 	Text   string // the record, without its line ending
 }
 

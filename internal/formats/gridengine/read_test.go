@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// record returns a record of Grid Engine 6.2, whose 45 fields colons separate.
+// record returns a record of Grid Engine 6.2, with 45 fields between colons.
 func record(job, task int, times [3]int64, failed, exit int, pe string, slots int, category, peTask string) string {
 	return fmt.Sprintf("all.q:n1:phys:ann:run:%d:sge:0:%d:%d:%d:%d:%d:60:1.0:0.5:100:0:0:0:0:1:0:0:0:0:0:0:0:1:1:proj:defaultdepartment:%s:%d:%d:1.5:0.1:0.0:%s:0.0:%s:1000.0:0:0\n",
 		job, times[0], times[1], times[2], failed, exit, pe, slots, task, category, peTask)

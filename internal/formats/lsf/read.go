@@ -474,7 +474,7 @@ func (j *job) requireGPUs(text string) {
 // item is a resource of a requirement: "mem=4GB/task" in rusage.
 type item struct {
 	section, name string
-	amount        float64 // from 1 on; times unit less than 2^31
+	amount        float64 // from 1 on; amount * unit is below 2^31
 	unit          float64 // the unit in MiB; 1 if the text gives no unit
 	per           string  // host, task or job; "" if not given
 }

@@ -309,7 +309,7 @@ const exitWalltime = -29
 // fate returns the state of a job that has ended, from its exit status: 0 to 255 is the script's
 // status, 256+N (Torque: also 128+N) means that signal N ended the job, and a negative status means
 // that PBS ended it. A signal at the time limit means that the limit ended the job, and a signal
-// after a deletion that qdel did.
+// after a deletion that qdel ended it.
 func (j *job) fate() hpc.State {
 	status := j.ExitCode
 	j.ExitCode = 0

@@ -104,8 +104,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestSWFRules checks that every dirty record falls under its rule, that no record is lost, and
-// that the error of a strict reader names the line.
+// TestSWFRules checks that the right rule applies to every dirty record, that no record is lost,
+// and that the error of a strict reader names the line.
 func TestSWFRules(t *testing.T) {
 	const good = "1 10 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1\n"
 	tests := []struct{ record, rule, want string }{

@@ -371,7 +371,7 @@ func runTime(job *hpc.Job) (d time.Duration, ends bool) {
 	return workload.Occupied(job.RunTime, job.TimeLimit)
 }
 
-// recordedFate adds what happened to a job when its workload was recorded.
+// recordedFate adds to a record what happened to the job when its workload was recorded.
 func recordedFate(r *record, job *hpc.Job, rec *hpc.Recorded) {
 	if !rec.Start.IsZero() {
 		r[fieldWait] = decimalSeconds(rec.Start.Sub(job.Submit))

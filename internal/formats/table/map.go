@@ -50,8 +50,8 @@ type Map struct {
 
 // Field says where the value of a field is, and how it is written.
 type Field struct {
-	// Column names the column. If there are several names, the first name that the table has
-	// counts.
+	// Column names the column. If there are several names, the first name that the table has is
+	// used.
 	Column Names `yaml:"column"`
 	// Value is the value in all rows; a field with a value has no column.
 	Value string `yaml:"value"`

@@ -312,8 +312,8 @@ func (v *values) size(r *finished.Job) {
 }
 
 // array finds the array of a task by the fields for it, or by an ID as Slurm writes it: 17_3,
-// 17_[4-9]. Such IDs count only if all of an array have the same instant of submission, because
-// other systems number jobs by date or host.
+// 17_[4-9]. Such IDs count only if all tasks of an array have the same instant of submission,
+// because other systems number jobs by date or host.
 func (v *values) array(r *finished.Job) {
 	job, hasJob := v.c.values["array_job"]
 	task, hasTask := v.c.values["array_task"]

@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// errNoNodes refuses node and reservation events on a pool.
+// errNoNodes is the error of node and reservation events on a pool.
 var errNoNodes = errors.New("the machine is a pool of processors and has no nodes")
 
 // SetNode implements [rm.ResourceManager]. If a node goes down, its jobs are requeued; a job with

@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// Dependencies follow slurmctld (test_job_dependency and update_job_dependency in Slurm's
+// Dependencies work as in slurmctld (test_job_dependency and update_job_dependency in Slurm's
 // src/slurmctld/job_scheduler.c).
 
 // neverSatisfied is the reason of a job whose dependencies can never be met.

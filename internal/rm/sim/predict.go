@@ -36,7 +36,7 @@ type prediction struct {
 }
 
 // Predict makes the engine predict run times. [Job.Expected] is then the median that the predictor
-// returns, at least a second and at most the time limit. For a job that outlives its prediction,
+// returns, at least a second and at most the time limit. For a job that runs longer than predicted,
 // the function correct computes a new one. A job still ends at its time limit, never at its
 // prediction. A policy must call Predict before the first job arrives.
 //
@@ -126,7 +126,7 @@ func (e *Engine) limit(j *Job, limit time.Duration) {
 	}
 }
 
-// watch sets the timer for the correction of a running job that will outlive its prediction.
+// watch sets the timer for the correction of a running job that will run longer than predicted.
 func (e *Engine) watch(j *Job) {
 	p := j.prediction
 	if p == nil {
@@ -138,8 +138,9 @@ func (e *Engine) watch(j *Job) {
 	}
 }
 
-// correct corrects the prediction of a job that has outlived it. The parameter timer is the number
-// of the timer that calls correct; if the job has a newer timer, correct does nothing.
+// correct corrects the prediction of a job that has run longer than predicted. The parameter timer
+// is the number of the timer that calls correct; if the job has a newer timer, correct does
+// nothing.
 func (e *Engine) correct(j *Job, timer int) {
 	p := j.prediction
 	if p == nil || p.timer != timer {

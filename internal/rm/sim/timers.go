@@ -7,7 +7,7 @@ import (
 
 // The classes of timers. Timers of one instant run in this order.
 const (
-	jobOutlives     uint8 = iota // a job outlives its prediction
+	jobOutlives     uint8 = iota // a job runs longer than predicted
 	transfersChange              // phases of I/O end; before the ends of jobs that follow from it
 	jobEnds
 	machineChanges

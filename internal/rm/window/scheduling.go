@@ -36,8 +36,8 @@ var queueOptions = []string{
 // slurmctld looks no further down the queue. With the site's parameters the schedulers would try all other jobs again
 // and again. That would take as much CPU time as a day of a full machine.
 //
-// backfill is the interval of backfill cycles; 0 turns backfill off. The barrier keeps these cycles
-// from starting jobs.
+// The parameter backfill is the interval of backfill cycles; 0 turns backfill off. Because of
+// the barrier these cycles start no jobs.
 func Scheduling(site string, burst int, backfill time.Duration) string {
 	every := -1
 	if backfill > 0 {

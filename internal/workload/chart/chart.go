@@ -164,8 +164,8 @@ func dayHours(counts [24]int, zone *time.Location) (*plot.Plot, error) {
 	return p, nil
 }
 
-// maxPoints is the largest number of points in a scatter chart. More points could not be told
-// apart, and the file would be too large for browsers.
+// maxPoints is the largest number of points in a scatter chart. Nobody could distinguish more
+// points, and the file would be too large for browsers.
 const maxPoints = 20000
 
 // requested draws the requested time of each job against the used time.

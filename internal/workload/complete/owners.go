@@ -28,7 +28,7 @@ func accountName(i int) string { return fmt.Sprintf("%s%02d", accountPrefix, i+1
 
 // users gives each batch a user. Some batches get the user of the previous batch of the same size. The users of the
 // other batches follow the process of Pitman and Yor: the more batches a user has, the more of the next batches the
-// user gets. This gives few heavy and many light users, as in all logs.
+// user gets. So few users have many jobs, and many users have few, as in all logs.
 func (m *maker) users(field *workload.MadeField) {
 	names, named := namesOf(field)
 	table := seats{concentration: betweenLog(m.rng, 3, 30), discount: between(m.rng, 0.2, 0.5), maxOwners: maxUsers}

@@ -45,7 +45,7 @@ type generator struct {
 }
 
 // day makes the day in several passes. Jobs that time out, fail or are cancelled change the load,
-// but only after a pass is it known which jobs these are. Each pass therefore corrects the error of
+// but only a finished pass shows which jobs these are. Each pass therefore corrects the error of
 // the previous pass, and day returns the best pass.
 func day(seed uint64) *workload.Workload {
 	var best *workload.Workload

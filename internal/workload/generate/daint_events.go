@@ -221,8 +221,8 @@ func (o *outages) add(at hpc.Time, node int, state, reason string) {
 		Reason: reason})
 }
 
-// healthy returns a node that is in service at an instant and in no reservation. If the
-// node is to fail, no preset job runs on it, because preset jobs are recorded to complete.
+// healthy returns a node that is in service at an instant and in no reservation. If the node will
+// fail, no preset job runs on it, because preset jobs are recorded to complete.
 func (o *outages) healthy(at, until hpc.Time) int {
 	for {
 		n := 1 + o.g.rng.IntN(gpuNodes+mcNodes)

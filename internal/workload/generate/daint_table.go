@@ -50,7 +50,7 @@ type draft struct {
 	// These numbers are exponentially distributed, for the weighted choices of preset jobs and of
 	// multicore jobs.
 	presetChance, mcChance float64
-	key                    float64 // of the current sort
+	key                    float64 // by which the drafts are sorted at the moment
 
 	nodes   int
 	runTime time.Duration

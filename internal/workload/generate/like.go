@@ -16,7 +16,7 @@ import (
 
 // LikeOptions are the options of [Like].
 type LikeOptions struct {
-	Jobs int // 0 for the model's number
+	Jobs int // 0: as many as the model has
 	Seed uint64
 }
 

@@ -234,7 +234,7 @@ func TestLikeLublin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The weekdays of a log of a few weeks are chance, hence the wide bound.
+	// The weekdays of a log of a few weeks are chance, so the bound is wide.
 	near(t, model, w, 0.1)
 	more, err := Like(model, LikeOptions{Seed: 1, Jobs: 20000})
 	if err != nil || more.Jobs.Len() != 20000 {

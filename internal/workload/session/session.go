@@ -54,7 +54,7 @@ var ErrNoRecord = errors.New("no job of the workload has a recorded end")
 
 // Session is a period of work of a user: consecutive jobs without a long gap.
 type Session struct {
-	// Jobs are indices in the workload, in the order of submission. There is at least one.
+	// Jobs are indices in the workload, in the order of submission; at least one.
 	Jobs []int
 	// Start and LastSubmit are the instants of the first and of the last submission.
 	Start, LastSubmit hpc.Time
@@ -198,8 +198,8 @@ func (g *Graph) link() {
 }
 
 // DependsOn returns the sessions on which a session directly depends, as indices, in the order of
-// their ends. The caller must not change the result. The result is a range of [Graph.Ended]. From
-// one session to the next, neither end of this range moves backwards.
+// their ends. The caller must not change the result. The result is a range of [Graph.Ended].
+// Neither end of this range is smaller than for the previous session.
 func (g *Graph) DependsOn(session int) []int {
 	s := &g.Sessions[session]
 	return g.ended[s.from:s.to]

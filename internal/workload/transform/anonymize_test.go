@@ -92,8 +92,8 @@ func TestAnonymizeKeepsStructure(t *testing.T) {
 	}
 }
 
-// TestAnonymizeKeepsArrays: the tasks that a window took out of an array still count towards the array's limit. A "_" in
-// another ID means nothing, and what follows it is no number of a task.
+// TestAnonymizeKeepsArrays: the tasks that a window took out of an array still count towards the array's limit. A "_"
+// in another ID means nothing, and what follows it is not a task's number.
 func TestAnonymizeKeepsArrays(t *testing.T) {
 	task, rest := preset("7_1", "n1", 1, time.Hour, 2*time.Hour), job("7", 0, 1, time.Hour, 2*time.Hour)
 	rest.Array = "2-3%1"

@@ -728,8 +728,8 @@ func TestMeantField(t *testing.T) {
 	}
 }
 
-// Predicted limits are rounded up to a minute, never rise, and spare preset jobs. The notes count what
-// each rule does.
+// Predicted limits are rounded up to a minute, never rise, and do not apply to preset jobs. The
+// notes count what each rule does.
 func TestPredictedLimits(t *testing.T) {
 	w := &workload.Workload{Epoch: epoch, Start: epoch, Source: "test", Jobs: workload.JobsOf(
 		preset("p", "n[1-4]", 4, 2*time.Hour, 3*time.Hour),

@@ -12,8 +12,8 @@ type fcfs struct {
 	queue   []*sim.Job
 }
 
-// FCFS starts the jobs strictly in the order in which they became eligible. A job that does not
-// fit holds up all jobs behind it.
+// FCFS starts the jobs strictly in the order in which they became eligible. If a job does not fit, all jobs behind it
+// wait, too.
 func FCFS(m *sim.Machine) sim.Policy { return &fcfs{machine: m} }
 
 // Add implements [sim.Policy].
