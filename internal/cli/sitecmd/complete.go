@@ -146,7 +146,7 @@ func (l Lent) runComplete(path string, o *completeFlags) error {
 		}
 		if cluster.Accounting() && cluster.Accounts == nil {
 			l.Say("warning: %s has no accounts.sacctmgr: QOS, accounts and users have no limits, and rules use only the QOS "+
-			"that partitions name (sacctmgr dump %s file=accounts.sacctmgr writes the file; "+
+				"that partitions name (sacctmgr dump %s file=accounts.sacctmgr writes the file; "+
 				"--rule qos=NAME:WEIGHT,NAME:WEIGHT names the QOS that users have)", o.cluster, cluster.Name)
 		}
 		opts.Site = experiment.Site(cluster)
