@@ -151,7 +151,7 @@ func (r *Result) filter(w *workload.Workload) (*workload.Workload, error) {
 		return nil, fmt.Errorf("no job is left: all %d lack processors, a run time or a time limit, or are larger than %d "+
 			"processors", r.LeftOut, r.Processors)
 	case len(users) == 1 && len(list) > 1:
-		return nil, errors.New("all jobs have the same user, or none, so no user's history predicts anything")
+		return nil, errors.New("all jobs have the same user or no user, so histories of users cannot be used")
 	}
 	slices.SortStableFunc(list, func(a, b *hpc.Job) int {
 		return cmp.Or(cmp.Compare(a.Submit, b.Submit), cmp.Compare(len(a.ID), len(b.ID)), cmp.Compare(a.ID, b.ID))
