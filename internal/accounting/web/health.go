@@ -35,7 +35,7 @@ var healthPanels = []*panel{
 		"six an hour in a replay, but one with the measured clock, so peaks may be missing. slurmctld counts these jobs " +
 		"every 30 s, so an answer can be that old. Several clusters are added up.",
 		health: queryQueue, shape: shapeQueue, draw: drawTimeline("jobs"),
-		lines: []string{"running", "pending"}, unit: "jobs"},
+		lines: []string{"running", "pending"}, unit: "jobs", largest: true},
 	{name: "health-starts", title: "Starts", about: "Jobs that the backfill scheduler started, and all other jobs that " +
 		"started. As in sdiag, completed counts jobs that ended by themselves, with any exit code, cancelled counts " +
 		"requests to cancel jobs, failed counts failures of Slurm, not of jobs, and nothing counts timeouts.",
@@ -44,7 +44,7 @@ var healthPanels = []*panel{
 	{name: "health-agents", title: "Waiting messages", about: "The largest numbers of messages that waited for nodes " +
 		"and for slurmdbd at any instant at which slurmctld was asked. Several clusters are added up.",
 		health: queryAgents, shape: shapeAgents, draw: drawTimeline("messages"),
-		lines: []string{"agent_queue", "dbd_queue"}, unit: "messages"},
+		lines: []string{"agent_queue", "dbd_queue"}, unit: "messages", largest: true},
 	{name: "health-main-exits", title: "Main scheduler: why cycles ended",
 		about: "How many cycles ended for each reason.", health: embedded.Counts(store.MainExit, "count", "main_cycles"),
 		shape: shapeCounts("cycles", count, whoCountsExits), draw: drawTimeline("cycles")},
@@ -66,11 +66,14 @@ const aboutQueues = "Queues and tables are means of the last cycles that sdiag s
 // noteRuns adds notes about the runs whose figures a panel shows. It notes where their windows begin, unless
 // the range begins later. If the panel shows times, it notes the runs in which computing took no time, and the
 // runs whose times are those of the machine that replayed. If the panel shows messages, it notes the runs of a
-// model, which has no messages.
+// model, which has no messages. If the panel shows the largest numbers of two sides, it notes which side has
+// fewer answers.
 func (p *panel) noteRuns(t *table, r *request, s *sizes) {
 	names := r.clusters()
 	var frozen, simulated, measured []string
+	apart := make(map[string]time.Duration)
 	for _, c := range s.list {
+		apart[c.Name] = c.every
 		if len(names) > 0 && !slices.Contains(names, c.Name) {
 			continue
 		}
@@ -91,6 +94,13 @@ func (p *panel) noteRuns(t *table, r *request, s *sizes) {
 	if p.name == "health-agents" && len(simulated) > 0 {
 		t.notes = append(t.notes, fmt.Sprintf("The model of slurmctld has no messages, so %s %s none.",
 			strings.Join(simulated, ", "), quantity.Plural(len(simulated), "has", "have")))
+	}
+	for _, other := range r.sides() {
+		if long, short := apart[names[0]], apart[other]; p.largest && short > 0 && long >= 2*short {
+			t.notes = append(t.notes, fmt.Sprintf("sdiag's answers are %s apart in %s, and %s in %s. So %s lacks more "+
+				"peaks, and for this reason alone its largest numbers can be lower.", quantity.Duration(long.Seconds()),
+				names[0], quantity.Duration(short.Seconds()), other, names[0]))
+		}
 	}
 	if p.times && len(frozen) > 0 {
 		t.notes = append(t.notes, fmt.Sprintf("Computing took no virtual time in %s, so the times of %s are not "+
@@ -309,7 +319,7 @@ func levels(r *request, raw [][]any, columns []column) *table {
 // noteGaps notes how many bars have no figures, and why: a run has no figures before its beginning
 // and after its end, and no levels before slurmctld's first answer.
 func (t *table) noteGaps(r *request, s *sizes) {
-	if r.shift != 0 {
+	if r.shift != 0 && r.panel.lines != nil { // a chart of one side has this side's times
 		t.notes = append(t.notes, fmt.Sprintf("The times of this side are moved: %s is drawn at %s.", r.write(moment, r.from),
 			r.write(moment, r.from.Add(-r.shift))))
 	}

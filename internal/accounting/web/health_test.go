@@ -444,6 +444,22 @@ func TestHealthPair(t *testing.T) {
 	}
 }
 
+// TestRates checks that a chart of the largest numbers says which of two sides was asked less often.
+func TestRates(t *testing.T) {
+	s := serve(t, 50)
+	s.addHealth("vale")
+	s.addHealth("dale")
+	s.addRun("what-if")
+	const note = "sdiag's answers are 10 min apart in what-if, and 1 min in vale. So what-if lacks more peaks, and for this reason alone its largest numbers can be lower."
+	for query, want := range map[string]int{"health-jobs?a=vale&b=what-if": 1, "health-agents?a=what-if&b=vale": 1, "health-jobs?a=vale&b=dale": 0,
+		"health-starts?a=vale&b=what-if": 0, "health-jobs?f=cluster%3Dwhat-if": 0} {
+		html := strings.ReplaceAll(s.get("api/v1/panels/"+query+"&format=html&last=all", http.StatusOK), quantity.Space, " ")
+		if got := strings.Count(strings.ReplaceAll(html, "&#39;", "'"), note); got != want || want == 0 && strings.Contains(html, "lacks more peaks") {
+			t.Errorf("%s: %d times %q, want %d", query, got, note, want)
+		}
+	}
+}
+
 // TestHealthPage opens the page about schedulers, and sends requests that this page must refuse.
 func TestHealthPage(t *testing.T) {
 	s := serve(t, 50)
@@ -628,6 +644,9 @@ func TestTogether(t *testing.T) {
 		note := fmt.Sprintf("The times of this side are moved: %s is drawn at %s.", c.from, c.to)
 		if moved := strings.Contains(html, "is drawn at"); moved != (c.from != "") || moved && !strings.Contains(html, note) {
 			t.Errorf("%s: not %q in %.3000s", c.query, note, html)
+		}
+		if html := s.get(strings.Replace(both, "health-main", "health-main-exits", 1)+c.query, http.StatusOK); strings.Contains(html, "is drawn at") {
+			t.Errorf("%s: a chart of one side has its own times, but not in %.2000s", c.query, html)
 		}
 		// Buckets are as long as the run's intervals, so that its lines have no gaps.
 		if lines := strings.Count(html, "stroke-dasharray"); lines != 2 {

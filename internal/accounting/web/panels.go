@@ -30,6 +30,7 @@ type panel struct {
 	unit       string
 	aboutLines string
 	times      bool // the panel shows how long slurmctld took for something
+	largest    bool // the panel shows the largest numbers in answers of sdiag
 }
 
 // format says how a value is formatted.
@@ -92,8 +93,7 @@ var panels = []*panel{
 	{name: "reasons", title: "Why jobs waited", about: "The parts of all waits, which add up to the waits.",
 		shape: shapeReasons},
 	{name: groups, title: "Who waited, and why", about: "The ten groups whose jobs waited longest in all, and the " +
-		"largest " +
-		"parts of their waits.", wide: true, shape: shapeGroups},
+		"largest parts of their waits.", wide: true, shape: shapeGroups},
 	{name: "runs", title: "Run times",
 		about: "From start to end of each job's last run. Jobs that never ran are not counted.",
 		shape: shapeClasses("elapsed_s", "run time", 2, "s", seconds), draw: drawDistribution("elapsed_s")},
