@@ -165,7 +165,7 @@ func (p *panel) explainBlank(t *table, r *request) {
 // health answers with the page about schedulers.
 func (v *server) health(w http.ResponseWriter, q *http.Request) error {
 	values := q.URL.Query()
-	if values.Get("last") == "" && values.Get("from") == "" && values.Get("until") == "" {
+	if !hasRange(values) {
 		values.Set("last", "24h")
 	}
 	f := &frame{Live: true, Compare: values.Get("a") != "" || values.Get("b") != ""}
@@ -187,8 +187,8 @@ func (v *server) health(w http.ResponseWriter, q *http.Request) error {
 
 // linkHealth sets the links between the page about jobs and the page about schedulers. If the store
 // has no figures of schedulers, it does nothing. From a comparison it links only if both sides have
-// such figures.
-func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s *sizes) error {
+// such figures, and to a comparison only if both sides are known as clusters with jobs.
+func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s, known *sizes) error {
 	onlyClusters := func(values url.Values) {
 		for _, name := range []string{"q", "columns", "sort", "rows", "a", "b", "align"} {
 			values.Del(name)
@@ -197,8 +197,10 @@ func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s *sizes)
 	}
 	if f.Live {
 		f.Title = "Scheduler health"
-		f.Jobs = "./" + r.url(onlyClusters)
-		f.Other = ""
+		f.Jobs, f.Other = "./"+r.url(onlyClusters), ""
+		if f.Compare && known.have(r.sides()) {
+			f.Jobs = "compare" + r.url(func(url.Values) {})
+		}
 		if f.Compare {
 			f.Title += " of " + quantity.Name(f.Sides[0].Chosen) + " and " + quantity.Name(f.Sides[1].Chosen)
 			f.Other = "health" + r.url(onlyClusters)
@@ -216,13 +218,7 @@ func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s *sizes)
 	if err != nil {
 		return err
 	}
-	pair := r.sides()
-	for _, name := range pair {
-		if !slices.Contains(live.named(), name) {
-			pair = nil
-		}
-	}
-	if len(live.list) > 0 && (pair != nil || !f.Compare) {
+	if pair := r.sides(); len(live.list) > 0 && live.have(pair) {
 		f.Health = "health" + r.url(func(values url.Values) {
 			onlyClusters(values)
 			r.setRange(values, r.from, r.until)
@@ -472,8 +468,7 @@ func shapeAgents(r *request, _ *sizes, raw [][]any) *table {
 
 // These sentences say which schedulers count the events of a panel of counts.
 const (
-	whoCountsExits = "Slurm counts why cycles end since 23.11, and so do simulations of such releases."
-
+	whoCountsExits    = "Slurm counts why cycles end since 23.11, and so do simulations of such releases."
 	whoCountsRequests = "No simulation counts requests."
 )
 

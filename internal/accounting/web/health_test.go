@@ -460,6 +460,46 @@ func TestRates(t *testing.T) {
 	}
 }
 
+// TestOnlyRuns checks the pages of a store with runs only. The first page shows two runs beside each other, over all
+// time, and no link between the pages leads to a page that leads back. The page about their schedulers leads to the
+// comparison of the same runs.
+func TestOnlyRuns(t *testing.T) {
+	var jobs []string
+	for i, name := range []string{"one", "two", "three"} {
+		jobs = append(jobs, fmt.Sprintf(`{"jobid":%d,"cluster":%q,"state":"COMPLETED","@start":"2024-03-01T00:00:00","@end":"2024-03-01T01:00:00","nodes":"n1"}`, i+1, name))
+	}
+	s := serve(t, 0, jobs...)
+	for _, name := range []string{"one", "two", "three"} {
+		s.addRun(name)
+		if err := s.store.SetCluster(store.Cluster{Name: name, Kind: kindRun}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := func(page, text string) string {
+		found := regexp.MustCompile(`href="([^"]*)">` + text + `<`).FindStringSubmatch(page)
+		if found == nil {
+			t.Fatalf("no link %q in %.3000s", text, page)
+		}
+		return strings.ReplaceAll(found[1], "&amp;", "&")
+	}
+	first := s.get("", http.StatusOK)
+	for _, want := range []string{"<h1>one and three</h1>", `<option value="all" selected>`} {
+		if !strings.Contains(first, want) {
+			t.Errorf("no %q in %.3000s", want, first)
+		}
+	}
+	for _, page := range []string{link(first, "One view"), link(s.get("?f=cluster%3Done", http.StatusOK), "All clusters")} {
+		if page := s.get(strings.TrimPrefix(page, "./"), http.StatusOK); !strings.Contains(page, "<h1>Finished jobs</h1>") {
+			t.Errorf("%s does not lead to the page of all jobs", page)
+		}
+	}
+	for query, want := range map[string]string{"a=two&b=one&align=begin&last=all": "compare?a=two&align=begin&b=one&last=all", "f=cluster%3Done": "./?f=cluster%3Done&last=24h"} {
+		if got := link(s.get("health?"+query, http.StatusOK), "Finished jobs"); got != want {
+			t.Errorf("health?%s leads to %s, want %s", query, got, want)
+		}
+	}
+}
+
 // TestHealthPage opens the page about schedulers, and sends requests that this page must refuse.
 func TestHealthPage(t *testing.T) {
 	s := serve(t, 50)
