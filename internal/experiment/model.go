@@ -244,10 +244,8 @@ func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	if err := keep(record, e.cluster, p.workload.Actions); err != nil {
 		return nil, err
 	}
-	var asked *counters.Counters
-	engine.At(p.begin, func() { // as in a replay, so that both records have the same statistics
-		asked = counters.Watch(engine, counters.Every, func(s rm.Statistics) { _ = record.Statistics(s) })
-	})
+	// As in a replay, so that both records have the same statistics.
+	asked := counters.Watch(engine, counters.Every, func(s rm.Statistics) { _ = record.Statistics(s) })
 	if w := p.workload; p.begin < w.Start {
 		engine.At(max(p.begin, w.Start.Add(-time.Second)), func() {
 			asked.Cut()
@@ -255,16 +253,12 @@ func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 		})
 	}
 	state, err := e.play(ctx, p, one.seed, engine, warnings, record, hooks)
-	var total *rm.Scheduler
-	if asked != nil {
-		asked.Ask()
-		sums := asked.Total()
-		total = &sums
-	}
+	asked.Ask()
+	total := asked.Total()
 	opts := metrics.Options{Tau: metrics.DefaultTau}
 	computed := measure(record, manifest, engine.Now(), opts)
 	ferr := record.Finish(state, func(m *run.Manifest) {
-		m.Finished, m.VirtualEnd, m.Scheduler = time.Now(), engine.Now(), total
+		m.Finished, m.VirtualEnd, m.Scheduler = time.Now(), engine.Now(), &total
 		if state == run.StateFailed {
 			m.Error = err.Error()
 		}

@@ -61,8 +61,9 @@ func TestModelRecord(t *testing.T) {
 	if err := scenario.WriteCluster(dir, recordCluster); err != nil {
 		t.Fatal(err)
 	}
+	midnight := hpc.Unix(1709596800)
 	record := func() *run.Run {
-		epoch := hpc.Unix(1709640000) // noon
+		epoch := midnight.Add(time.Minute)
 		what, err := rmtest.Parse(recordJobs, epoch, "--uid=ann")
 		if err != nil {
 			t.Fatal(err)
@@ -96,8 +97,8 @@ func TestModelRecord(t *testing.T) {
 		s.JobsBackfilled == 0 || s.BackfillDepthMean <= 0 || s.BackfillQueueMean < s.BackfillTriedMean {
 		t.Errorf("statistics: %+v", s)
 	}
-	if rows, err := r.Statistics(); err != nil || len(rows) < 2 || rows[0].MainCycles == 0 {
-		t.Errorf("%d rows of statistics (%v), want one every ten minutes", len(rows), err)
+	if rows, err := r.Statistics(); err != nil || len(rows) < 2 || rows[0].MainCycles == 0 || rows[0].Since >= midnight {
+		t.Errorf("%d rows of statistics (%v), want one every ten minutes, and the first with the cycles before midnight", len(rows), err)
 	}
 	checkModelStory(t, r)
 	other := record()

@@ -35,7 +35,8 @@ var Columns = func() (names []string) {
 	return names
 }()
 
-// Fields maps names to fields. A column has two names: its own and the key of Slurm's job document.
+// Fields maps names to fields. A column has two names: its own and the key of Slurm's job document. The column of
+// users has a third name.
 var Fields = func() map[string]*Field {
 	all := make(map[string]*Field)
 	for _, c := range store.Columns {
@@ -55,6 +56,7 @@ var Fields = func() map[string]*Field {
 			all[c.Field] = all[c.Name]
 		}
 	}
+	all["user"] = all["user_name"] // the word of Slurm's commands
 	for _, f := range []*Field{
 		{"id", Text, true, "cluster, jobid and run, separated by colons"},
 		{"limit_used", Decimal, true, "run time in per cent of the time limit; not known for a job that never ran"},

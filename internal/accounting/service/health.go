@@ -22,7 +22,8 @@ import (
 
 // HealthOf returns the figures of a run's scheduler from the run's record, as a cluster of the given name. The
 // parameter list has the record's statistics, and the parameter setting the window and the events of the run's
-// workload. The counters begin when slurmctld starts, so the counters of the first interval are known. The
+// workload. The counters begin when slurmctld starts, so the counters of the first interval are known. If
+// slurmctld reset its counters in the second of the first answer, the requests before it are left out. The
 // figures of a workload's window begin with the window, because rmreplay starts the preset jobs before it.
 // Requests that rmreplay itself sent are marked, because on a production cluster users and tools send other
 // requests.
@@ -42,8 +43,8 @@ func HealthOf(cluster string, list []rm.Statistics, setting *workload.Workload) 
 				}
 			}
 			out = append(out, h)
-			before = &list[i]
 		}
+		before = &list[i]
 	}
 	return out
 }

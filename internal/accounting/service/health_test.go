@@ -41,6 +41,18 @@ func TestOwnRequests(t *testing.T) {
 	}
 }
 
+// TestRequestsBeforeReset checks that requests before the first answer are not counted after it, if slurmctld had
+// just reset its counters: the instant of its start is then unknown.
+func TestRequestsBeforeReset(t *testing.T) {
+	row := func(at, requests int64) rm.Statistics {
+		return rm.Statistics{At: hpc.Unix(at), Since: hpc.Unix(86400), Requests: []rm.Requests{{Type: "REQUEST_UPDATE_JOB", Count: requests}}}
+	}
+	got := HealthOf("what-if", []rm.Statistics{row(86400, 66), row(86999, 67)}, &workload.Workload{})
+	if len(got) != 1 || got[0].Interval != 599*time.Second || len(got[0].Counts) != 1 || got[0].Counts[0].Count != 1 {
+		t.Errorf("%+v, want one request in 599 s", got)
+	}
+}
+
 // TestWindowRequests checks that the requests with which rmreplay begins a window are marked, unless
 // the workload has such requests, too.
 func TestWindowRequests(t *testing.T) {

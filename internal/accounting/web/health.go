@@ -35,7 +35,7 @@ var healthPanels = []*panel{
 		"six an hour in a replay, but one with the measured clock, so peaks may be missing. slurmctld counts these jobs " +
 		"every 30 s, so an answer can be that old. Several clusters are added up.",
 		health: queryQueue, shape: shapeQueue, draw: drawTimeline("jobs"),
-		lines: []string{"running", "pending"}, unit: "jobs"},
+		lines: []string{"running", "pending"}, unit: "jobs", largest: true},
 	{name: "health-starts", title: "Starts", about: "Jobs that the backfill scheduler started, and all other jobs that " +
 		"started. As in sdiag, completed counts jobs that ended by themselves, with any exit code, cancelled counts " +
 		"requests to cancel jobs, failed counts failures of Slurm, not of jobs, and nothing counts timeouts.",
@@ -44,7 +44,7 @@ var healthPanels = []*panel{
 	{name: "health-agents", title: "Waiting messages", about: "The largest numbers of messages that waited for nodes " +
 		"and for slurmdbd at any instant at which slurmctld was asked. Several clusters are added up.",
 		health: queryAgents, shape: shapeAgents, draw: drawTimeline("messages"),
-		lines: []string{"agent_queue", "dbd_queue"}, unit: "messages"},
+		lines: []string{"agent_queue", "dbd_queue"}, unit: "messages", largest: true},
 	{name: "health-main-exits", title: "Main scheduler: why cycles ended",
 		about: "How many cycles ended for each reason.", health: embedded.Counts(store.MainExit, "count", "main_cycles"),
 		shape: shapeCounts("cycles", count, whoCountsExits), draw: drawTimeline("cycles")},
@@ -66,11 +66,14 @@ const aboutQueues = "Queues and tables are means of the last cycles that sdiag s
 // noteRuns adds notes about the runs whose figures a panel shows. It notes where their windows begin, unless
 // the range begins later. If the panel shows times, it notes the runs in which computing took no time, and the
 // runs whose times are those of the machine that replayed. If the panel shows messages, it notes the runs of a
-// model, which has no messages.
+// model, which has no messages. If the panel shows the largest numbers of two sides, it notes which side has
+// fewer answers.
 func (p *panel) noteRuns(t *table, r *request, s *sizes) {
 	names := r.clusters()
 	var frozen, simulated, measured []string
+	apart := make(map[string]time.Duration)
 	for _, c := range s.list {
+		apart[c.Name] = c.every
 		if len(names) > 0 && !slices.Contains(names, c.Name) {
 			continue
 		}
@@ -91,6 +94,13 @@ func (p *panel) noteRuns(t *table, r *request, s *sizes) {
 	if p.name == "health-agents" && len(simulated) > 0 {
 		t.notes = append(t.notes, fmt.Sprintf("The model of slurmctld has no messages, so %s %s none.",
 			strings.Join(simulated, ", "), quantity.Plural(len(simulated), "has", "have")))
+	}
+	for _, other := range r.sides() {
+		if long, short := apart[names[0]], apart[other]; p.largest && short > 0 && long >= 2*short {
+			t.notes = append(t.notes, fmt.Sprintf("sdiag's answers are %s apart in %s, and %s in %s. So %s lacks more "+
+				"peaks, and for this reason alone its largest numbers can be lower.", quantity.Duration(long.Seconds()),
+				names[0], quantity.Duration(short.Seconds()), other, names[0]))
+		}
 	}
 	if p.times && len(frozen) > 0 {
 		t.notes = append(t.notes, fmt.Sprintf("Computing took no virtual time in %s, so the times of %s are not "+
@@ -155,7 +165,7 @@ func (p *panel) explainBlank(t *table, r *request) {
 // health answers with the page about schedulers.
 func (v *server) health(w http.ResponseWriter, q *http.Request) error {
 	values := q.URL.Query()
-	if values.Get("last") == "" && values.Get("from") == "" && values.Get("until") == "" {
+	if !hasRange(values) {
 		values.Set("last", "24h")
 	}
 	f := &frame{Live: true, Compare: values.Get("a") != "" || values.Get("b") != ""}
@@ -177,8 +187,8 @@ func (v *server) health(w http.ResponseWriter, q *http.Request) error {
 
 // linkHealth sets the links between the page about jobs and the page about schedulers. If the store
 // has no figures of schedulers, it does nothing. From a comparison it links only if both sides have
-// such figures.
-func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s *sizes) error {
+// such figures, and to a comparison only if both sides are known as clusters with jobs.
+func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s, known *sizes) error {
 	onlyClusters := func(values url.Values) {
 		for _, name := range []string{"q", "columns", "sort", "rows", "a", "b", "align"} {
 			values.Del(name)
@@ -187,8 +197,10 @@ func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s *sizes)
 	}
 	if f.Live {
 		f.Title = "Scheduler health"
-		f.Jobs = "./" + r.url(onlyClusters)
-		f.Other = ""
+		f.Jobs, f.Other = "./"+r.url(onlyClusters), ""
+		if f.Compare && known.have(r.sides()) {
+			f.Jobs = "compare" + r.url(func(url.Values) {})
+		}
 		if f.Compare {
 			f.Title += " of " + quantity.Name(f.Sides[0].Chosen) + " and " + quantity.Name(f.Sides[1].Chosen)
 			f.Other = "health" + r.url(onlyClusters)
@@ -206,13 +218,7 @@ func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s *sizes)
 	if err != nil {
 		return err
 	}
-	pair := r.sides()
-	for _, name := range pair {
-		if !slices.Contains(live.named(), name) {
-			pair = nil
-		}
-	}
-	if len(live.list) > 0 && (pair != nil || !f.Compare) {
+	if pair := r.sides(); len(live.list) > 0 && live.have(pair) {
 		f.Health = "health" + r.url(func(values url.Values) {
 			onlyClusters(values)
 			r.setRange(values, r.from, r.until)
@@ -309,7 +315,7 @@ func levels(r *request, raw [][]any, columns []column) *table {
 // noteGaps notes how many bars have no figures, and why: a run has no figures before its beginning
 // and after its end, and no levels before slurmctld's first answer.
 func (t *table) noteGaps(r *request, s *sizes) {
-	if r.shift != 0 {
+	if r.shift != 0 && r.panel.lines != nil { // a chart of one side has this side's times
 		t.notes = append(t.notes, fmt.Sprintf("The times of this side are moved: %s is drawn at %s.", r.write(moment, r.from),
 			r.write(moment, r.from.Add(-r.shift))))
 	}
@@ -462,8 +468,7 @@ func shapeAgents(r *request, _ *sizes, raw [][]any) *table {
 
 // These sentences say which schedulers count the events of a panel of counts.
 const (
-	whoCountsExits = "Slurm counts why cycles end since 23.11, and so do simulations of such releases."
-
+	whoCountsExits    = "Slurm counts why cycles end since 23.11, and so do simulations of such releases."
 	whoCountsRequests = "No simulation counts requests."
 )
 

@@ -444,6 +444,62 @@ func TestHealthPair(t *testing.T) {
 	}
 }
 
+// TestRates checks that a chart of the largest numbers says which of two sides was asked less often.
+func TestRates(t *testing.T) {
+	s := serve(t, 50)
+	s.addHealth("vale")
+	s.addHealth("dale")
+	s.addRun("what-if")
+	const note = "sdiag's answers are 10 min apart in what-if, and 1 min in vale. So what-if lacks more peaks, and for this reason alone its largest numbers can be lower."
+	for query, want := range map[string]int{"health-jobs?a=vale&b=what-if": 1, "health-agents?a=what-if&b=vale": 1, "health-jobs?a=vale&b=dale": 0,
+		"health-starts?a=vale&b=what-if": 0, "health-jobs?f=cluster%3Dwhat-if": 0} {
+		html := strings.ReplaceAll(s.get("api/v1/panels/"+query+"&format=html&last=all", http.StatusOK), quantity.Space, " ")
+		if got := strings.Count(strings.ReplaceAll(html, "&#39;", "'"), note); got != want || want == 0 && strings.Contains(html, "lacks more peaks") {
+			t.Errorf("%s: %d times %q, want %d", query, got, note, want)
+		}
+	}
+}
+
+// TestOnlyRuns checks the pages of a store with runs only. The first page shows two runs beside each other, over all
+// time, and no link between the pages leads to a page that leads back. The page about their schedulers leads to the
+// comparison of the same runs.
+func TestOnlyRuns(t *testing.T) {
+	var jobs []string
+	for i, name := range []string{"one", "two", "three"} {
+		jobs = append(jobs, fmt.Sprintf(`{"jobid":%d,"cluster":%q,"state":"COMPLETED","@start":"2024-03-01T00:00:00","@end":"2024-03-01T01:00:00","nodes":"n1"}`, i+1, name))
+	}
+	s := serve(t, 0, jobs...)
+	for _, name := range []string{"one", "two", "three"} {
+		s.addRun(name)
+		if err := s.store.SetCluster(store.Cluster{Name: name, Kind: kindRun}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := func(page, text string) string {
+		found := regexp.MustCompile(`href="([^"]*)">` + text + `<`).FindStringSubmatch(page)
+		if found == nil {
+			t.Fatalf("no link %q in %.3000s", text, page)
+		}
+		return strings.ReplaceAll(found[1], "&amp;", "&")
+	}
+	first := s.get("", http.StatusOK)
+	for _, want := range []string{"<h1>one and three</h1>", `<option value="all" selected>`} {
+		if !strings.Contains(first, want) {
+			t.Errorf("no %q in %.3000s", want, first)
+		}
+	}
+	for _, page := range []string{link(first, "One view"), link(s.get("?f=cluster%3Done", http.StatusOK), "All clusters")} {
+		if page := s.get(strings.TrimPrefix(page, "./"), http.StatusOK); !strings.Contains(page, "<h1>Finished jobs</h1>") {
+			t.Errorf("%s does not lead to the page of all jobs", page)
+		}
+	}
+	for query, want := range map[string]string{"a=two&b=one&align=begin&last=all": "compare?a=two&align=begin&b=one&last=all", "f=cluster%3Done": "./?f=cluster%3Done&last=24h"} {
+		if got := link(s.get("health?"+query, http.StatusOK), "Finished jobs"); got != want {
+			t.Errorf("health?%s leads to %s, want %s", query, got, want)
+		}
+	}
+}
+
 // TestHealthPage opens the page about schedulers, and sends requests that this page must refuse.
 func TestHealthPage(t *testing.T) {
 	s := serve(t, 50)
@@ -628,6 +684,9 @@ func TestTogether(t *testing.T) {
 		note := fmt.Sprintf("The times of this side are moved: %s is drawn at %s.", c.from, c.to)
 		if moved := strings.Contains(html, "is drawn at"); moved != (c.from != "") || moved && !strings.Contains(html, note) {
 			t.Errorf("%s: not %q in %.3000s", c.query, note, html)
+		}
+		if html := s.get(strings.Replace(both, "health-main", "health-main-exits", 1)+c.query, http.StatusOK); strings.Contains(html, "is drawn at") {
+			t.Errorf("%s: a chart of one side has its own times, but not in %.2000s", c.query, html)
 		}
 		// Buckets are as long as the run's intervals, so that its lines have no gaps.
 		if lines := strings.Count(html, "stroke-dasharray"); lines != 2 {

@@ -394,13 +394,10 @@ type side struct {
 
 func (v *server) dashboard(w http.ResponseWriter, q *http.Request) error {
 	values := q.URL.Query()
-	if len(values) == 0 { // runs are alternatives: their sum would describe a machine that never existed
-		s, err := v.known(q.Context())
-		runs := err == nil && !slices.ContainsFunc(s.list, func(c size) bool { return c.Kind != kindRun })
-		if runs && len(s.list) > 1 {
-			http.Redirect(w, q, receive.Pages+"compare", http.StatusFound)
-			return nil
-		}
+	// Runs are alternatives: their sum would describe a machine that never existed.
+	if s, err := v.known(q.Context()); err == nil && len(values) == 0 && s.onlyRuns() && len(s.list) > 1 {
+		http.Redirect(w, q, receive.Pages+"compare", http.StatusFound)
+		return nil
 	}
 	values.Del("a")
 	values.Del("b")
@@ -456,6 +453,13 @@ func (s *sizes) choosePair(values url.Values, what string, stored []string) erro
 // page answers with a page of the given panels. The frame f says what kind of page it is.
 func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values, f *frame, panels []*panel) error {
 	f.Revision, f.Static, f.FieldNames = revision, values.Get("static") != "", fieldNames()
+	known, err := v.known(q.Context())
+	if err != nil {
+		return err
+	}
+	if known.onlyRuns() && !hasRange(values) {
+		values.Set("last", "all")
+	}
 	r, s, err := v.readAbout(q.Context(), values, f.Live)
 	var wrong *statusError
 	switch {
@@ -474,12 +478,8 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 		f.Query = r.values.Get("q")
 	}
 	f.fill(r, s)
-	known, err := v.known(q.Context()) // on the page about schedulers, s does not say which runs are not valid
-	if err != nil {
-		return err
-	}
-	f.Doubts = known.doubts(r)
-	if err := v.linkHealth(q.Context(), f, r, s); err != nil {
+	f.Doubts = known.doubts(r) // on the page about schedulers, s does not say which runs are not valid
+	if err := v.linkHealth(q.Context(), f, r, s, known); err != nil {
 		return err
 	}
 	if f.Views, f.Damaged, err = v.views.All(); err != nil {
@@ -583,9 +583,8 @@ func (f *frame) fill(r *request, s *sizes) {
 		if c.Kind == kindRun {
 			name += " (run)"
 		}
-		f.Clusters = append(f.Clusters, option{Name: name,
-			Chosen: slices.Contains(chosen, c.Name),
-			Value:  r.url(func(v url.Values) { without(v); v.Add("f", "cluster="+c.Name) })})
+		f.Clusters = append(f.Clusters, option{Name: name, Chosen: slices.Contains(chosen, c.Name),
+			Value: r.url(func(v url.Values) { without(v); v.Add("f", "cluster="+c.Name) })})
 	}
 	f.More = more
 	f.All = r.url(without)

@@ -30,6 +30,7 @@ type panel struct {
 	unit       string
 	aboutLines string
 	times      bool // the panel shows how long slurmctld took for something
+	largest    bool // the panel shows the largest numbers in answers of sdiag
 }
 
 // format says how a value is formatted.
@@ -78,8 +79,7 @@ var panels = []*panel{
 		draw: drawTimeline("jobs")},
 	{name: "utilization", title: "Utilization",
 		about: "Processors that finished jobs held, also in runs that were lost. Jobs that still run are not counted.",
-		shape: shapeUtilization,
-		draw:  drawTimeline("")},
+		shape: shapeUtilization, draw: drawTimeline("")},
 	{name: "shares", title: "CPU hours by partition and QOS", about: "The inner ring has the partitions, the outer ring " +
 		"the QOS within each.", shape: shapeShares, draw: drawRings},
 	{name: "users", title: "Top users", about: "The ten users with the longest total run time.",
@@ -87,13 +87,11 @@ var panels = []*panel{
 	{name: "accounts", title: "Top accounts", about: "The ten accounts with the most CPU hours.",
 		shape: shapeTop("account", "account", 3)},
 	{name: "waits", title: "Waits", about: "From submission to start, less lost runs, of jobs that ran.",
-		shape: shapeClasses("wait_s", "wait", 2, "s", seconds),
-		draw:  drawDistribution("wait_s")},
+		shape: shapeClasses("wait_s", "wait", 2, "s", seconds), draw: drawDistribution("wait_s")},
 	{name: "reasons", title: "Why jobs waited", about: "The parts of all waits, which add up to the waits.",
 		shape: shapeReasons},
 	{name: groups, title: "Who waited, and why", about: "The ten groups whose jobs waited longest in all, and the " +
-		"largest " +
-		"parts of their waits.", wide: true, shape: shapeGroups},
+		"largest parts of their waits.", wide: true, shape: shapeGroups},
 	{name: "runs", title: "Run times",
 		about: "From start to end of each job's last run. Jobs that never ran are not counted.",
 		shape: shapeClasses("elapsed_s", "run time", 2, "s", seconds), draw: drawDistribution("elapsed_s")},
@@ -104,12 +102,10 @@ var panels = []*panel{
 	{name: "limits", title: "Requested against used time", about: "Each cell counts the jobs with this limit and " +
 		"this run time.", shape: shapeLimits, draw: drawLimits},
 	{name: "waste", title: "Waste", about: "CPU hours of completed runs, of failed runs, and of cancelled, lost and " +
-		"other " +
-		"runs. Above them are the CPU hours that jobs asked for by their time limits and did not use. A job that ran " +
-		"beyond its limit adds none of these.", shape: shapeWaste, draw: drawTimeline("CPU hours")},
+		"other runs. Above them are the CPU hours that jobs asked for by their time limits and did not use. A job that " +
+		"ran beyond its limit adds none of these.", shape: shapeWaste, draw: drawTimeline("CPU hours")},
 	{name: "exits", title: "Exit codes", about: "The exit codes and signals of the scripts of jobs that " +
-		"ran.", shape: shapeExits,
-		draw: drawTimeline("jobs")},
+		"ran.", shape: shapeExits, draw: drawTimeline("jobs")},
 	{name: "week", title: "Submissions by hour and weekday", about: "Each cell counts the jobs that were submitted in " +
 		"that hour of that weekday.", shape: shapeWeek, draw: drawWeek},
 	{name: "partitions", title: "Top partitions", about: "The ten partitions with the most CPU hours.",

@@ -373,6 +373,16 @@ func TestDoubts(t *testing.T) {
 	}
 }
 
+// TestGroupings checks that the panel of groups takes the words that Slurm's users know.
+func TestGroupings(t *testing.T) {
+	s := serve(t, 50)
+	for by, column := range map[string]string{"user": "user_name", "account": "account", "partition": "partition", "qos": "qos"} {
+		if r := s.panel("groups", "last", "all", "by", by); r.Columns[0].Name != column || len(r.Rows) == 0 {
+			t.Errorf("by=%s: %+v", by, r)
+		}
+	}
+}
+
 // TestExitCodes checks that queries, the table and its order agree with the panel of exit codes: a
 // job that never ran has no exit code, and has used no part of its limit.
 func TestExitCodes(t *testing.T) {

@@ -320,6 +320,11 @@ func (r *request) during(from, until time.Time) string {
 	})
 }
 
+// hasRange reports whether a request's parameters choose a range of time.
+func hasRange(v url.Values) bool {
+	return v.Get("last") != "" || v.Get("from") != "" || v.Get("until") != ""
+}
+
 // setRange sets the parameters of a range of time. The instants include their offset from UTC,
 // because a local time is ambiguous when clocks are put back.
 func (r *request) setRange(v url.Values, from, until time.Time) {

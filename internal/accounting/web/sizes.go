@@ -180,6 +180,16 @@ func (s *sizes) doubts(r *request) (list []string) {
 	return list
 }
 
+// onlyRuns reports whether there are clusters, and all of them are runs.
+func (s *sizes) onlyRuns() bool {
+	return len(s.list) > 0 && !slices.ContainsFunc(s.list, func(c size) bool { return c.Kind != kindRun })
+}
+
+// have reports whether all names are those of clusters.
+func (s *sizes) have(names []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(s.named(), name) })
+}
+
 // kindRun is the [store.Cluster] kind of a run.
 const kindRun = "run"
 
@@ -224,14 +234,10 @@ func (v *server) findSizes(ctx context.Context) (*sizes, error) {
 	by := []question.Key{question.Values{Column: "cluster", Most: maxClusters}}
 	count := question.Measure{Kind: question.Count}
 	jobs := question.Measure{Kind: question.Count, Where: question.Not{Of: question.Lost{}}}
-	answers, err := v.jobs.Ask(ctx, question.Question{By: by, Measures: []question.Measure{
-		count, jobs,
-	}}, question.Question{
-		Where: sane("end_time", v.now()), By: by,
-		Measures: []question.Measure{
-			count, {Kind: question.Least, Column: "end_time"}, {Kind: question.Most, Column: "end_time"},
-		},
-	})
+	first, last := question.Measure{Kind: question.Least, Column: "end_time"},
+		question.Measure{Kind: question.Most, Column: "end_time"}
+	answers, err := v.jobs.Ask(ctx, question.Question{By: by, Measures: []question.Measure{count, jobs}},
+		question.Question{Where: sane("end_time", v.now()), By: by, Measures: []question.Measure{count, first, last}})
 	if err != nil {
 		return nil, err
 	}

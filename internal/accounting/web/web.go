@@ -71,8 +71,7 @@ var (
 
 // policy is the Content-Security-Policy of the pages. It allows style attributes, for the charts.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src " +
-	"'self' data:; " +
-	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	"'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // Source answers the questions of the pages.
 type Source interface {

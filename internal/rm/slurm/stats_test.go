@@ -8,18 +8,22 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/replay"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
 )
 
 // TestCountAtMidnight: the counters include the events of midnight, although slurmctld resets its
-// own counters within a second of it.
+// own counters within a second of it. The workload begins at midnight, and the first row of the statistics
+// has the counters before this midnight.
 func TestCountAtMidnight(t *testing.T) { eachSlurm(t, testCountAtMidnight) }
 
 func testCountAtMidnight(t *testing.T, slurm *install.Installation) {
 	const jobs = 6
-	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
+	var rows []rm.Statistics
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t)),
+		statistics: func(s rm.Statistics) { rows = append(rows, s) }}
 	var list []*hpc.Job
 	for i := range jobs {
 		list = append(list, job(fmt.Sprint("job", i), 0, 100, nil))
@@ -44,5 +48,8 @@ func testCountAtMidnight(t *testing.T, slurm *install.Installation) {
 	}
 	if got.JobsSubmitted != jobs || got.JobsStarted != jobs || got.JobsCompleted != jobs {
 		t.Errorf("slurmctld has counted %d jobs submitted, %d started and %d completed, want %d", got.JobsSubmitted, got.JobsStarted, got.JobsCompleted, jobs)
+	}
+	if first := rows[0]; first.Since >= epoch || first.At >= epoch.Add(time.Second) || first.MainCycles == 0 {
+		t.Errorf("the first row has %d main cycles from %s to %s, want those before midnight", first.MainCycles, first.Since, first.At)
 	}
 }
