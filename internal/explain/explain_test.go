@@ -659,8 +659,8 @@ func TestPriorityWhileItWaited(t *testing.T) {
 		{"grew", []uint32{1000, 2000, 8000}, 9000, []uint32{1600, 5100, 8400}, 32, 2.0 / 3, behind +
 			", and jobs that had a higher priority when they started got about 32 of the 48 processors that " +
 			"jobs got in that time (the record lacks its priority for up to 40m)"},
-		{"interpolated", []uint32{1000, 2000, 8000}, 9000, []uint32{1500, 5000, 8501}, 16, 1.0 / 3, "took about 16 of the 48 "},
-		{"constant", []uint32{2000, 2000, 2000}, 2000, []uint32{2000, 2001, 1999}, 16, 1.0 / 3, "took 16 of the 48 "},
+		{"interpolated", []uint32{1000, 2000, 8000}, 9000, []uint32{1500, 5000, 8501}, 16, 1.0 / 3, "got about 16 of the 48 "},
+		{"constant", []uint32{2000, 2000, 2000}, 2000, []uint32{2000, 2001, 1999}, 16, 1.0 / 3, "got 16 of the 48 "},
 		{"start only", []uint32{0, 0, 0}, 9000, []uint32{1600, 5100, 8400}, 0, 1, behind +
 			"; the record does not have its priority while it waited, so it is not known how many processors these jobs used"},
 		{"no priority", []uint32{0, 0, 0}, 0, []uint32{1600, 5100, 8400}, 0, 0, ""},
@@ -733,7 +733,7 @@ func TestFairShareWhileItWaited(t *testing.T) {
 	waits("mine", 70, 700, 0)
 	s, _ := storyOf(t, &h)
 	i := slices.IndexFunc(s.Causes, func(c Cause) bool { return c.Kind == Ranked })
-	if i < 0 || math.Abs(s.Causes[i].Weight-1.0/3) > 1e-9 || !strings.Contains(s.Causes[i].Text, " took 16 of the 48 processors") {
+	if i < 0 || math.Abs(s.Causes[i].Weight-1.0/3) > 1e-9 || !strings.Contains(s.Causes[i].Text, " got 16 of the 48 processors") {
 		t.Errorf("%+v", s.Causes)
 	}
 }
@@ -799,6 +799,31 @@ func TestWeightOfFull(t *testing.T) {
 		i := slices.IndexFunc(s.Causes, func(c Cause) bool { return c.Kind == Full })
 		if i < 0 || math.Abs(s.Causes[i].Weight-test.weight) > 1e-9 || !strings.Contains(s.Causes[i].Text, test.text) {
 			t.Errorf("%s: %+v, want %v and %q", test.name, s.Causes, test.weight, test.text)
+		}
+	}
+}
+
+// The simulator's policies from the literature have no priorities, so nothing says that priorities held back a job.
+func TestRunWithoutPriorities(t *testing.T) {
+	for policy, priorities := range map[string]bool{"easy": false, "slurm": true} {
+		var h history
+		h.job("busy", "ann", "n[1-4]", 4, 0, 1, 61, 90)
+		h.job("me", "bob", "n[1-2]", 2, 1, 90, 110, 30)
+		h.rows[1].Eligible, h.rows[1].First = h.rows[1].Submit, at(80)
+		rec := h.record()
+		rec.manifest.Engine, rec.manifest.Policy = "sim", policy
+		s, err := rec.Job("me")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err := s.Render(&b, time.UTC); err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString(cause{kind: Ranked}.text(rec.manifest))
+		if text := b.String(); s.Parts[0].Part != waits.Priority || strings.Contains(text, "higher priority") != priorities ||
+			strings.Count(text, "ahead of") != map[bool]int{false: 4}[priorities] {
+			t.Errorf("%s: %+v\n%s", policy, s.Parts, text)
 		}
 	}
 }

@@ -73,6 +73,17 @@ var meanings = map[Part]string{
 	Unknown:     "for a reason that the record does not have",
 }
 
+// Ahead is the meaning of [Priority] in a run without priorities.
+const Ahead = "behind jobs ahead of it in the queue"
+
+// MeaningIn is [Part.Meaning] for the jobs of one run.
+func (p Part) MeaningIn(m *run.Manifest) string {
+	if p == Priority && !m.HasPriorities() {
+		return Ahead
+	}
+	return p.Meaning()
+}
+
 // MeaningOfMany is [Part.Meaning] for several jobs that wait now.
 func (p Part) MeaningOfMany() string { return many.Replace(meanings[p]) }
 
