@@ -289,7 +289,7 @@ func (c cause) text(m *run.Manifest) string {
 	case Full:
 		return "the nodes were in use"
 	case Ranked:
-		if !m.HasPriorities() {
+		if !waits.HasPriorities(m) {
 			return "jobs ahead of them in the queue started first"
 		}
 		return "jobs with a higher priority started first"

@@ -242,10 +242,6 @@ func AffectedBy(warnings []Warning) bool {
 // explain the wait.
 func (m *Manifest) OfSlurm() bool { return m.Engine == "slurm" || m.Policy == "slurm" }
 
-// HasPriorities reports whether jobs of the run have priorities. Policies of the simulator other than Slurm's have an
-// order of the queue, but no priorities.
-func (m *Manifest) HasPriorities() bool { return m.Engine != "sim" || m.OfSlurm() }
-
 // MadeBy names the engine for people: "slurm 22.05.8", "model of Slurm 22.05", "sim (easy)".
 func (m *Manifest) MadeBy() string {
 	if m.Engine != "slurm" && m.OfSlurm() {
