@@ -176,18 +176,25 @@ func (c *Comparison) onlyInOne(p *Pair) string {
 	return strings.Join(list, ", and ") + ". "
 }
 
-// startedInOne returns a text about the jobs that start in only one of two sets. If the difference over the jobs that
-// start in both sets has the opposite sign of the difference of all waits, the text also has the former.
-func startedInOne(v *JobView, difference metrics.Float) string {
-	n := 0
-	for _, jobs := range v.NoStart {
-		n += jobs
+// startedInOne returns a text about the jobs that start in only one of two sets, or in a smaller share of its runs. If
+// the difference over the jobs that start in both sets has the opposite sign of the difference of all waits, the text
+// also has the former.
+func startedInOne(v *JobView, difference metrics.Float) (text string) {
+	add := func(n int, where, how string) {
+		if n > 0 {
+			text += fmt.Sprintf("; %s in %s, so %s there %s", quantity.Plural(n, "1 job starts", fmt.Sprint(n, " jobs start")),
+				where, quantity.Plural(n, "its wait counts", "their waits count"), how)
+		}
 	}
-	if n == 0 {
+	never := 0
+	for _, n := range v.NoStart {
+		never += n
+	}
+	add(never, "only one of the two", "only")
+	add(v.fewer, "a smaller share of the runs of one than of the other", "less")
+	if text == "" {
 		return ""
 	}
-	text := fmt.Sprintf("; %s in only one of the two, so their waits count there only",
-		quantity.Plural(n, "1 job starts", fmt.Sprint(n, " jobs start")))
 	if both := v.Wait.Mean; both*difference < 0 && math.Abs(float64(both)) >= 0.5 {
 		text += fmt.Sprintf(" (the jobs that start in both wait %s %s)",
 			quantity.Duration(metrics.Float(math.Abs(float64(both)))),

@@ -149,19 +149,51 @@ func TestCopiesAreOneRealization(t *testing.T) {
 // Jobs that start on one side only change the mean, although no wait changes.
 func TestAnswerStartedInOne(t *testing.T) {
 	for _, test := range []struct {
-		both metrics.Float
-		want string
+		both    metrics.Float
+		noStart []int
+		fewer   int
+		want    string
 	}{
-		{65, "; 3 jobs start in only one of the two, so their waits count there only (the jobs that start in both wait 1 min 5 s longer)"},
-		{-65, "; 3 jobs start in only one of the two, so their waits count there only"},
+		{65, []int{1, 2}, 0, "; 3 jobs start in only one of the two, so their waits count there only (the jobs that start in both wait 1 min 5 s longer)"},
+		{-65, []int{1, 2}, 0, "; 3 jobs start in only one of the two, so their waits count there only"},
+		{-65, []int{0, 1}, 11, "; 1 job starts in only one of the two, so its wait counts there only; 11 jobs start in " +
+			"a smaller share of the runs of one than of the other, so their waits count there less"},
+		{65, []int{0, 0}, 1, "; 1 job starts in a smaller share of the runs of one than of the other, so its wait counts there less " +
+			"(the jobs that start in both wait 1 min 5 s longer)"},
 	} {
-		v := JobView{NoStart: []int{1, 2}, Wait: Spread{Mean: test.both}}
+		v := JobView{NoStart: test.noStart, fewer: test.fewer, Wait: Spread{Mean: test.both}}
 		if got := strings.ReplaceAll(startedInOne(&v, -130), quantity.Space, " "); got != test.want {
 			t.Errorf("%v: %q, want %q", test.both, got, test.want)
 		}
 	}
 	if got := startedInOne(&JobView{NoStart: []int{0, 0}}, 1); got != "" {
 		t.Errorf("all jobs start on both sides: %q", got)
+	}
+}
+
+// Jobs may start in some runs of a set only.
+func TestAnswerStartedInFewerRuns(t *testing.T) {
+	rows := func(starts ...int) []run.Row {
+		var list []run.Row
+		for i, start := range starts {
+			list = append(list, job(fmt.Sprint("j", i), 0, start, 10, "n1"))
+		}
+		return list
+	}
+	set := func(name string, runs ...[]run.Row) (s Set) {
+		s.Name = name
+		for i, r := range runs {
+			s.Runs = append(s.Runs, realization(fmt.Sprint(name, i), r...))
+		}
+		return s
+	}
+	a := set("a", rows(1, 2, 3, 4, -1), rows(1, 2, 3, -1, -1))
+	b := set("b", rows(1, 2, -1, 9, -1), rows(1, -1, -1, -1, -1), rows(5, 2, -1, 4, -1), rows(1, 2, -1, -1, -1))
+	c := mustCompare(t, Options{}, a, b)
+	const want = "; 1 job starts in only one of the two, so its wait counts there only; 1 job starts in a smaller share of the " +
+		"runs of one than of the other, so its wait counts there less"
+	if got := c.Answer(&c.Pairs[0]); !strings.Contains(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -22,8 +22,8 @@ type Cause struct {
 	Text   string `json:"text"`
 }
 
-// causes returns the causes that the records show for a divergence, beginning with the proven
-// causes.
+// causes returns the causes that the records show for a divergence, beginning with the proven causes. There are no
+// likely causes if the start moved with the submission, because the submission then explains the whole difference.
 func (d *Divergence) causes(a, b *table, between *releases.Difference) []Cause {
 	list := []Cause{}
 	proven := func(format string, args ...any) { list = append(list, Cause{true, fmt.Sprintf(format, args...)}) }
@@ -54,11 +54,13 @@ func (d *Divergence) causes(a, b *table, between *releases.Difference) []Cause {
 			proven("%s", text)
 		}
 	case DivergedStart:
-		if text := jobrows.NotEligible(d.moments("the baseline", a), d.moments("the set", b)); text != "" {
+		x, y := d.moments("the baseline", a), d.moments("the set", b)
+		if text := jobrows.NotEligible(x, y); text != "" {
 			proven("%s", text)
+			d.explained = (y.Submit.Sub(x.Submit) - y.Start.Sub(x.Start)).Abs() <= time.Second
 		}
 	}
-	if d.Kind == DivergedStart || d.Kind == DivergedNodes {
+	if !d.explained && (d.Kind == DivergedStart || d.Kind == DivergedNodes) {
 		d.circumstances(between, machines(a.Manifest, b.Manifest), likely)
 	}
 	return list
@@ -103,7 +105,7 @@ func suspect(list []Divergence, settings []clusters.Setting) {
 		return
 	}
 	for i := range list {
-		if d := &list[i]; d.Kind == DivergedStart || d.Kind == DivergedNodes {
+		if d := &list[i]; !d.explained && (d.Kind == DivergedStart || d.Kind == DivergedNodes) {
 			d.Causes = append(d.Causes, Cause{Text: "the clusters have different settings: " + clusters.Names(settings)})
 		}
 	}

@@ -97,6 +97,16 @@ func TestCauseNotEligible(t *testing.T) {
 	if got, want := causesOf(t, DivergedStart, withJob(early, job("y", 0, 0, 5, "n2")), moved), "true: in the set it was submitted 27 s later"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	// Settings cannot have moved a start that moved with the submission. They can, if it moved further.
+	early.Runs[0].Cluster = map[string]string{"slurm.conf": "SchedulerParameters=bf_interval=30"}
+	moved.Runs[0].Cluster = map[string]string{"slurm.conf": "SchedulerParameters=bf_interval=300"}
+	for start, settings := range map[int]bool{37: false, 60: true} {
+		moved.Runs[0].Rows[0].Start = monday.Add(time.Duration(start) * time.Second)
+		if got := causesOf(t, DivergedStart, withJob(early, job("y", 0, 0, 5, "n2")), moved); strings.Contains(got, "bf_interval") != settings ||
+			!strings.Contains(got, "submitted 27 s later") {
+			t.Errorf("it started %d s later: %s", start-10, got)
+		}
+	}
 	late.Runs[0].Rows[0].Eligible = late.Runs[0].Rows[0].Submit
 	if got := causesOf(t, DivergedStart, early, late); got != "" {
 		t.Errorf("it was eligible, but: %s", got)

@@ -311,6 +311,23 @@ func TestToleranceAndNodes(t *testing.T) {
 	}
 }
 
+// The number of a group's jobs is a mean over the runs, as all other figures of the group are.
+func TestJobsOfGroups(t *testing.T) {
+	a, b := randomSet("a", 1, 3, 300), randomSet("b", 2, 3, 300)
+	n := len(a.Runs[0].Rows)
+	b.Runs[1].Rows[0].Start, b.Runs[2].Rows[1].Partition = 0, "new"
+	c := mustCompare(t, Options{By: []metrics.By{metrics.ByPartition}}, a, b)
+	var text strings.Builder
+	if err := c.Render(&text, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{fmt.Sprintf(" %d/%.2f ", n, float64(3*n-2)/3), " 0/0.33 "} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+}
+
 func TestGroups(t *testing.T) {
 	a, b := randomSet("a", 1, 6, 300), randomSet("b", 2, 6, 300)
 	for _, s := range []Set{a, b} {
@@ -398,7 +415,7 @@ func TestPresetJobs(t *testing.T) {
 		s.Runs[0].Manifest.WindowStart = monday.Add(40 * time.Second)
 	}
 	c := mustCompare(t, Options{EveryJob: true, By: []metrics.By{metrics.ByUser}}, a, b)
-	if groups := c.Groups[metrics.ByUser]; len(groups) != 1 || !slices.Equal(groups[0].Jobs, []int{1, 1}) {
+	if groups := c.Groups[metrics.ByUser]; len(groups) != 1 || !slices.Equal(groups[0].Jobs, []metrics.Float{1, 1}) {
 		t.Errorf("groups %+v, want one with the job that started in the window", groups)
 	}
 	if c.Distances.Jobs != 1 || c.Distances.LeftOut != 1 {

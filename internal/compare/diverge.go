@@ -44,6 +44,8 @@ type Divergence struct {
 	overtook []Key
 	// Causes are the causes that the records show. The list is empty if they show no cause.
 	Causes []Cause `json:"causes"`
+	// explained says that a proven cause explains the whole difference.
+	explained bool
 }
 
 // DivergenceKind says what differed.

@@ -286,9 +286,9 @@ func correctedFor(table []Metric) (n int) {
 
 // Group is the table of figures for one group of jobs.
 type Group struct {
-	Name    string   `json:"name"` // empty for jobs without the property
-	Jobs    []int    `json:"jobs"` // the jobs that have a wait ([metrics.Metrics.Waited]), in the first run of each set
-	Metrics []Metric `json:"metrics"`
+	Name    string          `json:"name"` // empty for jobs without the property
+	Jobs    []metrics.Float `json:"jobs"` // jobs with a wait ([metrics.Metrics.Waited]), as means over each set's runs
+	Metrics []Metric        `json:"metrics"`
 }
 
 // compareGroups compares the groups of one grouping. The p-values of a group are corrected for the
@@ -314,11 +314,14 @@ func compareGroups(tables [][]table, by metrics.By, opts Options) []Group {
 	}
 	groups := make([]Group, len(names))
 	for n, name := range names {
-		groups[n] = Group{Name: name, Jobs: make([]int, len(tables))}
+		groups[n] = Group{Name: name, Jobs: make([]metrics.Float, len(tables))}
 		for i := range tables {
-			if m := found[name][&tables[i][0]]; m != nil {
-				groups[n].Jobs[i] = m.Waited
+			for k := range tables[i] {
+				if m := found[name][&tables[i][k]]; m != nil {
+					groups[n].Jobs[i] += metrics.Float(m.Waited)
+				}
 			}
+			groups[n].Jobs[i] /= metrics.Float(len(tables[i]))
 		}
 		var list []gauge
 		for _, f := range metrics.GroupFigures {

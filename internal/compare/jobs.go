@@ -48,6 +48,7 @@ type JobView struct {
 	All     []JobDifference `json:"all,omitempty"`
 
 	differences []JobDifference
+	fewer       int    // jobs that started in a smaller share of the runs of one side than of the other side, but in some
 	own         [2]int // jobs that the other side did not reject, because it has no record of them
 }
 
@@ -113,12 +114,14 @@ func compareJobs(a, b []table, opts Options) JobView {
 			v.NotReached++
 		}
 		v.differences = append(v.differences, d)
-		if math.IsNaN(x.start) != math.IsNaN(y.start) {
-			if math.IsNaN(x.start) {
-				v.count(&v.NoStart[0], &a[0], key)
-			} else {
-				v.count(&v.NoStart[1], &b[0], key)
-			}
+		switch {
+		case x.starts*float64(len(b)) == y.starts*float64(len(a)):
+		case x.starts == 0:
+			v.count(&v.NoStart[0], &a[0], key)
+		case y.starts == 0:
+			v.count(&v.NoStart[1], &b[0], key)
+		default:
+			v.fewer++
 		}
 	}
 	for _, key := range b[0].keys {
@@ -222,8 +225,8 @@ func newSpread(values []float64, tolerance time.Duration) Spread {
 
 // times are the times of a job in seconds. Instants count from 1970, on the baseline's dates. A time is NaN if it
 // does not exist, for example because the job never started. The field last is the latest start of the job's last
-// run.
-type times struct{ submit, start, wait, runTime, last float64 }
+// run. The field starts counts the runs in which the job started.
+type times struct{ submit, start, wait, runTime, last, starts float64 }
 
 // columns have the values of one job in all runs. The memory is used again for the next job.
 type columns struct{ submit, start, wait, runTime []float64 }
@@ -253,7 +256,7 @@ func (c *columns) means(runs []table, number int) times {
 			c.runTime = append(c.runTime, m.end.Sub(m.start).Seconds())
 		}
 	}
-	return times{mean(c.submit), mean(c.start), mean(c.wait), mean(c.runTime), last}
+	return times{mean(c.submit), mean(c.start), mean(c.wait), mean(c.runTime), last, float64(len(c.start))}
 }
 
 // mean returns the mean of values. The result does not depend on the order of the values.

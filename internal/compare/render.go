@@ -452,7 +452,7 @@ func (c *Comparison) renderGroups(b *bytes.Buffer, by metrics.By, groups []Group
 				if d.Low.Known() {
 					interval = d.Low.Text() + " to " + d.High.Text()
 				}
-				table.Row(orNone(g.Name), fmt.Sprintf("%d/%d", g.Jobs[0], g.Jobs[set]), m.Sets[0].Mean.Text(),
+				table.Row(orNone(g.Name), g.Jobs[0].Text()+"/"+g.Jobs[set].Text(), m.Sets[0].Mean.Text(),
 					m.Sets[set].Mean.Text(), d.Difference.Text(), interval, pValue(d.P), (sum / 3600).Text(), share.Percent())
 			}
 		}

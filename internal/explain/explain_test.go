@@ -802,3 +802,28 @@ func TestWeightOfFull(t *testing.T) {
 		}
 	}
 }
+
+// The simulator's policies from the literature have no priorities, so nothing says that priorities held back a job.
+func TestRunWithoutPriorities(t *testing.T) {
+	for policy, priorities := range map[string]bool{"easy": false, "slurm": true} {
+		var h history
+		h.job("busy", "ann", "n[1-4]", 4, 0, 1, 61, 90)
+		h.job("me", "bob", "n[1-2]", 2, 1, 90, 110, 30)
+		h.rows[1].Eligible, h.rows[1].First = h.rows[1].Submit, at(80)
+		rec := h.record()
+		rec.manifest.Engine, rec.manifest.Policy = "sim", policy
+		s, err := rec.Job("me")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err := s.Render(&b, time.UTC); err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString(cause{kind: Ranked}.text(rec.manifest))
+		if text := b.String(); s.Parts[0].Part != waits.Priority || strings.Contains(text, "higher priority") != priorities ||
+			strings.Count(text, "ahead of") != map[bool]int{false: 4}[priorities] {
+			t.Errorf("%s: %+v\n%s", policy, s.Parts, text)
+		}
+	}
+}

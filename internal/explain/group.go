@@ -220,7 +220,7 @@ func (g *Group) causes(rec *Record, rows []*run.Row) {
 			add(c, last, left) // the remainder of the division
 		}
 	}
-	g.list(found)
+	g.list(rec, found)
 }
 
 // causeAt returns the largest cause of a wait for nodes at an instant.
@@ -253,7 +253,7 @@ func (rec *Record) causeAt(row *run.Row, s waits.Span, t hpc.Time) cause {
 
 // list sets the list of causes. The parameter found has the time that each job waited for each
 // cause.
-func (g *Group) list(found map[cause]map[*run.Row]time.Duration) {
+func (g *Group) list(rec *Record, found map[cause]map[*run.Row]time.Duration) {
 	g.Causes = []GroupCause{}
 	for c, jobs := range found {
 		sum := time.Duration(0)
@@ -263,8 +263,8 @@ func (g *Group) list(found map[cause]map[*run.Row]time.Duration) {
 		list := slices.SortedFunc(maps.Keys(jobs), func(a, b *run.Row) int {
 			return cmp.Or(cmp.Compare(jobs[b], jobs[a]), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Task, b.Task))
 		})
-		entry := GroupCause{Kind: c.kind, Text: c.text(), Seconds: metrics.Float(sum.Seconds()), Examples: []string{}}
-		entry.Share = entry.Seconds / max(1e-9, g.Wait)
+		entry := GroupCause{Kind: c.kind, Text: c.text(rec.manifest), Seconds: metrics.Float(sum.Seconds())}
+		entry.Examples, entry.Share = []string{}, entry.Seconds/max(1e-9, g.Wait)
 		for _, row := range list[:min(examples, len(list))] {
 			entry.Examples = append(entry.Examples, key{row.Job, row.Task}.String())
 		}
@@ -279,8 +279,8 @@ func (g *Group) list(found map[cause]map[*run.Row]time.Duration) {
 	g.Causes = g.Causes[:min(listedCauses, len(g.Causes))]
 }
 
-// text describes a cause for people.
-func (c cause) text() string {
+// text describes a cause in a run for people.
+func (c cause) text(m *run.Manifest) string {
 	switch c.kind {
 	case "":
 		return "not known: the record does not say"
@@ -289,6 +289,9 @@ func (c cause) text() string {
 	case Full:
 		return "the nodes were in use"
 	case Ranked:
+		if !waits.HasPriorities(m) {
+			return "jobs ahead of them in the queue started first"
+		}
 		return "jobs with a higher priority started first"
 	case Draining:
 		return "nodes were kept free for a job that needs many nodes"

@@ -43,7 +43,7 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 		if i == 0 {
 			label = "reasons"
 		}
-		fmt.Fprintf(&b, "%-12s %s  %10s  %s", label, r.From.Text(zone), span(r.Seconds), r.words())
+		fmt.Fprintf(&b, "%-12s %s  %10s  %s", label, r.From.Text(zone), span(r.Seconds), s.words(&r))
 		if r.Planned != 0 {
 			fmt.Fprintf(&b, ", %splanned for %s", r.missed(), r.Planned.Text(zone))
 		}
@@ -74,7 +74,7 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 		if i == 0 {
 			longest, _ := s.longest(true)
 			fmt.Fprintf(&b, "held by      at %s, in the middle of its longest wait %s:\n",
-				Instant(longest.middle()).Text(zone), longest.Part.Meaning())
+				Instant(longest.middle()).Text(zone), longest.Part.MeaningIn(s.manifest))
 		}
 		fmt.Fprintf(&b, "%-12s job %s of %s: %s, %s %s\n", label, h.Job, orNone(h.User),
 			quantity.Regular(h.Processors, "processor"), h.Since.Text(zone), h.Until.toEnd(zone))
@@ -145,7 +145,7 @@ func (s *Story) renderParts(b *bytes.Buffer, zone *time.Location) {
 		if i == 0 {
 			label = "waited"
 		}
-		fmt.Fprintf(b, "%-12s %10s  %5.1f%%  %s\n", label, span(p.Seconds), 100*p.Share, p.Part.Meaning())
+		fmt.Fprintf(b, "%-12s %10s  %5.1f%%  %s\n", label, span(p.Seconds), 100*p.Share, p.Part.MeaningIn(s.manifest))
 	}
 }
 
@@ -170,14 +170,14 @@ func (s *Story) renderStops(b *bytes.Buffer, zone *time.Location) {
 }
 
 // words returns the reason of a span or, without a reason, a text about the span's part.
-func (s *Span) words() string {
+func (s *Story) words(r *Span) string {
 	switch {
-	case s.Reason != "":
-		return s.Reason
-	case s.Part == waits.Unknown:
+	case r.Reason != "":
+		return r.Reason
+	case r.Part == waits.Unknown:
 		return "(no reason recorded)"
 	}
-	return "(" + s.Part.Meaning() + ")"
+	return "(" + r.Part.MeaningIn(s.manifest) + ")"
 }
 
 // missed returns "at first " for a planned start that had passed more than [moment] before the span

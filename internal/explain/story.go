@@ -83,7 +83,8 @@ type Story struct {
 	// Causes are the causes of the job's wait, in descending order of their weights.
 	Causes []Cause `json:"causes"`
 
-	runEnd Instant // the end of the run
+	runEnd   Instant // the end of the run
+	manifest *run.Manifest
 }
 
 // BackfillTime is the total time for which a waiting job had the same verdict of the backfill
@@ -206,10 +207,10 @@ func (rec *Record) Job(name string) (*Story, error) {
 	s := &Story{
 		Job: name, User: row.User, Account: row.Account, Partition: row.Partition, QOS: row.QOS, State: row.State,
 		CPUs: rec.cpusOf(row), Nodes: rec.nodesOf(row, 0), Submit: Instant(row.Submit), Eligible: Instant(row.FirstEligible()),
-		Start: Instant(row.Start), End: Instant(row.End), Priority: priorityOf(row), Reasons: rec.spans(row), runEnd: Instant(rec.end),
+		Start: Instant(row.Start), End: Instant(row.End), Priority: priorityOf(row), Reasons: rec.spans(row),
 		PriorityParts: slices.Concat([]rm.PriorityPart{}, row.PriorityParts), Backfill: []BackfillTime{},
 		Holders: []Holder{}, LetStart: []string{}, Causes: []Cause{},
-		Postponed: rec.postponed(row),
+		Postponed: rec.postponed(row), runEnd: Instant(rec.end), manifest: rec.manifest,
 	}
 	if row.TimeLimit > 0 && row.TimeLimit != hpc.Unlimited {
 		s.TimeLimit = row.TimeLimit.Seconds()

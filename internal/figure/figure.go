@@ -59,6 +59,16 @@ type Figure struct {
 	Plots         []*plot.Plot // from top to bottom
 }
 
+// ShareScale gives all plots the scale from 0 to their largest value, or to the value least if that is larger.
+func (f *Figure) ShareScale(least float64) {
+	for _, p := range f.Plots {
+		least = max(least, p.Y.Max)
+	}
+	for _, p := range f.Plots {
+		p.Y.Min, p.Y.Max = 0, least
+	}
+}
+
 // Legend is drawn at the top of a figure. Draw returns the rest of the canvas.
 type Legend interface{ Draw(draw.Canvas) draw.Canvas }
 

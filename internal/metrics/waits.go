@@ -67,9 +67,13 @@ var WaitFigures = func() []Figure {
 		"the part of the wait after dependencies, begin times and holds, on average over jobs",
 	}}
 	for _, part := range waits.Parts {
+		meaning := part.Meaning()
+		if part == waits.Priority {
+			meaning += " (in a run without priorities, " + waits.Ahead + ")"
+		}
 		list = append(list, Figure{
 			"mean_wait_" + string(part) + "_s", "wait: " + part.Words(), "s", Lower,
-			func(m *Metrics) Float { return m.MeanPart(part) }, "waiting " + part.Meaning() + ", on average over jobs",
+			func(m *Metrics) Float { return m.MeanPart(part) }, "waiting " + meaning + ", on average over jobs",
 		})
 	}
 	return list

@@ -57,19 +57,27 @@ var endings = []struct {
 		"sky-blue"},
 }
 
-// stateBar returns the end states of the first run of a set.
-func stateBar(o *metrics.Overview) StateBar {
-	bar := StateBar{Jobs: quantity.Counted(o.Jobs, "job", "jobs")}
-	add := func(label, colour string, n int) {
-		if n > 0 {
-			bar.Parts = append(bar.Parts, StatePart{label, quantity.Count(n), quantity.Share(n, o.Jobs),
-				100 * float64(n) / float64(o.Jobs), colour})
+// stateBar returns the end states of the jobs of a set, as means over its runs.
+func stateBar(runs []compare.Realization) StateBar {
+	all, states := 0, map[hpc.State]int{}
+	for i := range runs {
+		all += len(runs[i].Rows)
+		for k := range runs[i].Rows {
+			states[runs[i].Rows[k].State]++
 		}
 	}
-	other := o.Jobs
+	mean := func(n int) float64 { return float64(n) / float64(len(runs)) }
+	bar := StateBar{Jobs: quantity.Decimal(mean(all)) + quantity.Space + quantity.Plural(all-len(runs)+1, "job", "jobs")}
+	add := func(label, colour string, n int) {
+		if n > 0 {
+			bar.Parts = append(bar.Parts, StatePart{label, quantity.Decimal(mean(n)), quantity.Share(n, all),
+				100 * float64(n) / float64(all), colour})
+		}
+	}
+	other := all
 	for _, e := range endings {
-		add(e.label, e.colour, o.States[e.state])
-		other -= o.States[e.state]
+		add(e.label, e.colour, states[e.state])
+		other -= states[e.state]
 	}
 	add("unknown", "black", other)
 	return bar

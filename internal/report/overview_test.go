@@ -83,6 +83,21 @@ func TestStory(t *testing.T) {
 	}
 }
 
+// The numbers of jobs by their end are means over the runs of a set.
+func TestStatesOfSeveralRuns(t *testing.T) {
+	runs := twoSets()[0].Runs
+	runs[3].Rows = append(runs[3].Rows, runs[3].Rows[0])
+	runs[1].Rows[0].State = hpc.Cancelled
+	bar := stateBar(runs)
+	text := []string{bar.Jobs}
+	for _, p := range bar.Parts {
+		text = append(text, p.Count)
+	}
+	if want := []string{"200.2" + quantity.Space + "jobs", "200", "0.25"}; !slices.Equal(text, want) {
+		t.Errorf("%q, want %q", text, want)
+	}
+}
+
 // In a run with a window, the table of users counts the waits and the hours of the window only, and
 // says how many waits it counts.
 func TestUsersOfWindow(t *testing.T) {

@@ -58,11 +58,11 @@ func newReasons(sets []compare.Set, c *courses) (*Figure, error) {
 		if err := figure.AddAreas(p, c.points(), parts, colour); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
-		p.Y.Min, p.Y.Max = 0, max(p.Y.Max, 1)
 		f.Plots = append(f.Plots, p)
 		f.Height += figure.Flat
 		c.addRows(f.Data, sets, k, parts)
 	}
+	f.ShareScale(1)
 	f.Plots[len(f.Plots)-1].X.Label.Text = c.zone.String()
 	f.Legend = entries
 	f.Height += 0.5 * vg.Centimeter // for the legend

@@ -47,6 +47,16 @@ func TestPendingReasons(t *testing.T) {
 	}
 }
 
+// A longer queue is higher in the figure, so both panels have one scale.
+func TestScaleOfReasons(t *testing.T) {
+	sets := twoSets()
+	sets[1].Runs[0].Rows = sets[1].Runs[0].Rows[:20]
+	f, err := newReasons(sets, newCourses(sets, nil, time.UTC))
+	if err != nil || f.Plots[0].Y.Max < 2 || f.Plots[0].Y.Max != f.Plots[1].Y.Max {
+		t.Errorf("%v, the scales end at %v and %v", err, f.Plots[0].Y.Max, f.Plots[1].Y.Max)
+	}
+}
+
 // A run without reasons has no figure of reasons. Preset jobs and rejected jobs do not wait.
 func TestWithoutReasons(t *testing.T) {
 	quiet := schedule("quiet", 3, 50, machine{nodes: 40, processors: 8})

@@ -91,7 +91,7 @@ func (r *Report) stateBars() (b Block) {
 		if o.Jobs == 0 {
 			continue
 		}
-		bar := stateBar(o)
+		bar := stateBar(r.Sets[i].Runs)
 		if len(r.Sets) > 1 {
 			bar.Set = setName(i, r.Sets[i])
 		}
@@ -834,7 +834,7 @@ func (r *Report) groupRows(g *compare.Group) [][]string {
 		if len(c.Sets) > 1 {
 			row = append(row, compare.Letter(k))
 		}
-		row = append(row, quantity.Count(g.Jobs[k]))
+		row = append(row, quantity.Decimal(g.Jobs[k]))
 		for i := range g.Metrics {
 			m := &g.Metrics[i]
 			row = append(row, valueOf(m, m.Sets[k].Mean))

@@ -52,11 +52,11 @@ func newStack(sets []compare.Set, c *courses) (*Figure, error) {
 				entries = append(entries, figure.Entry{Colour: colour(g), Name: quantity.Name(name)})
 			}
 		}
-		p.Y.Min, p.Y.Max = 0, max(p.Y.Max, top)
 		f.Plots = append(f.Plots, p)
 		f.Height += figure.Flat
 		c.addRows(f.Data, sets, k, parts)
 	}
+	f.ShareScale(top)
 	f.Plots[len(f.Plots)-1].X.Label.Text = c.zone.String()
 	f.Legend = entries
 	f.Height += 0.5 * vg.Centimeter // for the legend

@@ -73,6 +73,21 @@ var meanings = map[Part]string{
 	Unknown:     "for a reason that the record does not have",
 }
 
+// HasPriorities reports whether jobs of a run have priorities. Policies of the simulator other than Slurm's have an
+// order of the queue, but no priorities.
+func HasPriorities(m *run.Manifest) bool { return m.Engine != "sim" || m.OfSlurm() }
+
+// Ahead is the meaning of [Priority] in a run without priorities.
+const Ahead = "behind jobs ahead of it in the queue"
+
+// MeaningIn is [Part.Meaning] for the jobs of one run.
+func (p Part) MeaningIn(m *run.Manifest) string {
+	if p == Priority && !HasPriorities(m) {
+		return Ahead
+	}
+	return p.Meaning()
+}
+
 // MeaningOfMany is [Part.Meaning] for several jobs that wait now.
 func (p Part) MeaningOfMany() string { return many.Replace(meanings[p]) }
 

@@ -186,14 +186,14 @@ func (e *Evaluation) note(constant bool) {
 		}
 	}
 	what := e.Target.What()
-	add(e.NoValue > 0, "the %s of %d %s that ran is not recorded; they are not scored, and no model learns from them",
-		what, e.NoValue, quantity.Plural(e.NoValue, "job", "jobs"))
+	add(e.NoValue > 0, "the %s of %d %s not scored, and no model learns from %s", what, e.NoValue,
+		quantity.Plural(e.NoValue, "job that ran is not recorded; it is", "jobs that ran is not recorded; they are"),
+		quantity.Plural(e.NoValue, "it", "them"))
 	add(constant && e.Target.Measured(), "the %s is the same for all jobs, so R² has no meaning and is 0", what)
 	add(constant && !e.Target.Measured(), "all run times are equal, so R² has no meaning and is 0")
 	add(e.NoUser == e.Jobs, "no job has a user, so histories of users are not known")
-	add(e.NoUser > 0 && e.NoUser < e.Jobs, "%d of %d %s no user; these jobs count as the jobs of one user", e.NoUser,
-		e.Jobs,
-		quantity.Plural(e.Jobs, "job has", "jobs have"))
+	add(e.NoUser > 0 && e.NoUser < e.Jobs, "%d of %d jobs %s no user; jobs without a user count as the jobs of "+
+		"one user", e.NoUser, e.Jobs, quantity.Plural(e.NoUser, "has", "have"))
 	add(e.Users == 1 && e.NoUser == 0, "all jobs have the same user")
 	asked := "a time limit"
 	switch e.Target {
@@ -203,14 +203,14 @@ func (e *Evaluation) note(constant bool) {
 		asked = "requested I/O"
 	}
 	add(e.NoLimit == e.Jobs, "no job has %s; the model limit predicts the mean %s of ended jobs instead", asked, what)
-	add(e.NoLimit > 0 && e.NoLimit < e.Jobs, "%d of %d %s no %s", e.NoLimit, e.Jobs,
-		quantity.Plural(e.Jobs, "job has", "jobs have"),
-		strings.TrimPrefix(asked, "a "))
-	add(e.NoStart > 0, "the starts of %d %s are not known; these jobs are assumed to start at their submission", e.NoStart,
-		quantity.Plural(e.NoStart, "job", "jobs"))
-	add(e.NeverRan > 0, "%d %s never ran and are not scored", e.NeverRan, quantity.Plural(e.NeverRan, "job", "jobs"))
-	add(e.Unknown > 0, "the ends of %d %s are not known; they are not scored", e.Unknown,
-		quantity.Plural(e.Unknown, "job", "jobs"))
+	add(e.NoLimit > 0 && e.NoLimit < e.Jobs, "%d of %d jobs %s no %s", e.NoLimit, e.Jobs,
+		quantity.Plural(e.NoLimit, "has", "have"), strings.TrimPrefix(asked, "a "))
+	add(e.NoStart > 0, "the %s", quantity.Plural(e.NoStart, "start of 1 job is not known; it is assumed to start at its submission",
+		fmt.Sprintf("starts of %d jobs are not known; these jobs are assumed to start at their submission", e.NoStart)))
+	add(e.NeverRan > 0, "%d %s not scored", e.NeverRan,
+		quantity.Plural(e.NeverRan, "job never ran and is", "jobs never ran and are"))
+	add(e.Unknown > 0, "the %s not scored", quantity.Plural(e.Unknown, "end of 1 job is not known; it is",
+		fmt.Sprintf("ends of %d jobs are not known; they are", e.Unknown)))
 	add(e.Scored < 1000, "%d %s few: the scores depend on chance", e.Scored,
 		quantity.Plural(e.Scored, "job is", "jobs are"))
 }

@@ -137,7 +137,9 @@ func TestNotes(t *testing.T) {
 		"200 of 600 jobs have no time limit":            func(j *hpc.Job, i int) { j.TimeLimit = time.Duration(i%3) * time.Hour },
 		"all run times are equal":                       func(j *hpc.Job, _ int) { j.RunTime = time.Minute },
 		"the starts of 600 jobs are not known":          func(j *hpc.Job, _ int) {},
-		"the ends of 1 job are not known":               func(j *hpc.Job, i int) { j.RunTime += time.Duration(1/(i+1)) * (hpc.Unlimited - j.RunTime) },
+		"the end of 1 job is not known; it is not":      func(j *hpc.Job, i int) { j.RunTime += time.Duration(1/(i+1)) * (hpc.Unlimited - j.RunTime) },
+		"note: 1 job never ran and is not scored":       func(j *hpc.Job, i int) { j.Recorded = &hpc.Recorded{State: []hpc.State{hpc.Rejected, ""}[min(i, 1)]} },
+		"1 of 600 jobs has no user; jobs without":       func(j *hpc.Job, i int) { j.User = []string{"", "ana"}[min(i, 1)] },
 		"599 jobs are few: the scores depend on":        func(j *hpc.Job, i int) { j.RunTime += time.Duration(1/(i+1)) * (hpc.Unlimited - j.RunTime) },
 		"that are not jobs, by the rule bad-numbers: 2": func(*hpc.Job, int) {},
 	} {
