@@ -25,8 +25,7 @@ const (
 // up to 10 ms.
 const tailRows = 1000
 
-// maxFresh limits the fresh rows: [Store.Apply] waits for compaction when they would fill maxFresh
-// parts.
+// maxFresh limits the fresh rows: [Store.Apply] waits for compaction when they would fill maxFresh parts.
 const maxFresh = 4
 
 // Apply adds documents in the order of their numbers. A view that is made later has all of them. A document is
@@ -276,8 +275,7 @@ func (a *addition) finish() error {
 }
 
 // append adds a batch to a state. A small last batch is merged with the new batch, without the rows that have
-// been replaced. The map in the parameter taken has the replaced rows, with the numbers of the documents that
-// replaced them.
+// been replaced. The map taken has the number of each replaced row, with the number of the new document.
 func (s *Store) append(next *state, entries []Entry, rows []keyed, through int64, counts map[string]int64) (taken map[int64]int64, err error) {
 	taken = make(map[int64]int64)
 	b := &batch{rows: rows, through: through, counts: counts}
@@ -324,8 +322,7 @@ func (s *Store) writeFresh(entries []Entry) (*part, error) {
 	return p, err
 }
 
-// extend widens the part's range of end times to include the instant in the parameter end, unless
-// it is zero.
+// extend widens the part's range of end times to include the instant in the parameter end, unless it is zero.
 func (p *partInfo) extend(end time.Time) {
 	if end.IsZero() {
 		return

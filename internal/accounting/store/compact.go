@@ -17,8 +17,7 @@ const (
 	maxFreshParts = 24
 	// maxGoneShare: a part is rewritten when a twentieth of its rows has been replaced.
 	maxGoneShare = 20
-	// fewParts is the number of neighbouring parts that are merged if their rows together fit into
-	// one part.
+	// fewParts is the number of neighbouring parts that are merged if their rows together fit into one part.
 	fewParts        = 4
 	pauseAfterFault = 5 * time.Second
 )
@@ -134,8 +133,7 @@ type source struct {
 	anew map[int][]parquet.Value // column to recomputed values, which replace the part's; see [Store.renew]
 }
 
-// hold returns a view, and marks the first n batches of the view, so that no rows are added to
-// these batches.
+// hold returns a view, and marks the first n batches of the view, so that no rows are added to these batches.
 func (s *Store) hold(n int) *View {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -364,8 +362,7 @@ func (p *partInfo) describe(jobs []rollup.Job, texts []string, rows []keyed) {
 	}
 }
 
-// copyRows writes a file with the rows of several parts, without the rows for which the function
-// drop returns true.
+// copyRows writes a file with the rows of several parts, without the rows for which the function drop returns true.
 func (s *Store) copyRows(path string, codec columnar.Codec, durable bool, from []source, drop func(seq int64) bool) (columnar.Sealed, error) {
 	return jobLayout.Write(path, codec, durable, func(column int, put func([]parquet.Value) error) error {
 		for _, f := range from {

@@ -26,9 +26,8 @@ const (
 // migrationStep is the number of arrivals that are read at a time.
 const migrationStep = 5000
 
-// maxAhead is the longest time by which the end of a job may be later than the arrival of its document from
-// Slurm. Clocks differ by at most a day. The periods of pages count back from the newest end, so an end far in
-// the future would leave the pages empty.
+// maxAhead is the longest time by which a job may end after its document arrived from Slurm: clocks differ by at most
+// a day. Periods of pages count back from the newest end, so an end far in the future would leave pages empty.
 const maxAhead = 24 * time.Hour
 
 // ParseArrival parses a document that arrived. The parameter cluster is used if the document does not name a cluster.

@@ -228,9 +228,8 @@ func (s *Store) path(elements ...string) string {
 // Dir returns the store's directory.
 func (s *Store) Dir() string { return s.dir }
 
-// vacant returns an error if a directory has no store but has files that do not belong to a store. Such a
-// directory has another use, so its permissions must not be changed. An unfinished store may have a lock, its
-// directories and a journal.
+// vacant returns an error if a directory has no store, but files that do not belong to a store. Such a directory has
+// another use, and its permissions must not change. An unfinished store may have a lock, directories and a journal.
 func vacant(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -328,8 +327,7 @@ func (s *Store) begin() error {
 	return s.adopt()
 }
 
-// empty deletes a directory's contents. It refuses a symbolic link, which may lead to files of other
-// users.
+// empty deletes a directory's contents. It refuses a symbolic link, which may lead to files of other users.
 func empty(dir string) error {
 	switch info, err := os.Lstat(dir); {
 	case errors.Is(err, fs.ErrNotExist):
