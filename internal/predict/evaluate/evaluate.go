@@ -205,7 +205,8 @@ func (e *Evaluation) note(constant bool) {
 	add(e.NoLimit == e.Jobs, "no job has %s; the model limit predicts the mean %s of ended jobs instead", asked, what)
 	add(e.NoLimit > 0 && e.NoLimit < e.Jobs, "%d of %d jobs %s no %s", e.NoLimit, e.Jobs,
 		quantity.Plural(e.NoLimit, "has", "have"), strings.TrimPrefix(asked, "a "))
-	add(e.NoStart > 0, "the %s", quantity.Plural(e.NoStart, "start of 1 job is not known; it is assumed to start at its submission",
+	add(e.NoStart > 0, "the %s", quantity.Plural(e.NoStart,
+		"start of 1 job is not known; it is assumed to start at its submission",
 		fmt.Sprintf("starts of %d jobs are not known; these jobs are assumed to start at their submission", e.NoStart)))
 	add(e.NeverRan > 0, "%d %s not scored", e.NeverRan,
 		quantity.Plural(e.NeverRan, "job never ran and is", "jobs never ran and are"))
