@@ -71,7 +71,7 @@ func TestPresetInMaintenance(t *testing.T) {
 func TestRejectedForLimit(t *testing.T) {
 	why := []replay.Rejection{{Job: "a", Reason: "ESLURM_INVALID_TIME_LIMIT: too long"}}
 	list := (&foreseen{}).rejected(replay.Result{Rejected: why})
-	if len(list) != 1 || !strings.Contains(list[0].Text, "leave the cluster's MaxTime and lower the jobs' limits") {
+	if len(list) != 1 || !strings.Contains(list[0].Text, "do not change the cluster's MaxTime but lower the jobs' limits") {
 		t.Errorf("%+v", list)
 	}
 }

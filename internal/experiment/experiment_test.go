@@ -175,7 +175,7 @@ func TestRefusedAccounts(t *testing.T) {
 				_, err := Run(t.Context(), spec, Hooks{Notice: func(text string) { notices = append(notices, text) }})
 				if test.refused != "" {
 					var bad *InputError
-					if !errors.As(err, &bad) || !strings.Contains(err.Error(), test.refused) || !strings.Contains(err.Error(), "reject every job of the workload (4 jobs)") {
+					if !errors.As(err, &bad) || !strings.Contains(err.Error(), test.refused) || !strings.Contains(err.Error(), "reject all jobs of the workload (4 jobs)") {
 						t.Errorf("%s: error %v", engine, err)
 					}
 					refusals = append(refusals, fmt.Sprint(err))

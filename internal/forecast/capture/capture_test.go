@@ -240,7 +240,7 @@ func TestNames(t *testing.T) {
 		for form, text := range map[string]string{"lines": "JobId=7 JobName=" + name + rest, "--oneliner": "JobId=7 JobName=" + name + " " + short} {
 			q, err := Read(write(t, text, nil))
 			if form == "--oneliner" && strings.Contains(name, "JobState") { // the name cannot be told from the fields
-				if err == nil || !strings.Contains(err.Error(), "it is RUNNING, but") {
+				if err == nil || !strings.Contains(err.Error(), "JobState=RUNNING, but") {
 					t.Errorf("%s, name %q: %v", form, name, err)
 				}
 				continue
