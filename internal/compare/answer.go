@@ -141,8 +141,7 @@ func (c *Comparison) enough(m *Metric, d *MetricDifference) int {
 	return 0
 }
 
-// fewJobs is the largest share of jobs that count as few. If one side lacks or rejects so few jobs, the mean wait
-// hardly changes.
+// fewJobs is the largest share of jobs that count as few: without these jobs the mean wait hardly changes.
 const fewJobs = 0.01
 
 // rejections returns a text about the share of jobs that a set rejects, because rejected jobs have
@@ -203,8 +202,7 @@ func startedInOne(v *JobView, difference metrics.Float) (text string) {
 	return text
 }
 
-// figure returns a metric and its difference in a pair. Both are nil if the comparison does not have
-// this metric.
+// figure returns a metric and its difference in a pair. Both are nil if the comparison lacks this metric.
 func (c *Comparison) figure(key string, p *Pair) (*Metric, *MetricDifference) {
 	for i := range c.Metrics {
 		m := &c.Metrics[i]

@@ -185,15 +185,15 @@ func (e *Evaluation) note(constant bool) {
 			e.Notes = append(e.Notes, fmt.Sprintf(format, args...))
 		}
 	}
-	what := e.Target.What()
+	what, jobs := e.Target.What(), quantity.Regular(e.Jobs, "job")
 	add(e.NoValue > 0, "the %s of %d %s not scored, and no model learns from %s", what, e.NoValue,
 		quantity.Plural(e.NoValue, "job that ran is not recorded; it is", "jobs that ran is not recorded; they are"),
 		quantity.Plural(e.NoValue, "it", "them"))
 	add(constant && e.Target.Measured(), "the %s is the same for all jobs, so R² has no meaning and is 0", what)
 	add(constant && !e.Target.Measured(), "all run times are equal, so R² has no meaning and is 0")
 	add(e.NoUser == e.Jobs, "no job has a user, so histories of users are not known")
-	add(e.NoUser > 0 && e.NoUser < e.Jobs, "%d of %d jobs %s no user; jobs without a user count as the jobs of "+
-		"one user", e.NoUser, e.Jobs, quantity.Plural(e.NoUser, "has", "have"))
+	add(e.NoUser > 0 && e.NoUser < e.Jobs, "%d of %s %s no user; jobs without a user count as the jobs of "+
+		"one user", e.NoUser, jobs, quantity.Plural(e.NoUser, "has", "have"))
 	add(e.Users == 1 && e.NoUser == 0, "all jobs have the same user")
 	asked := "a time limit"
 	switch e.Target {
@@ -203,15 +203,15 @@ func (e *Evaluation) note(constant bool) {
 		asked = "requested I/O"
 	}
 	add(e.NoLimit == e.Jobs, "no job has %s; the model limit predicts the mean %s of ended jobs instead", asked, what)
-	add(e.NoLimit > 0 && e.NoLimit < e.Jobs, "%d of %d jobs %s no %s", e.NoLimit, e.Jobs,
+	add(e.NoLimit > 0 && e.NoLimit < e.Jobs, "%d of %s %s no %s", e.NoLimit, jobs,
 		quantity.Plural(e.NoLimit, "has", "have"), strings.TrimPrefix(asked, "a "))
 	add(e.NoStart > 0, "the %s", quantity.Plural(e.NoStart,
 		"start of 1 job is not known; it is assumed to start at its submission",
-		fmt.Sprintf("starts of %d jobs are not known; these jobs are assumed to start at their submission", e.NoStart)))
+		"starts of "+quantity.Regular(e.NoStart, "job")+" are not known; these jobs are assumed to start at their submission"))
 	add(e.NeverRan > 0, "%d %s not scored", e.NeverRan,
 		quantity.Plural(e.NeverRan, "job never ran and is", "jobs never ran and are"))
 	add(e.Unknown > 0, "the %s not scored", quantity.Plural(e.Unknown, "end of 1 job is not known; it is",
-		fmt.Sprintf("ends of %d jobs are not known; they are", e.Unknown)))
+		"ends of "+quantity.Regular(e.Unknown, "job")+" are not known; they are"))
 	add(e.Scored < 1000, "%d %s few: the scores depend on chance", e.Scored,
 		quantity.Plural(e.Scored, "job is", "jobs are"))
 }
