@@ -46,7 +46,7 @@ func (x *Tester) Tallies(s *State, r *Request, set Bits, least int, jobs []*Allo
 	t := x.newTally(r, set, least)
 	for _, a := range jobs {
 		x.Remove(x.future, a)
-		t.renew(a)
+		t.stale.Or(a.Nodes)
 		nodes := set.Clone()
 		x.usable(x.future, r, nodes)
 		tallied, looked = append(tallied, t.fails()), append(looked, x.full(x.future, r, nodes, least))

@@ -319,7 +319,7 @@ func (f *fitting) keep(cores int) {
 			}
 		}
 	}
-	for f.at.count() > cores {
+	for left := f.at.count(); left > cores; left-- {
 		s := f.fullest()
 		if s < 0 {
 			return
@@ -339,12 +339,13 @@ func (f *fitting) fullest() int {
 }
 
 func (f *fitting) drop(s, count int) {
+	left := f.at.count()
 	for range count {
-		f.at.cores[s]--
-		if f.at.count()*f.n.Threads < f.cpus {
+		if left--; left*f.n.Threads < f.cpus {
 			f.cpus -= f.n.Threads
 		}
 	}
+	f.at.cores[s] -= int16(count)
 }
 
 // devices returns how many resources the job already has for request number k, if the request is

@@ -173,11 +173,13 @@ func (m *Machine) Remove(s *State, a *Allocation) { m.apply(s, a, -1) }
 func (m *Machine) apply(s *State, a *Allocation, sign int16) {
 	for i := range a.Parts {
 		p := &a.Parts[i]
-		for k, c := range p.cores {
-			if s.rows == nil {
-				s.free[p.Node*m.stride+k] -= sign * c
-				s.cores[p.Node] -= sign * c
+		if s.rows == nil {
+			free, sum := s.free[p.Node*m.stride:], int16(0)
+			for k, c := range p.cores {
+				free[k] -= sign * c
+				sum += c
 			}
+			s.cores[p.Node] -= sign * sum
 		}
 		s.memory[p.Node] += int64(sign) * p.Memory
 		at := p.Node * m.slots * (m.stride + 1)

@@ -69,7 +69,7 @@ func (x *Tester) Changed(nodes Bits) {
 // isSame reports whether the jobs on the nodes are the same as after the change with the number
 // since.
 func (m *memory) isSame(nodes Bits, since int) bool {
-	for i := range nodes.All {
+	for i := nodes.Next(0); i >= 0; i = nodes.Next(i + 1) {
 		if m.changed[i] > since {
 			return false
 		}
@@ -182,11 +182,11 @@ func about(r *Request, c Counts) question {
 // append appends a question to words.
 func (q *question) append(words []uint64) []uint64 {
 	flags := uint64(0)
-	for _, flag := range [...]bool{
+	for k, is := range [...]bool{
 		q.exclusive, q.whole, q.leastLoaded, q.patient, q.memoryPerCPU, q.now, q.nowOnly, q.busy,
 	} {
-		if flags <<= 1; flag {
-			flags |= 1
+		if is {
+			flags |= 1 << k
 		}
 	}
 	return append(words, uint64(q.class)<<8|flags, uint64(q.counts.Min), uint64(q.counts.Max), uint64(q.counts.Wanted),

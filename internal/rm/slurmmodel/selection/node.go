@@ -31,13 +31,12 @@ func (m *Machine) usable(s *State, r *Request, set Bits) {
 
 // serves reports whether the job can use a node.
 func (m *Machine) serves(s *State, r *Request, node int, least int64) bool {
-	if m.CountMemory && (least > m.Nodes[node].Memory-s.memory[node] || least == 0 && s.memory[node] > 0) {
+	used := s.memory[node]
+	if m.CountMemory && (least > m.Nodes[node].Memory-used || least == 0 && used > 0) || s.whole[node] > 0 ||
+		r.Whole && s.busy.Has(node) || r.Exclusive && m.devicesUsed(s, node) {
 		return false
 	}
-	if r.Whole && s.busy.Has(node) || s.whole[node] > 0 || r.Exclusive && m.devicesUsed(s, node) {
-		return false
-	}
-	return m.HasDevices(s, r, node)
+	return len(r.Devices) == 0 || m.HasDevices(s, r, node)
 }
 
 // devicesUsed reports whether generic resources of a node are in use.

@@ -13,7 +13,8 @@ type repeated struct {
 // outlined is a stored answer. allocation is nil if the job could not run.
 type outlined struct {
 	allocation *Allocation
-	stuck      bool // see [Request.Stuck]
+	stuck      bool    // see [Request.Stuck]
+	after      Weights // after a test with generic resources, the weights of all nodes
 }
 
 // maxWords limits the memory: the words of all keys.
@@ -54,16 +55,29 @@ func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts,
 	return known.allocation
 }
 
-// possible is [Tester.test] with TestOnly. It stores the answers and returns them again. The nodes
-// must have the weights of slurm.conf. An answer depends only on the request and the nodes. Each
-// pass asks again whether pending jobs could ever run.
+// possible is [Tester.test] with TestOnly. It stores the answers and returns them again. An answer
+// depends only on the request, the nodes and their weights. Unless the job asks for generic
+// resources, the weights must be those of slurm.conf. Each pass asks again about pending jobs.
 func (m *repeated) possible(x *Tester, s *State, r *Request, set Bits, c Counts) *Allocation {
 	q := about(r, c)
 	q.nowOnly = true // never set by search, whose questions therefore have other keys
 	m.words = append(q.append(m.words[:0]), set...)
+	for i := set.Next(0); i >= 0 && len(r.Devices) > 0; i = set.Next(i + 1) {
+		m.words = append(m.words, x.Weights[i])
+	}
 	known, isNew := m.find()
 	if isNew {
 		known.allocation = x.test(s, r, set, c, TestOnly, false)
+	}
+	switch {
+	case len(r.Devices) == 0:
+	case isNew:
+		known.after = append(known.after[:0], x.Weights...)
+	default:
+		x.own.Reset()
+		for i := range set.All {
+			x.Weights[i] = known.after[i]
+		}
 	}
 	return known.allocation
 }

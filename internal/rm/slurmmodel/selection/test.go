@@ -94,8 +94,8 @@ type Tester struct {
 	nodes, all Bits
 	left       Bits // the nodes that remained after the last test of an immediate start
 	careful    bool // tests are neither stored nor left out, because nodes are completing
-	free       Bits // see tally
-	stale      Bits // see tally
+	free       Bits // this and the next are buffers of tally
+	stale      Bits
 }
 
 // NewTester returns a tester for a machine.
@@ -149,7 +149,7 @@ func (x *Tester) AddWeight(node int, weight uint64) {
 // nil. It does not change the set.
 func (x *Tester) Test(s *State, r *Request, set Bits, c Counts, mode Mode) *Allocation {
 	s.rows.Settle()
-	if mode == TestOnly && r.Class > 0 && len(r.Devices) == 0 && x.own.Contains(set) {
+	if mode == TestOnly && r.Class > 0 && (len(r.Devices) > 0 || x.own.Contains(set)) {
 		return x.repeated.possible(x, s, r, set, c)
 	}
 	return x.test(s, r, set, c, mode, false)
@@ -264,10 +264,7 @@ func (m *Machine) full(s *State, r *Request, nodes Bits, least int) bool {
 	count, cpus := 0, 0
 	for i := range nodes.All {
 		offer := m.freeCPUs(s, r, i)
-		if offer == 0 {
-			continue
-		}
-		count++
+		count += min(1, offer)
 		if cpus += offer; count >= least && cpus >= r.MinCPUs {
 			return false
 		}
@@ -306,11 +303,9 @@ func (x *Tester) newTally(r *Request, set Bits, least int) tally {
 	t.memory = r.LeastMemory()
 	t.usable.Reset()
 	t.stale.Reset()
-	if t.counts {
-		for i := range set.All {
-			x.offers[i] = 0
-			t.look(i)
-		}
+	for i := set.Next(0); t.counts && i >= 0; i = set.Next(i + 1) {
+		x.offers[i] = 0
+		t.look(i)
 	}
 	return t
 }
@@ -322,15 +317,10 @@ func (t *tally) look(node int) {
 	if t.usable.Put(node, serves); serves {
 		offer = t.x.freeCPUs(s, t.r, node)
 	}
-	t.cpus += offer - t.x.offers[node]
-	t.count += min(1, offer) - min(1, t.x.offers[node])
-	t.x.offers[node] = offer
-}
-
-// When a job has left, renew notes that the offers of its nodes must be counted again.
-func (t *tally) renew(a *Allocation) {
-	for i := 0; t.counts && i < len(a.Parts); i++ {
-		t.stale.Set(a.Parts[i].Node)
+	if was := t.x.offers[node]; offer != was {
+		t.cpus += offer - was
+		t.count += min(1, offer) - min(1, was)
+		t.x.offers[node] = offer
 	}
 }
 
@@ -675,11 +665,7 @@ func (p *pick) served() bool { return p.least <= 0 && p.cpus <= 0 && p.hasDevice
 
 // enough reports whether a number of nodes is enough (_enough_nodes).
 func (p *pick) enough(nodes int) bool {
-	needed := p.nodes
-	if p.c.Wanted > p.c.Min {
-		needed += p.c.Min - p.c.Wanted
-	}
-	return nodes >= needed
+	return nodes >= p.nodes-max(0, p.c.Wanted-p.c.Min)
 }
 
 // required takes the nodes that the job names. ok is false if they cannot serve the job.

@@ -120,5 +120,5 @@ func (x *Tester) afterEnds(w *windows.Walk[*Allocation], full *tally, c Counts, 
 
 func (x *Tester) leave(full *tally, job *Allocation) {
 	x.Remove(x.future, job)
-	full.renew(job)
+	full.stale.Or(job.Nodes)
 }

@@ -71,14 +71,15 @@ func (w *Walk[A]) Next(leave func(A)) bool {
 
 // round removes the jobs of a window. It returns true if they are too many for a test.
 func (w *Walk[A]) round(leave func(A)) bool {
-	for removed := 0; w.at < len(w.Jobs); {
-		job := &w.Jobs[w.at]
-		if w.Until > 0 && job.End > w.Until {
-			w.at = len(w.Jobs)
+	jobs, set, until := w.Jobs, w.Set, w.Until // local variables are faster, and most jobs have no node of the set
+	for removed := 0; w.at < len(jobs); {
+		job := &jobs[w.at]
+		if until > 0 && job.End > until {
+			w.at = len(jobs)
 			break
 		}
 		w.at++
-		has := job.Nodes.Overlaps(w.Set)
+		has := job.Nodes.Overlaps(set)
 		if !has && (w.Also == nil || !w.Also(*job)) {
 			continue
 		}
