@@ -44,8 +44,8 @@ func (o *runOptions) addFlags(c *cobra.Command, seed string) {
 	f := c.Flags()
 	console.AddOutput(f, &o.output, "write the record to the directory `RUN`")
 	f.BoolVar(&o.overwrite, "overwrite", false, "replace an existing run")
-	console.AddSeed(f, &o.seed, seed+"--jitter, the hours of --feedback distribution and, with "+
-		"--realizations, the fields that workload complete made")
+	console.AddSeed(f, &o.seed, seed+"--jitter, for the hours of --feedback distribution and, with "+
+		"--realizations, for the fields that \"workload complete\" filled in")
 	f.StringVar(&o.perf, "perf", "", "divide run times by `FACTOR`, such as x2 or x0.5, as on faster or slower nodes, and keep time limits")
 	f.StringVar(&o.limit, "time-limit", limitAsked, "`RULE` for time limits: asked (those of the workload), or twice-run-time (at least twice the run time, so that no job reaches its limit)")
 	flags.Duration(f, &o.drainLimit, "drain-limit", experiment.DefaultDrainLimit,

@@ -157,7 +157,7 @@ func runWorkloadBuild(ctx context.Context, g *globals, source string, opts build
 	if opts.output == "" {
 		return console.Usagef("--output is missing (want -o FILE)")
 	}
-	if err := formats.Replaces(opts.output, source); err != nil {
+	if err := formats.Replaces(opts.output, append(opts.more, source)...); err != nil {
 		return fmt.Errorf("writing the workload: %w", err)
 	}
 	show := g.Progress(false)

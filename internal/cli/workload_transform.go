@@ -249,6 +249,9 @@ func longestLimit(text string) (func(*transformOptions) (transform.Step, error),
 		partition, duration = "*", text
 	}
 	longest, err := hpc.ParseDuration(duration)
+	if err != nil || partition == "" {
+		err = errors.New("not a limit (want DURATION or PARTITION=DURATION; give the flag again for another partition)")
+	}
 	return func(*transformOptions) (transform.Step, error) { return transform.LongestLimit(partition, longest) }, err
 }
 

@@ -120,7 +120,7 @@ func (c *Comparison) endedEarly(p *Pair) string {
 	return strings.Join(list, " and ")
 }
 
-// enough returns the number of runs on each side from which on the test of a difference can be significant. It
+// enough returns the smallest number of runs on each side with which the test of a difference can be significant. It
 // returns 0 if the difference has enough runs, or if even a thousand runs are too few.
 func (c *Comparison) enough(m *Metric, d *MetricDifference) int {
 	significant := func(runs, others int) bool {

@@ -51,8 +51,8 @@ type Group struct {
 	OtherCauses metrics.Float `json:"other_causes_wait_s"`
 	// Looks is the number of instants at which waits for nodes were explained.
 	Looks int `json:"looks"`
-	// Rivals held the processors for which the jobs waited. They are in descending order of these
-	// processors.
+	// Rivals held the processors for which the jobs waited. The rival with the most processors comes
+	// first.
 	Rivals []Rival `json:"rivals"`
 	// OwnShare is the share of the held processors that jobs of the group itself held.
 	OwnShare metrics.Float `json:"own_share"`
@@ -70,8 +70,8 @@ type GroupCause struct {
 	Examples []string `json:"examples"`
 }
 
-// Rival is a user, or a value of the property by which the jobs are grouped, whose jobs held
-// processors while the group's jobs waited for nodes.
+// Rival is a user or another group (another account, if jobs are grouped by account). Its jobs held
+// processors while this group's jobs waited for nodes.
 type Rival struct {
 	Name string `json:"name"`
 	// Processors is how many processors the rival held in the partitions of the waiting jobs, on

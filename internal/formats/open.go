@@ -214,7 +214,8 @@ func SaveAs(path string, wl *workload.Workload, format string) (losses workload.
 }
 
 // Replaces returns an error if path is a file that a workload must not replace: a part of a run record, a file whose
-// format is not known, or the command's input if it is a log. An input in our own format may be replaced.
+// format is not known, or a log that is one of the command's inputs or in a directory that is an input. An input in our own
+// format may be replaced.
 func Replaces(path string, inputs ...string) error {
 	var log bool
 	if run.HasPart(path) {
@@ -238,10 +239,15 @@ func Replaces(path string, inputs ...string) error {
 	if err != nil || !log {
 		return err
 	}
-	file, err := os.Stat(path)
 	for _, input := range inputs {
-		if of, e := os.Stat(input); err == nil && e == nil && os.SameFile(file, of) {
-			return &output.Refused{Path: path, Why: "is also the input"}
+		of, err := os.Stat(input)
+		if err != nil {
+			continue
+		}
+		for _, part := range []string{path, filepath.Dir(path)} { // the input may be a directory
+			if file, err := os.Stat(part); err == nil && os.SameFile(file, of) {
+				return &output.Refused{Path: path, Why: "is also the input"}
+			}
 		}
 	}
 	return nil

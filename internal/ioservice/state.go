@@ -12,8 +12,8 @@ import (
 // stateVersion is the version of the saved state's format.
 const stateVersion = 1
 
-// maxRecent is the number of processed jobs in the state. The state also has the last maxRecent to
-// 2*maxRecent probes.
+// maxRecent is the number of processed jobs in the state. The state also has the newest
+// probes: at least maxRecent and at most 2*maxRecent, if there are so many.
 const maxRecent = 10_000
 
 // state has everything that must survive a crash.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -234,8 +235,14 @@ func (m *Maker) derive(ctx context.Context, d *derived) error {
 		args := slices.Concat(strings.Fields(transformCommand), []string{d.source}, d.transform.arguments(),
 			[]string{"--output=" + temp})
 		s.Command = append([]string{"rmreplay"}, args...)
-		if err := m.call(ctx, args, m.logPath(d.path)); err != nil {
+		var out bytes.Buffer
+		if err := m.call(ctx, args, m.logPath(d.path), &out); err != nil {
 			return err
+		}
+		for line := range strings.Lines(out.String()) {
+			if note, is := strings.CutPrefix(line, "  "); is { // the side effects of a step that a user may not expect
+				m.observe(Progress{Phase: Noted, Name: d.path + ": " + strings.TrimSpace(note)})
+			}
 		}
 	}
 	if err := os.Rename(temp, path); err != nil {
@@ -327,7 +334,7 @@ func (m *Maker) attempt(ctx context.Context, r *Run) (s *metrics.Summary, failur
 		return nil, nil, fmt.Errorf("beginning a run: %w", err)
 	}
 	if failure = r.err; failure == nil {
-		s, failure = m.finish(r, m.call(ctx, args, m.logPath(r.Dir)))
+		s, failure = m.finish(r, m.call(ctx, args, m.logPath(r.Dir), nil))
 	}
 	if failure != nil && ctx.Err() == nil {
 		now.Error = failure.Error()
@@ -357,8 +364,9 @@ func (m *Maker) logPath(below string) string {
 }
 
 // call runs a command line of this program. A run that is not valid is not an error. The child
-// process is killed if this process dies, and it is interrupted if the context is cancelled.
-func (m *Maker) call(ctx context.Context, args []string, logPath string) error {
+// process is killed if this process dies, and it is interrupted if the context is cancelled. Its
+// standard output goes to the parameter out, if out is not nil.
+func (m *Maker) call(ctx context.Context, args []string, logPath string, out io.Writer) error {
 	name := "rmreplay " + args[0]
 	if args[0] == "workload" {
 		name = "rmreplay " + transformCommand
@@ -374,7 +382,7 @@ func (m *Maker) call(ctx context.Context, args []string, logPath string) error {
 	c := exec.CommandContext(ctx, m.Program, args...)
 	c.Args[0] = "rmreplay"
 	c.Env = plainEnvironment(os.Environ())
-	c.Stdout, c.Stderr = nil, log
+	c.Stdout, c.Stderr = out, log
 	// The child has its own process group. The terminal interrupts only this process, and this
 	// process interrupts the child.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

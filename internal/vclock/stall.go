@@ -149,7 +149,7 @@ type restWatch struct {
 	used          demand        // at the begin of the watch
 	seen          time.Time     // when the driver last waited for the processes
 	away          time.Duration // time since the watch began in which the driver did not wait for the processes
-	excused       int           // rests in a row during which the driver's threads waited for a CPU
+	excused       int           // number of consecutive rests during which the driver's threads waited for a CPU
 }
 
 // returned is called when the driver begins to wait again.

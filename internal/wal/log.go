@@ -202,8 +202,8 @@ func (j *Log) path(first int64) string {
 	return filepath.Join(j.dir, fmt.Sprintf("%019d%s", first, suffix))
 }
 
-// scan reads the directory, and moves away what cannot be read. It does not read segments whose
-// records all have numbers up to the parameter after, because these may have hundreds of
+// scan reads the directory, and moves away what cannot be read. It skips a segment in which
+// no record has a number above the parameter after, because a segment may have hundreds of
 // megabytes.
 func (j *Log) scan(after int64) error {
 	names, err := os.ReadDir(j.dir)
@@ -469,7 +469,7 @@ func (j *Log) inOrder(commit func() error) error {
 	return err
 }
 
-// After a record could not be written, Resume makes the log accept records again. The caller must
+// Resume makes the log accept records again after a record could not be written. The caller must
 // have saved a state with the changes of this record and of all records begun since.
 func (j *Log) Resume() { j.failed.Store(nil) }
 

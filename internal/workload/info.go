@@ -78,6 +78,8 @@ type Info struct {
 	RequestedS float64 `json:"requested_time_s"`
 	UsedS      float64 `json:"used_time_s"`
 	UsedShare  float64 `json:"mean_used_share"`
+	// Limitless is the number of tasks with an end that are in none of these figures, because they have no time limit.
+	Limitless int `json:"tasks_without_limit"`
 	// UsedDeciles counts tasks by used/requested time: [0,10 %), ..., [90 %,100 %].
 	UsedDeciles [10]int `json:"used_share_deciles"`
 
@@ -294,6 +296,7 @@ func endsByItself(job *hpc.Job) bool {
 // addUse counts how much of its time limit a task used.
 func (info *Info) addUse(used, limit time.Duration) {
 	if limit <= 0 || limit == hpc.Unlimited {
+		info.Limitless++
 		return
 	}
 	share := float64(used) / float64(limit)
@@ -476,6 +479,10 @@ func (info *Info) Render(w io.Writer, zone *time.Location) error {
 	if info.RequestedS > 0 {
 		p.line("  time          %s of %s hours requested are used; on average %.0f %% of a job's limit", hours(info.UsedS),
 			hours(info.RequestedS), 100*info.UsedShare)
+		if info.Limitless > 0 {
+			p.line("                (without %s that %s no time limit)", quantity.Regular(info.Limitless, "task"),
+				quantity.Plural(info.Limitless, "has", "have"))
+		}
 	} else {
 		p.line("  time          the jobs have no time limits, so the use of limits is not known")
 	}

@@ -128,7 +128,7 @@ func splitDump(text string) ([]string, error) {
 		}
 	}
 	if quoted {
-		return nil, errors.New("' without a closing '")
+		return nil, errors.New("a quote (') is not closed")
 	}
 	return append(fields, field.String()), nil
 }

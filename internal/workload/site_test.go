@@ -102,7 +102,7 @@ add user name=ann account=phys DefaultAccount=phys Fairshare=10 QOS=+high,normal
 	for text, want := range map[string]string{
 		"":                             "reading accounts: x: no line Cluster",
 		"Cluster 'a'":                  "x:1: \"Cluster 'a'\": want Cluster",
-		"Cluster - 'a":                 "x:1: ' without a closing '",
+		"Cluster - 'a":                 "x:1: a quote (') is not closed",
 		"Cluster - :a=b":               "an empty name",
 		"Group - 'a'":                  "Group: not known",
 		"Cluster - 'a'\nCluster - 'b'": "x:2: a second cluster",

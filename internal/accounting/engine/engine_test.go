@@ -133,7 +133,7 @@ func TestTypes(t *testing.T) {
 		}
 	}
 	err := ask(p, engine.Tables{}, "SELECT INTERVAL 1 DAY AS span", new(any))
-	if err == nil || !strings.Contains(err.Error(), "column span: values of type duckdb.Interval do not pass") {
+	if err == nil || !strings.Contains(err.Error(), "column span: values of the type duckdb.Interval cannot be sent") {
 		t.Errorf("interval: %v", err)
 	}
 }

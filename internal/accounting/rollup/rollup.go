@@ -387,7 +387,7 @@ type cell struct {
 	cpus, cpuStarts, cpuEnds                                                            sum
 	first, last                                                                         columnar.Optional
 	waitParts                                                                           [len(waits.Sums{}.Parts)]sum
-	lacks                                                                               [6]int64 // in the order of var lacks
+	lacks                                                                               [6]int64 // in the order of lacks
 }
 
 // sum is a sum that is NULL until a value is added.

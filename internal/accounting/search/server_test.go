@@ -109,7 +109,7 @@ func TestErrors(t *testing.T) {
 		{`{"aggs":{"x":{"date_histogram":{"field":"@end","fixed_interval":"1ms"}}}}`, 400, "too many buckets"},
 		{`{"aggs":{"x":{"histogram":{"field":"elapsed","interval":0}}}}`, 400, "interval"},
 		{`{"aggs":{"x":{"terms":{"script":"1"}}}}`, 400, "script"},
-		{`{"query":`, 400, "JSON"}, {`[]`, 400, "START_ARRAY"}, {`{} {}`, 400, "behind"},
+		{`{"query":`, 400, "JSON"}, {`[]`, 400, "START_ARRAY"}, {`{} {}`, 400, "more text after its JSON object"},
 	} {
 		w := f.raw("POST", "/_search", c.body)
 		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) || !strings.Contains(w.Body.String(), `"root_cause"`) {

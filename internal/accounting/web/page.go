@@ -478,7 +478,7 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 		f.Query = r.values.Get("q")
 	}
 	f.fill(r, s)
-	f.Doubts = known.doubts(r) // on the page about schedulers, s does not say which runs are not valid
+	f.Doubts = known.doubts(r) // s lacks them on the page about schedulers
 	if err := v.linkHealth(q.Context(), f, r, s, known); err != nil {
 		return err
 	}

@@ -8,8 +8,8 @@
 //
 // The server, and not the browser, draws the charts with package figure, like those of the
 // report. So there is one implementation of charts, pages print well, screen readers can read
-// them, and tests see what readers see. Links lie over the parts of a chart. The script adds the
-// selection of a range.
+// them, and tests see what readers see. Links lie over the parts of a chart. With the
+// script, a reader can also select a range of time in a chart.
 package web
 
 import (

@@ -77,7 +77,7 @@ func TestReadErrors(t *testing.T) {
 		{"-dt 1 | -J a", "-e: missing"},
 		{"-dt 1 -e | -J a", "-e: needs a value"},
 		{"-t 1 -e submit_batch_job | -J a", "-t: not known before |"},
-		{"-dt 1 -e submit_batch_job | -J 'a", "' without a closing '"},
+		{"-dt 1 -e submit_batch_job | -J 'a", "a quote (') is not closed"},
 		{"-dt 1 -e submit_batch_job | --ntask-per-node=2", "(did you mean --ntasks-per-node?)"},
 		{good + "-dt 1 -e cancel_job | -J b", "x.events:2: cancel_job: no job is named b"},
 		{good + "-dt 1 -e cancel_job |", "cancel_job: needs one job"},

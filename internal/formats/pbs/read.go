@@ -80,7 +80,7 @@ func parseRecord(line []byte) (r record, err error) {
 func (r *record) at(zone *time.Location) (hpc.Time, error) {
 	t, err := time.ParseInLocation("01/02/2006 15:04:05", string(r.date[:19]), zone)
 	if err != nil || t.Year() < 1970 || t.Year() > 2200 {
-		return 0, fmt.Errorf("date %.30q: not a time (want 03/01/2024 08:00:00)", r.date)
+		return 0, fmt.Errorf("date %.30q: not a time (want MM/DD/YYYY HH:MM:SS, such as 03/31/2024 08:00:00)", r.date)
 	}
 	return hpc.Time(t.UnixNano()), nil
 }

@@ -124,7 +124,8 @@ func (k *Kept) Origin() (workload.Origin, error) {
 	for _, field := range slices.Sorted(maps.Keys(k.Fields)) {
 		n, ok := parseDecimal([]byte(k.Fields[field]))
 		if !ok || field < 1 || field > fieldCount {
-			return workload.Origin{}, fmt.Errorf("swf: fields: want numbers by field, from 1 to %d", fieldCount)
+			return workload.Origin{}, fmt.Errorf("swf: fields: field %d has the value %q (want fields from 1 to %d, and numbers as their values)", field,
+				k.Fields[field], fieldCount)
 		}
 		extra = appendKept(extra, keptNumber{field: field, read: n, derived: unknownNumber})
 	}

@@ -180,7 +180,7 @@ var fieldSpecs = []fieldSpec{
 		"wallclocklimit", "wallrequest", "walltimerequest", "walltimerequested", "maxwalltime", "maxwallclock",
 		"maxruntime", "maxtime", "runtimelimit", "runlimit", "requestedruntime", "runtimerequested",
 		"timerequested", "timerequest", "timeallowed", "limit"}},
-	{"state", aState, []string{"state", "jobstate", "status", "jobstatus", "exitstate", "exitstatus",
+	{"state", aState, []string{"state", "st", "jobstate", "status", "jobstatus", "exitstate", "exitstatus",
 		"recordedstate", "podphase", "phase", "result", "jobresult", "outcome", "finalstate", "finalstatus",
 		"endstate", "endstatus", "completionstatus", "completionstate", "conclusion"}},
 	{"exit_code", anExitCode, []string{"exitcode", "exitcodestatus", "ec", "exit", "exitvalue", "returncode",

@@ -211,7 +211,7 @@ func TestParseErrors(t *testing.T) {
 		{"-sim-walltime NaN", "not a number of seconds"},
 		{"-jid x", "-jid x: not a whole number"},
 		{"pseudo.job -sleep", "-sleep: needs a value"},
-		{"-C 'a", "' without a closing '"},
+		{"-C 'a", "a quote (') is not closed"},
 		{`-C a\`, `\ at the end of the line`},
 	}
 	for _, tt := range tests {

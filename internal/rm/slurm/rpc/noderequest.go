@@ -308,8 +308,8 @@ func (m *KillJob) JobState() uint32 { return m.State & 0xff }
 
 // DecodeKillJob reads the body of a [RequestTerminateJob], [RequestKillTimelimit],
 // [RequestKillPreempted] or [RequestAbortJob]. It follows _unpack_kill_job_msg
-// (slurm_protocol_pack.c). When slurmctld repeats the message in its own version, the credential
-// keeps the version of the node, which is the driver's (slurm_cred_pack).
+// (slurm_protocol_pack.c). slurmctld may repeat the message in slurmctld's own version. The
+// credential then still has the node's version, that is, the driver's version (slurm_cred_pack).
 func DecodeKillJob(v Version, body []byte) (*KillJob, error) {
 	const what = "a job kill"
 	m, err := decodeIn(v, what, body, func(d *decoder) *KillJob { return d.protocol.killJob(d) })
