@@ -215,8 +215,7 @@ func intersect(set, free selection.Bits) bool {
 	return rest == 0
 }
 
-// grows reports whether a node of the set all is in the set next, but not in both other sets, set and
-// free.
+// grows reports whether a node of the sets all and next is missing in one of the sets set and free.
 func grows(all, set, free, next selection.Bits) bool {
 	set, free, next = set[:len(all)], free[:len(all)], next[:len(all)]
 	for k := range all {
