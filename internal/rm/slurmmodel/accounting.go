@@ -223,7 +223,7 @@ func (a *accounting) compute(j *job, now int64) {
 	}
 }
 
-// request returns the TRES that a job asks for, if it gets these numbers of nodes and CPUs. The
+// request returns the TRES that a job requests if it gets the given numbers of nodes and CPUs. The
 // returned vector is valid until the next call.
 func (a *accounting) request(j *job, nodes, cpus int) tres.Vector {
 	v := a.requested
@@ -329,7 +329,7 @@ func (of *accounted) Prioritize(now int64) {
 	of.a.e.touch()
 }
 
-// accrue lets an eligible job gain age. Limits on accruing jobs may split tasks off an array.
+// accrue lets an eligible job gain age. If a limit lets only some tasks of an array gain age, accrue splits these off.
 func (a *accounting) accrue(j *job) {
 	if j.accrue != 0 && len(j.tasks) == 0 { // it gains age already
 		return
@@ -406,7 +406,7 @@ func (a *accounting) beforeSelection(j *job) bool {
 }
 
 // afterSelection compares a job with the limits on resources. It compares the allocation or, if
-// alloc is nil, the resources that the job asks for on this number of nodes.
+// alloc is nil, the resources that the job requests on the given number of nodes.
 func (a *accounting) afterSelection(j *job, alloc *selection.Allocation, nodes int) bool {
 	if a.limits == nil {
 		return true
@@ -420,7 +420,7 @@ func (a *accounting) afterSelection(j *job, alloc *selection.Allocation, nodes i
 	return a.told(j, l, a.limits.PostSelect(l, wants, alloc.Nodes))
 }
 
-// afterPlan compares a job that backfill plans on these nodes with the limits on resources.
+// afterPlan checks the limits on resources for a job that backfill plans on the given nodes.
 func (a *accounting) afterPlan(j *job, nodes selection.Bits) bool {
 	if a.limits == nil {
 		return true
@@ -432,7 +432,7 @@ func (a *accounting) afterPlan(j *job, nodes selection.Bits) bool {
 // limited reports whether a job waits because of a limit.
 func (a *accounting) limited(j *job) bool { return limits.KeepsBehind(j.reason, a.e.rules.Since2411) }
 
-// preferred returns nodes that a limit on nodes has already counted for other jobs; nil if none.
+// preferred returns the nodes that a limit on nodes already counts for other jobs; nil without such a limit.
 func (a *accounting) preferred(j *job) selection.Bits {
 	if a.limits == nil {
 		return nil

@@ -37,7 +37,7 @@ type cycle struct {
 	// reserved counts the successive reservations for the array reservedOf.
 	reserved   int
 	reservedOf *submission
-	free, late selection.Bits          // buffers of attempt and countLate
+	free, late selection.Bits          // buffers of the functions attempt and countLate
 	blocked    map[*accounts.QOS]int64 // with assoc_limit_stop: until when the jobs of a QOS wait
 }
 
@@ -68,8 +68,8 @@ func (e *Engine) newCycle() *cycle {
 	return c
 }
 
-// goOn tries records until virtual time must pass, and returns how much: the cost of a test, during
-// which slurmctld does nothing else, or the length of a pause. It returns 0 at the cycle's end.
+// goOn tries records until virtual time must pass, and returns this time: the cost of a test or the length of
+// a pause; 0 at the cycle's end. During a test slurmctld does nothing else.
 func (c *cycle) goOn() time.Duration {
 	e := c.e
 	if c.asleep {
@@ -226,7 +226,7 @@ type trial struct {
 
 	counts  selection.Counts
 	able    selection.Bits // nodes that can serve the job
-	least   int            // nodes of able that the job needs
+	least   int            // smallest number of nodes in the set able that suffices for the job
 	limit   int64          // minutes for which the job is planned
 	granted int64          // time limit in minutes, if the job starts
 	later   int64          // next instant at which a try may find more nodes; 0 for never
@@ -279,7 +279,7 @@ func (t *trial) task() next {
 	}
 }
 
-// tooMany counts the job for bf_max_job_user and the like, and reports whether it exceeds a limit.
+// tooMany counts the job for the options bf_max_job_*, and reports whether the job exceeds one of them.
 func (t *trial) tooMany() bool {
 	why := t.depths.Beyond(t.job.of.job.User, t.job.part.name)
 	if why != "" {
@@ -353,9 +353,9 @@ func (t *trial) attempt() (result next, again bool) {
 	return t.decide(alloc, free, from, start)
 }
 
-// slurmctld's last test that finds a start sets the job's CPUs. If willRun left this test out,
-// countLate sets them in the same way. The parameter late has the nodes of all tries since the
-// last start that willRun found.
+// countLate sets the job's number of CPUs if willRun left out slurmctld's last test that finds a start: in
+// slurmctld this test sets the number. The field late has the nodes of all tries since the last start that
+// willRun found.
 func (t *trial) countLate() {
 	for t.later = 0; len(t.late) > 0; {
 		at := len(t.late) - len(t.free)
@@ -371,7 +371,7 @@ func (t *trial) suffice(nodes selection.Bits) bool {
 	return nodes.CountAnd(t.able) >= t.least && nodes.Contains(t.job.request.Required)
 }
 
-// willRun looks for the job's first start on the nodes of a set. It may find no start after
+// willRun looks for the job's first start on the nodes of a set. Before 24.11 it reports no start after
 // t.later.
 func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation, int64) {
 	e := t.e
@@ -455,9 +455,9 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 	return t.reserve(alloc, start), false
 }
 
-// With assoc_limit_stop, block returns the instant at which a job that exceeds a limit may start:
-// when nodes become free, or after 500 seconds. For a group limit of the QOS, all its jobs wait
-// until then.
+// With assoc_limit_stop, block returns the instant at which a job that exceeds a limit may start: t.later or,
+// if this is 0, 500 seconds from now. If the limit is a group limit of the job's QOS, all jobs of this QOS
+// wait until this instant.
 func (t *trial) block() int64 {
 	start := t.later
 	if start == 0 {

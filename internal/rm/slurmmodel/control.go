@@ -57,7 +57,7 @@ func at(now hpc.Time, ev rm.Event) rm.Event {
 	return ev
 }
 
-// change carries out a command to one record.
+// change carries out a command on one job record.
 func (e *Engine) change(j *job, c rm.Command) {
 	e.touch()
 	switch c.Kind {
@@ -84,7 +84,7 @@ func (e *Engine) change(j *job, c rm.Command) {
 	e.loops.queued = true
 }
 
-// cancel ends a job like scancel. If the job was pending, this does not make a scheduler run.
+// cancel ends a job like scancel. The cancellation of a pending job does not make a scheduler run.
 func (e *Engine) cancel(j *job, c rm.Command) {
 	if j.state == running {
 		e.vacate(j, hpc.Cancelled, true, false)

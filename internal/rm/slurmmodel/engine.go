@@ -35,7 +35,7 @@ type Engine struct {
 	rules    parameters.Rules
 	tester   *selection.Tester
 	state    *selection.State
-	place    map[string]int // index of each node
+	place    map[string]int // index of each node by name
 	names    words.Names
 	kinds    []selection.Bits
 	servers  *demand.Servers
@@ -203,7 +203,7 @@ func (e *Engine) emit(j *job, kind rm.EventKind, reason string, outcome *rm.Outc
 	})
 }
 
-// outcome returns all that is known about a job.
+// outcome returns the model's full report about a job in the given state.
 func (e *Engine) outcome(j *job, s hpc.State) *rm.Outcome {
 	o := &rm.Outcome{
 		State: s, Submit: hpc.Unix(j.submit), Eligible: hpc.Unix(j.eligible), TimeLimit: -1, Restarts: j.restarts,

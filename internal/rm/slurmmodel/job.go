@@ -18,7 +18,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// job is a job record of slurmctld: a job, an array task, or the array tasks without own records.
+// job is a job record of slurmctld: a job, a task of an array, or all tasks of an array that share a record.
 //
 // The fields that each pass reads of all pending jobs come first and close together, because the
 // processor's caches do not hold all records of a long queue.
@@ -41,21 +41,21 @@ type job struct {
 	perPart  []uint32     // priorities by index in parts; nil for one partition
 	limit    int64        // time limit in minutes; noMinutes if the job gives none
 	timeMin  int64        // --time-min in minutes; 0 if not given
-	submit   int64        // this and the next times are in seconds since 1970
+	submit   int64        // this and the next four fields are in seconds since 1970
 	begin    int64        // 0 if the job is not eligible
 	accrue   int64        // since when the job gains age; 0 if it does not
 	estimate int64        // start that backfill expects; the start of a running job
 	eligible int64        // the job's last begin time
 
 	tasks              []int                            // tasks without a record of their own, ascending; nil for one task
-	task               int                              // -1 if the job is not an array, or for several tasks
+	task               int                              // index of the task; -1 if the job is not an array, or if several tasks share the record
 	array              *array                           // nil if the job is not an array
 	among              *array                           // the array that counts the job among its running tasks; never nil
 	needs              *dependencies.Needs[*submission] // nil without dependencies
 	reservation        *reservations.Reservation        // of --reservation; nil if not given
 	minNodes, maxNodes int                              // maxNodes is 0 without a maximum
 	backfill           rm.Backfill                      // result of the last backfill cycle that decided on the job
-	told               told                             // what was last reported of the waiting job
+	told               told                             // what was last reported about the pending job
 	account            *accounted                       // nil before accounting.admit
 	request            selection.Request
 
@@ -104,7 +104,7 @@ type submission struct {
 	gone   bool   // slurmctld has forgotten all records
 }
 
-// array is what the tasks of an array have in common.
+// array has the state that all tasks of an array share.
 type array struct {
 	limit      int // how many tasks may run at once; 0 for all
 	running    int
@@ -145,7 +145,7 @@ type partition struct {
 	tests              int  // number of its jobs that the present pass has tested
 }
 
-// noMinutes stands for a missing time limit. endless (a year) stands for an unlimited time limit.
+// noMinutes is the limit of a job that requests none. endless (a year) is the limit of a job without a limit.
 const (
 	noMinutes = -1
 	endless   = 365 * 24 * 60

@@ -116,7 +116,7 @@ func (e *Engine) next() hpc.Time {
 }
 
 // step does one thing that is due. At an instant, passes come first, then threads that slept, the
-// oldest first. Before 24.11 each message of a node gets a new thread, which comes last. Since then
+// oldest first. Before 24.11 each message of a node gets a new thread, which comes last. Since 24.11
 // the threads that serve these messages are the oldest, and come before passes.
 func (e *Engine) step() {
 	l := &e.loops
@@ -210,8 +210,8 @@ func (e *Engine) setEligible() {
 	}
 }
 
-// backfillOff is the interval at which the backfill thread, while backfill is switched off, checks
-// whether it is on again (BACKFILL_INTERVAL).
+// backfillOff is the time between two checks of the backfill thread while backfill is switched off. Each check
+// reads whether backfill is on again (BACKFILL_INTERVAL).
 const backfillOff = 30 * time.Second
 
 // backfillTurn begins a cycle of backfill if one is due and something has changed, or continues the

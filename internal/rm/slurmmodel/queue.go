@@ -24,8 +24,8 @@ type record struct {
 	head     bool // the job is a record of several tasks
 }
 
-// queue has the jobs that may start. A pass of a long queue ends after a few records, so the queue
-// sorts only the ranks of the records.
+// queue has the jobs that may start. Sorting moves only the short ranks, not the records, because a pass of a
+// long queue may end after a few records.
 type queue struct {
 	records []record        // in the order of slurmctld's list of jobs
 	order   []priority.Rank // in slurmctld's order; Place is the index in records
@@ -34,7 +34,7 @@ type queue struct {
 func (q *queue) at(i int) record { return q.records[q.order[i].Place] }
 
 // pendingJobs returns the pending jobs in slurmctld's order. The list is a copy, because tasks of
-// arrays may start meanwhile. It is valid until the next call.
+// arrays may start while the caller reads it. It is valid until the next call.
 func (e *Engine) pendingJobs() []*job {
 	list := e.pending[:0]
 	for _, j := range e.list {
@@ -267,8 +267,8 @@ func (e *Engine) testNeeds(j *job) dependencies.State {
 	return state
 }
 
-// Progress implements [dependencies.Job] (test_job_array_complete and so on). If tasks were
-// cancelled without own records, their record counts as pending until slurmctld forgets it.
+// Progress implements [dependencies.Job] (test_job_array_complete and so on). If tasks that
+// share a record were cancelled, this record counts as pending until slurmctld forgets it.
 func (s *submission) Progress(task int) (p dependencies.Progress, known bool) {
 	p.Complete, p.Well = true, task >= 0 || s.array == nil || !s.array.failed
 	for _, j := range s.jobs {

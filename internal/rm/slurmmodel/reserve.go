@@ -245,7 +245,7 @@ func (e *Engine) fitsReservation(r record) bool {
 	return own == nil || e.rules.Since2411 && own.Flexible() || own.Nodes.CountAnd(r.part.nodes) >= r.job.chosenNodes
 }
 
-// taskOf returns the guide's name for a record: for a record of several tasks, its first task.
+// taskOf returns the task that the guide gets for a record; for a record of several tasks, the first of them.
 func taskOf(j *job) guide.Task {
 	t := guide.Task{Job: j.of.job.ID, Task: j.task, Restarts: j.restarts}
 	if j.isHead() {
@@ -307,7 +307,7 @@ func (e *Engine) announce(byBackfill bool, queue *queue) {
 	e.cfg.Guide.Pass(byBackfill, list)
 }
 
-// guided asks the guide about a start. It returns the allocation with which the job starts.
+// guided lets the guide decide about a start. It returns the allocation with which the job starts.
 func (e *Engine) guided(j *job, alloc *selection.Allocation) (*selection.Allocation, verdict) {
 	if e.cfg.Guide == nil {
 		return alloc, begun
@@ -340,8 +340,8 @@ func (e *Engine) allocateOn(j *job, names string) *selection.Allocation {
 // mayEnd asks the guide whether a running job ends now.
 func (e *Engine) mayEnd(j *job) bool { return e.cfg.Guide == nil || e.cfg.Guide.End(taskOf(j)) }
 
-// ForceStart starts a pending task on nodes, as if it had begun at the instant at, which must be in
-// the present second. It returns an error if the task is not pending, or does not fit on the nodes.
+// ForceStart starts a pending task on nodes. The parameter at is the task's start, an instant in the present
+// second. ForceStart returns an error if the task is not pending, or does not fit on the nodes.
 func (e *Engine) ForceStart(id string, task int, nodes string, at hpc.Time) error {
 	j := e.find(id, task)
 	if j == nil || j.state != pending || taskOf(j).Task != task {
@@ -359,11 +359,11 @@ func (e *Engine) ForceStart(id string, task int, nodes string, at hpc.Time) erro
 	return nil
 }
 
-// ForceEnd ends a running task with a state; with requeue it returns to the queue.
+// ForceEnd ends a running task with the state how. With requeue the task returns to the queue.
 func (e *Engine) ForceEnd(id string, task int, how hpc.State, requeue bool) error {
 	j := e.find(id, task)
 	if j == nil || j.state != running {
-		return fmt.Errorf("the model does not have job %s running", id)
+		return fmt.Errorf("job %s is not running in the model", id)
 	}
 	e.vacate(j, how, false, requeue)
 	return nil

@@ -52,7 +52,7 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 		e.stats.BackfilledJobs++
 	}
 	outcome := e.outcome(j, hpc.Running)
-	if outcome.Parts = e.account.points(j); e.gang != nil { // times between suspensions are not whole seconds
+	if outcome.Parts = e.account.points(j); e.gang != nil { // with gang scheduling, run times are not whole seconds
 		outcome.Start = e.now
 	}
 	e.emit(j, rm.Started, "", outcome)
@@ -127,7 +127,7 @@ func (e *Engine) complete(j *job) {
 	e.vacate(j, how, false, requeue)
 }
 
-// vacate removes a running job from its nodes; with requeue it returns to the queue. The nodes
+// vacate removes a running job from its nodes. With requeue the job returns to the queue. The nodes
 // become free when they have answered. If all nodes are down, the job is over at once.
 func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	e.tester.Changed(j.alloc.Nodes)
@@ -164,7 +164,7 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	e.await(e.departures.Begin(answering, over), a)
 }
 
-// await plans the answers of the nodes of a job that ends.
+// await plans when the nodes of an ending job answer slurmctld.
 func (e *Engine) await(d *answers.Departure, a answers.Answers) {
 	told := e.agents.Send(e.now, a.Telling.Count()+a.Others.Count())
 	if a.Others.Next(0) >= 0 {
@@ -185,7 +185,7 @@ func (e *Engine) await(d *answers.Departure, a answers.Answers) {
 	}
 }
 
-// serveNode serves a node's message. After the last message about a job, slurmctld schedules.
+// serveNode serves a node's message. After the last message about a job, slurmctld requests a pass.
 func (e *Engine) serveNode() {
 	switch many := e.agents.Many(e.now); {
 	case !e.departures.Serve(many):
@@ -210,7 +210,7 @@ func (e *Engine) finish(j *job, how hpc.State, reason string) {
 		outcome := e.outcome(one, how)
 		outcome.End = hpc.Unix(e.second())
 		if j.state == pending && reason != "" {
-			outcome.Priority = 0 // a job that is cancelled because of a dependency
+			outcome.Priority = 0 // the job is cancelled because of a dependency
 		}
 		if j.state != pending {
 			outcome.End = hpc.Unix(j.end)

@@ -180,7 +180,7 @@ func (p *pass) try(j *job) (goOn, started bool) {
 	return goOn, started
 }
 
-// start tries to start a job. If the job must wait, it may block the job's partition.
+// start tries to start a job. If the job must wait, start may block the job's partition.
 func (p *pass) start(j *job) (goOn, started bool) {
 	e := p.e
 	block := false
@@ -316,7 +316,7 @@ func (e *Engine) nodesFor(j *job) selection.Bits {
 	return set
 }
 
-// requestOf returns a job's request, which after some time no longer insists on switches.
+// requestOf returns a job's request. It sets Patient while the job's wait for --switches is not over.
 func (e *Engine) requestOf(j *job) *selection.Request {
 	r := &j.request
 	r.Partition = j.part.index
@@ -471,9 +471,9 @@ func (e *Engine) pick(
 	return alloc, n, result
 }
 
-// pickBest chooses from the usable nodes of a set (_pick_best_nodes). The result possible is the
-// allocation on an empty machine or, if the job starts now, alloc. With OverSubscribe=EXCLUSIVE
-// the job gets whole nodes; before 24.11 it then gets them in its other partitions, too.
+// pickBest chooses from the usable nodes of a set (_pick_best_nodes). The result possible is the allocation on
+// an empty machine or, if the job starts now, equals alloc. In a partition with OverSubscribe=EXCLUSIVE the job
+// gets whole nodes; before 24.11 it afterwards also gets whole nodes in its other partitions.
 func (e *Engine) pickBest(
 	j *job, set, usable selection.Bits, c selection.Counts, mode selection.Mode,
 ) (alloc, possible *selection.Allocation, result verdict) {

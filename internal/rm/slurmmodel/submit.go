@@ -38,7 +38,7 @@ func (e *Engine) Submit(work *hpc.Job) error {
 	if err == nil {
 		e.list = append(e.list, j)
 		e.byNumber[j.number] = j
-		// For a job, e.independent sets the begin time; an array gets it when a queue is built.
+		// For a job, e.independent sets the begin time. An array gets its begin time when a queue is built.
 		independent := len(j.tasks) == 0 && e.independent(j)
 		e.account.prioritize(j)
 		if independent && !e.par.Deferred && (e.rules.Since2411 || e.licenses.Free(j.licenses)) {
@@ -60,7 +60,7 @@ func (e *Engine) Submit(work *hpc.Job) error {
 	return nil
 }
 
-// drop removes a refused job; j is nil if it has no record.
+// drop removes a refused job; j is nil if the job has no record.
 func (e *Engine) drop(j *job) {
 	if j == nil {
 		return
@@ -72,7 +72,7 @@ func (e *Engine) drop(j *job) {
 }
 
 // compareWithQueue gives a new job the reason Priority if a pending job comes before it
-// (_top_priority in job_mgr.c). To find out, it tests dependencies, which may set begin times.
+// (_top_priority in job_mgr.c). It first tests the dependencies of pending jobs, which may set begin times.
 func (e *Engine) compareWithQueue(j *job) {
 	if j.priority == 0 {
 		return
@@ -119,7 +119,7 @@ func (e *Engine) precedes(other, j *job) bool {
 	})
 }
 
-// create makes the record of a job (_job_create in job_mgr.c), or says why the job is refused.
+// create makes the record of a job (_job_create in job_mgr.c). The error says why slurmctld refuses the job.
 func (e *Engine) create(s *submission, asked hpc.Time) (*job, error) {
 	work := s.job
 	if why, rejected := e.cfg.Rejected[work.ID]; rejected {

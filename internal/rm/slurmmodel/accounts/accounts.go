@@ -1,4 +1,4 @@
-// Package accounts holds a cluster's associations and QOS as slurmctld keeps them in memory
+// Package accounts has a cluster's associations and QOS as slurmctld stores them in memory
 // (assoc_mgr.c): the tree with its shares, limits and usage, and the counts of jobs and resources.
 // Package fairshare computes shares and usage. Package limits compares jobs with the limits and
 // keeps the counts.
@@ -87,13 +87,14 @@ func (a *Association) Up(yield func(*Association) bool) {
 type QOS struct {
 	Name   string
 	Limits Limits
-	// Unlimited says that no limit in Limits can keep a job from starting, and NoTRES that none is on resources.
+	// Unlimited says that the QOS has no limit in Limits that can keep a job from starting. NoTRES says that
+	// Limits has no limit on resources.
 	Unlimited, NoTRES bool
 	// Priority is the QOS's priority. PriorityNorm is Priority divided by the largest priority of a
 	// QOS.
 	Priority     uint32
 	PriorityNorm float64
-	// UsageFactor multiplies the usage of the jobs.
+	// UsageFactor multiplies the usage of the QOS's jobs.
 	UsageFactor float64
 	// LimitFactor multiplies the TRES limits of associations; 0 if it is not set.
 	LimitFactor float64

@@ -17,7 +17,7 @@ type Limits struct {
 	MaxTRES, MaxTRESPerNode, MaxTRESMinutes    tres.Vector // of each job
 	// GrpWall and MaxWall are in minutes.
 	GrpWall, MaxWall int64
-	// These are numbers of jobs. MaxJobs, MaxSubmit and MaxAccrue count the jobs of the association
+	// The following limits are numbers of jobs. MaxJobs, MaxSubmit and MaxAccrue count the jobs of the association
 	// itself. In a QOS they count the jobs of each user.
 	GrpJobs, GrpSubmit, GrpAccrue int64
 	MaxJobs, MaxSubmit, MaxAccrue int64
@@ -57,7 +57,7 @@ func (a *Accounts) policyLimits(p *associations.Policy) Limits {
 	return l
 }
 
-// noTRES reports whether no limit is on resources.
+// noTRES reports whether all limits on resources are unset.
 func (l *Limits) noTRES() bool {
 	for _, amounts := range []tres.Vector{
 		l.GrpTRES, l.GrpTRESMinutes, l.GrpTRESRunMinutes, l.MaxTRES, l.MaxTRESPerNode, l.MaxTRESMinutes, l.MaxTRESPerUser,
@@ -70,7 +70,7 @@ func (l *Limits) noTRES() bool {
 	return true
 }
 
-// letStart reports whether the limits let every job start.
+// letStart reports whether the limits never keep a job from starting.
 func (l *Limits) letStart() bool {
 	for _, number := range []int64{l.GrpWall, l.MaxWall, l.GrpJobs, l.MaxJobs, l.MaxJobsPerAccount} {
 		if number != NoLimit {

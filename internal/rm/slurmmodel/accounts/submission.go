@@ -7,13 +7,13 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Submission has what a job names when it is submitted; "" for what it does not name. Partition is
+// Submission has the names in a job's submission; "" for a name that the submission does not give. Partition is
 // the first partition of the job's list.
 type Submission struct {
 	User, Account, Partition, QOS, Reservation string
 }
 
-// These are errors with which slurmctld refuses a submission (slurm_errno.h).
+// The errors with which slurmctld refuses a submission (slurm_errno.h).
 const (
 	InvalidAccount slurmspec.Errno = 2045 // ESLURM_INVALID_ACCOUNT
 	InvalidQOS     slurmspec.Errno = 2066 // ESLURM_INVALID_QOS

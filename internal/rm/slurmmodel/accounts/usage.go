@@ -9,12 +9,12 @@ import (
 	"rmreplay/internal/rm/slurmmodel/tres"
 )
 
-// Usage is the decayed usage of an association or a QOS, and what its running jobs may still use.
+// Usage is the decayed usage of an association or a QOS, and the usage that its running jobs may still add.
 type Usage struct {
 	// Raw is billing × seconds, as sshare's RawUsage.
 	Raw extended.Float
 	// TRES is the usage of each TRES in resource-seconds, in the order of [tres.Table]. slurmctld
-	// keeps this usage only if it enforces limits.
+	// computes this usage only if it enforces limits.
 	TRES []extended.Float
 	// Wall is the time of the jobs in seconds (grp_used_wall).
 	Wall float64
@@ -23,23 +23,23 @@ type Usage struct {
 	Reserved tres.Vector
 }
 
-// Counts are the present jobs of an association or of a QOS, or those of one user or account in a
-// QOS.
+// Counts are the numbers and resources of the present jobs of an association or a QOS, or of one user
+// or account in a QOS.
 type Counts struct {
 	// Running, Submitted and Accruing are numbers of jobs. Submitted counts pending and running
 	// jobs. Accruing counts pending jobs that gain age.
 	Running, Submitted, Accruing int
 	// TRES are the allocated resources. A node counts once, even if several of the jobs run on it.
 	TRES tres.Vector
-	// Reserved is as in Usage. A QOS has Reserved since 24.05.
+	// Reserved is the same amount as [Usage.Reserved]. A QOS has Reserved since 24.05.
 	Reserved tres.Vector
 
 	nodes []uint64 // the set of nodes with one of these jobs or more
 	jobs  []uint16 // how many of these jobs each node has
 }
 
-// Overlap returns how many nodes of a set have one of the jobs. Bit i%64 of the set's word i/64 is
-// node i.
+// Overlap returns how many nodes of a set have at least one of the counted jobs. Bit i%64 of the set's
+// word i/64 is node i.
 func (c *Counts) Overlap(set []uint64) int {
 	n := 0
 	for i := range min(len(set), len(c.nodes)) {
@@ -48,7 +48,7 @@ func (c *Counts) Overlap(set []uint64) int {
 	return n
 }
 
-// Nodes returns the set of nodes that have one of the jobs; nil before the first job.
+// Nodes returns the set of nodes that have at least one of the counted jobs; nil before the first job.
 func (c *Counts) Nodes() []uint64 { return c.nodes }
 
 // AddNodes adds the nodes of a job that starts.

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// Nap is how long an agent's watchdog sleeps before it first looks for answers (_wdog). An
-	// agent keeps its threads that long, even if the nodes answer at once.
+	// Nap is how long an agent's watchdog sleeps before it first looks for answers (_wdog). An agent
+	// has its threads at least for this time, even if the nodes answer at once.
 	Nap = 5 * time.Millisecond
 	// maxThreads is the largest number of threads of all agents together (MAX_SERVER_THREADS). An agent has threads
 	// that send messages, at most as many as the constant fanout says (AGENT_THREAD_COUNT), and two further threads
 	// (own).
 	maxThreads, fanout, own = 256, 10, 2
-	// If more agents than the number many are at work, slurmctld makes no pass when a node's
-	// message arrives (LOTS_OF_AGENTS_CNT).
+	// many is the number of working agents above which slurmctld makes no pass when a node's message
+	// arrives (LOTS_OF_AGENTS_CNT).
 	many = 50
 )
 

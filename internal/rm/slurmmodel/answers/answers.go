@@ -1,4 +1,4 @@
-// Package answers models the messages by which slurmctld learns that the nodes of an ended job are
+// Package answers models the messages that the nodes of an ended job send to slurmctld when they are
 // free.
 package answers
 
@@ -12,12 +12,11 @@ import (
 // Answers says how the nodes of an ended job report to slurmctld. Nodes that are down do not
 // report; they are in neither set.
 type Answers struct {
-	// Telling are the nodes that at once send a message of their own (MESSAGE_EPILOG_COMPLETE). If
-	// the message is the job's last answer, slurmctld makes a scheduling pass when it serves the
-	// message.
+	// Telling are the nodes that at once send the message MESSAGE_EPILOG_COMPLETE. If this message is the
+	// job's last answer, slurmctld makes a scheduling pass when it serves the message.
 	Telling selection.Bits
-	// Others are the nodes that report in their answer to slurmctld's message to end the job.
-	// slurmctld queues a pass afterwards.
+	// Others are the nodes that report in their answer to slurmctld's message to end the job. After the
+	// job's last answer of this kind, slurmctld queues a pass.
 	Others selection.Bits
 	// Delay is how long the answers of Others take.
 	Delay time.Duration
@@ -28,7 +27,7 @@ type Answers struct {
 // (start_msg_tree in forward.c).
 const unreachable = 10 * time.Millisecond
 
-// Expect returns how a job's nodes report; the set up has the nodes in service. If an epilog is
+// Expect returns how a job's nodes report. The parameter up has the nodes in service. If an epilog is
 // configured, each node sends a message when its epilog ends. Otherwise only the job's first node
 // may send a message. It does so if the end of the job kills the script (_rpc_terminate_job in
 // slurmd's req.c).

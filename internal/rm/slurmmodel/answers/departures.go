@@ -38,8 +38,8 @@ func NewDepartures(nodes int, rules parameters.Rules) Departures {
 	}
 }
 
-// Close notes that a job that shares no nodes now runs on nodes. If runs is false, the job no
-// longer runs there, because it was suspended or ends.
+// Close records that a job that shares no nodes now runs on the given nodes. If runs is false, the job no
+// longer runs on them, because it was suspended or has ended.
 func (s *Departures) Close(nodes selection.Bits, runs bool) {
 	for i := range nodes.All {
 		if runs {
@@ -51,7 +51,7 @@ func (s *Departures) Close(nodes selection.Bits, runs bool) {
 	}
 }
 
-// Begin adds a job that has ended on these nodes, all of which will answer. The function over is
+// Begin adds a job that has ended on the given nodes. All these nodes will answer. The function over is
 // called at the last answer.
 func (s *Departures) Begin(nodes selection.Bits, over func()) *Departure {
 	s.Jobs++
@@ -106,8 +106,8 @@ func (s *Departures) Serve(many bool) bool {
 	return s.free(m.of, m.node)
 }
 
-// Answer records the answers of nodes that a job has left. It reports whether the job's last node
-// has answered.
+// Answer records the answers of some nodes of a completing job. It reports whether all nodes of the job
+// have answered.
 func (s *Departures) Answer(d *Departure, nodes selection.Bits) (last bool) {
 	for node := range nodes.All {
 		last = s.free(d, node)

@@ -11,8 +11,8 @@ import (
 // after the other, and sleeps before each (_throttle_start in proc_req.c). The zero value is an
 // empty line in which each message has a thread.
 type Line[M any] struct {
-	// Threads is how many messages can have a thread; further messages wait for one (workers.c). 0
-	// is unlimited.
+	// Threads is how many messages can have a thread at the same time; 0 is unlimited. Further messages
+	// wait for a thread (workers.c).
 	Threads int
 	inside  []M // messages with a thread, from index head on
 	head    int
@@ -64,8 +64,8 @@ func (l *Line[M]) Next() hpc.Time {
 }
 
 // Serve removes the message that is due and returns it. slurmctld sleeps for the given time before
-// it serves the next message. The next message is the oldest message without a thread, if there is
-// one: the thread that is now free takes it, and the other threads are still asleep.
+// it serves the next message. If messages wait for a thread, the next message is the oldest of these: the
+// thread that is now free serves it, and the other threads still sleep.
 func (l *Line[M]) Serve(sleep time.Duration) M {
 	m := l.inside[l.head]
 	if len(l.outside) > 0 {

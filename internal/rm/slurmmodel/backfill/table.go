@@ -12,8 +12,8 @@ import (
 // Table is the plan of one cycle. All instants are in seconds since 1970.
 type Table struct {
 	list []interval // sorted and without gaps
-	// records counts all intervals made in this cycle, also merged ones, as bf_node_space_size
-	// does.
+	// records counts all intervals made in this cycle, also those that were merged later. slurmctld compares
+	// this number with bf_node_space_size.
 	records    int
 	resolution int64
 	// Beyond is a rule since 24.11. If no nodes become free before a job's planned end, the next
@@ -137,10 +137,9 @@ func (t *Table) Skip(able selection.Bits, least int, first, span int64) int64 {
 	return first
 }
 
-// lacks returns the largest k for which no try that begins in one of the intervals from number at
-// to number k finds enough nodes of t.able that are free until the instant end. The parameter
-// least is the number of nodes that suffices. The result is -1 if a try that begins in the
-// interval with the number at finds enough.
+// lacks returns an index k: every try that begins in one of the intervals with the indexes at to k fails. A
+// try fails if fewer nodes of t.able than the parameter least says are free until the instant end. The result
+// is -1 if a try that begins in the interval with the index at succeeds.
 func (t *Table) lacks(at int, end int64, least int) int {
 	copy(t.set, t.able)
 	for k := at; k < len(t.list) && t.list[k].begin <= end; k++ {
@@ -157,8 +156,8 @@ func (t *Table) lacks(at int, end int64, least int) int {
 	return -1
 }
 
-// next returns the next interval that has a free node which the interval before it lacks. It looks
-// at intervals until the instant end, and returns -1 if it finds none.
+// next returns the index of the next interval with a free node that is not free in the interval before. It
+// looks at intervals until the instant end, and returns -1 if it finds no such interval.
 func (t *Table) next(at int, end int64) int {
 	for k, last := at, len(t.list)-1; k < last; k++ {
 		if grows(t.all, t.all, t.list[k].free, t.list[k+1].free) {
@@ -216,8 +215,7 @@ func intersect(set, free selection.Bits) bool {
 	return rest == 0
 }
 
-// grows reports whether a node of the set all is free in the next interval and not in both other
-// sets, set and free.
+// grows reports whether a node of the sets all and next is missing in one of the sets set and free.
 func grows(all, set, free, next selection.Bits) bool {
 	set, free, next = set[:len(all)], free[:len(all)], next[:len(all)]
 	for k := range all {

@@ -1,6 +1,6 @@
-// Package charge has the virtual time that slurmctld's schedulers need for their computing. It
-// matters for long queues: bf_max_time and max_sched_time end a cycle before the end of the queue,
-// and backfill pauses after each bf_yield_interval.
+// Package charge has the virtual time that slurmctld's schedulers need for their computing. This time
+// matters for long queues: bf_max_time ends a backfill cycle before the end of the queue, max_sched_time
+// ends a pass of the main scheduler, and backfill pauses after each bf_yield_interval.
 package charge
 
 import (
@@ -19,8 +19,8 @@ type Costs struct {
 	Backfill time.Duration
 }
 
-// Fit returns the mean costs that follow from slurmctld's counters, as sdiag shows them. It returns
-// an error if both mean cycle times are 0.
+// Fit computes the mean costs from slurmctld's counters, as sdiag shows them. It returns an error if
+// both mean cycle times are 0.
 func Fit(s *rm.Scheduler) (Costs, error) {
 	if s == nil || s.MainMean+s.BackfillMean == 0 {
 		return Costs{}, fmt.Errorf("no cycle took time (want a replay with --clock measured)")
@@ -59,8 +59,8 @@ func (c Costs) String() string { return fmt.Sprintf("%v,%v", c.Main, c.Backfill)
 type Limits struct {
 	MainSeconds     int64 // max_sched_time
 	BackfillSeconds int64 // bf_max_time
-	// Backfill computes for Interval and then pauses for Sleep. Continue says that the cycle goes
-	// on after a pause in which jobs or nodes changed (bf_continue).
+	// Backfill computes for Interval and then pauses for Sleep. Continue says that a cycle continues
+	// even if jobs or nodes changed during a pause (bf_continue).
 	Interval, Sleep time.Duration
 	Continue        bool
 }

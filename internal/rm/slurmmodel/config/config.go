@@ -30,9 +30,9 @@ type Config struct {
 	Associations *associations.Set
 	// Usage is the fair-share usage with which slurmctld starts.
 	Usage Usage
-	// Rejected has the jobs that slurmctld refuses: the reason by the job's ID in the workload. It
-	// need not have jobs that are refused because of reservations, or because no nodes can serve
-	// them. The model finds these itself.
+	// Rejected has the reason for each job that slurmctld refuses, by the job's ID in the workload. The
+	// model itself refuses jobs because of reservations, or because no nodes can serve them: Rejected
+	// need not have these jobs.
 	Rejected map[string]string
 	// Epoch is the instant at which the workload's virtual time begins. slurmctld has then run for
 	// Lead.

@@ -20,7 +20,7 @@ import (
 // Missing is a feature that a configuration or a workload uses and that the model lacks.
 type Missing struct {
 	What string
-	Jobs int // jobs concerned; all jobs of the workload if the configuration uses it
+	Jobs int // number of jobs concerned; all jobs of the workload if the configuration uses the feature
 }
 
 // String returns the description: "reservations (12 jobs)".
@@ -126,8 +126,8 @@ func unlikeReservations(cfg *slurmmodel.Config, events []hpc.ReservationEvent) s
 	return "reservations with " + strings.Join(slices.Compact(what), ", ")
 }
 
-// slurmctld never serves as many as fewMessages messages at once on the frozen clock. With fewer
-// messages, backfill does not prolong its pauses (yield_rpc_cnt in
+// fewMessages is more than the number of messages that slurmctld serves at once on the frozen clock. With
+// fewer messages, backfill does not prolong its pauses (yield_rpc_cnt in
 // src/plugins/sched/backfill/backfill.c).
 const fewMessages = 20
 

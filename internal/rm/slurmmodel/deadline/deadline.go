@@ -36,8 +36,8 @@ func Limit(left int64, limits ...int64) int64 {
 	return left
 }
 
-// Lower returns the lower of a job's and its partition's limit, or the number most if neither is a
-// limit.
+// Lower returns the lower of the limits of a job and of its partition, or the parameter most if both are
+// unlimited.
 func Lower(own, partition, most int64) int64 {
 	limit := partition
 	if own >= 0 && (limit < 0 || own < limit) {

@@ -46,12 +46,11 @@ func (h *Demand) ServedBy(n *selection.Node, config *hpc.Node) bool {
 	return h.disk <= config.TmpDisk && (h.features == "" || words.HasFeatures(h.features, config.Features))
 }
 
-// Servers finds the nodes that meet each demand. It stores the set, which all jobs with this demand
-// share.
+// Servers finds the nodes that meet a demand. It stores this set for further jobs with the same demand.
 type Servers struct {
 	machine *selection.Machine
 	empty   *selection.State
-	maxCPUs int // the most CPUs of a node
+	maxCPUs int // largest number of CPUs of a node
 	configs []*hpc.Node
 	known   map[Demand]selection.Bits
 	rooms   map[room]selection.Bits // results of Room
@@ -95,8 +94,8 @@ func (s *Servers) Nodes(h Demand) selection.Bits {
 	return set
 }
 
-// Room returns the nodes that have a job's generic resources, among a set that Nodes returned, and
-// how many of these nodes the job needs at least. On fewer nodes the job never fits, even if the
+// Room returns those nodes of a set that have the generic resources for a job, and how many of these nodes
+// the job needs at least. The set must come from Nodes. On fewer nodes the job never fits, even if the
 // nodes are empty. The caller must not change the returned set.
 func (s *Servers) Room(r *selection.Request, set selection.Bits, least int) (selection.Bits, int) {
 	if s.machine.MayBeFull(r) {

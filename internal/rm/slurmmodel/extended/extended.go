@@ -1,6 +1,6 @@
-// Package extended has the numbers in which slurmctld keeps usage: C's long double on x86-64, with
-// 64 bits of mantissa. Fair Tree compares such numbers for equality. With fewer bits, two users
-// could tie who do not tie in slurmctld.
+// Package extended has the type of number in which slurmctld stores usage: C's long double on x86-64, with
+// 64 bits of mantissa. Fair Tree compares such numbers for equality. With fewer bits, two users who do not
+// tie in slurmctld could tie in the model.
 //
 // Negative and subnormal numbers are not supported. Each operation rounds to the nearest number,
 // ties to even, as the processor does.

@@ -114,7 +114,7 @@ type FairShare struct {
 	powers   map[int64]float64 // powers of decay, by exponent
 	resets   resets
 	amounts  []extended.Float // memory of [FairShare.amount]
-	unranked bool             // the last run has left Fair Tree's factors to settle
+	unranked bool             // the last run has not computed Fair Tree's factors; the method settle computes them
 }
 
 // New returns the computation for a slurmctld that starts with no usage in its state files. The
@@ -198,8 +198,8 @@ func (f *FairShare) Factor(a *accounts.Association) float64 {
 	return f.classicFactor(a)
 }
 
-// settle computes the factors of the last run, before somebody needs them and before usage changes. Often nobody
-// needs them: while the jobs that run when a window begins are put in place, no other job waits.
+// settle computes the factors of the last run, if they are not computed yet. It must be called before a factor is
+// read and before usage changes. Often no factor is read: while the preset jobs of a window start, no job is pending.
 func (f *FairShare) settle() {
 	if f.unranked {
 		f.unranked = false

@@ -23,7 +23,7 @@ type Actions[J any] struct {
 	Suspends func(J) bool
 }
 
-// place says whether a job in its partition's list runs, and why.
+// place says whether a job in the list of its partition runs, and why it runs.
 type place uint8
 
 const (
@@ -192,8 +192,8 @@ func (s *Scheduler[J]) update() {
 	}
 }
 
-// keep visits the jobs with a given place: those that still fit go on, and the others are
-// suspended.
+// keep lets the jobs with the place kind continue to run if they still fit, and suspends those that do
+// not fit.
 func (s *Scheduler[J]) keep(p *partition[J], kind place) {
 	for _, e := range p.jobs {
 		switch {
@@ -240,7 +240,7 @@ func (s *Scheduler[J]) cycle(p *partition[J]) {
 	}
 }
 
-// rotate lets all jobs wait, and moves those that were active to the end of the list.
+// rotate sets all jobs to waits, and moves the jobs that were active to the end of the list.
 func (s *Scheduler[J]) rotate(p *partition[J]) {
 	for i := range p.jobs {
 		for p.jobs[i].place == active {

@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// Guide replaces the model's decisions by those of another scheduler (Guide in the configuration of
-// package slurmmodel). The model then makes each decision in the other scheduler's state. The
+// Guide replaces the model's decisions by those of another scheduler (the field Guide of
+// slurmmodel.Config). The model then makes each of its decisions in the state of the other scheduler. The
 // workload's inputs stay the same.
 type Guide interface {
 	// Pass is called when a pass of the main scheduler or a cycle of backfill begins. queue has
@@ -39,7 +39,7 @@ func (t Task) Name() string {
 	return fmt.Sprintf("%s_%d", t.Job, t.Task)
 }
 
-// View is what the model knows of a job at an instant.
+// View is the model's state of a job at an instant.
 type View struct {
 	Task
 	Partition string

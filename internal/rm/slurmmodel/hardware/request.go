@@ -6,8 +6,8 @@ import "rmreplay/internal/rm/nodeset"
 // are 0.
 type Request struct {
 	Partition int // index in Machine.Turns of package selection
-	// Class is the same number for equal requests, see Tester.Classify of package selection. With
-	// 0, results of tests are not stored.
+	// Class is the same number for equal requests, see Tester.Classify of package selection. Results of
+	// tests of requests with class 0 are not stored.
 	Class int
 
 	MinCPUs int
@@ -63,8 +63,8 @@ func (r *Request) CPUsPerCore(n *Node) int {
 	return per
 }
 
-// Usable returns how many of a job's CPUs on a node the job can use. With --threads-per-core it can
-// use only this number of threads of each core (job_resources_get_node_cpu_cnt).
+// Usable returns how many of the CPUs that a job has on a node the job can use. With --threads-per-core the
+// job can use only this number of threads of each core (job_resources_get_node_cpu_cnt).
 func (r *Request) Usable(n *Node, cpus int) int {
 	if r.ThreadsPerCore > 0 && r.ThreadsPerCore < n.Threads {
 		return cpus / n.Threads * r.ThreadsPerCore
@@ -141,9 +141,9 @@ func (d *DeviceRequest) Wants(have *Device) bool {
 	return have.Kind == d.Kind && (d.Type == "" || have.Type == d.Type)
 }
 
-// EstimateCPUs returns how many CPUs slurmctld wants on its first attempt for each resource that is
-// requested for the whole job, to keep tasks close to the resources (_estimate_cpus_per_gres). It
-// returns 0 if the request allows no estimate.
+// EstimateCPUs returns how many CPUs slurmctld's first attempt counts for each resource that the job requests
+// as a whole, so that tasks are close to the resources (_estimate_cpus_per_gres). It returns 0 if the request
+// allows no estimate.
 func (d *DeviceRequest) EstimateCPUs(r *Request) int {
 	switch {
 	case r.Tasks == 0 || d.PerJob == 0:

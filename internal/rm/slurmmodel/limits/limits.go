@@ -24,9 +24,9 @@ type Limits struct {
 	always   bool // PriorityFlags=ACCRUE_ALWAYS
 	release  slurmspec.Release
 
-	// imposed has the limits of the QOS that the present check has compared so far. A limit in
-	// imposed replaces the same limit of later QOS and associations. The vectors of imposed use the
-	// memory of amounts. A check begins with copies of unlimited and noAmounts.
+	// imposed has the limits of the QOS that the present check has already compared. A limit in
+	// imposed replaces the same limit of the QOS and associations that the check compares later. The
+	// vectors of imposed use the memory of amounts. A check begins with copies of unlimited and noAmounts.
 	imposed, unlimited accounts.Limits
 	amounts, noAmounts tres.Vector
 	imposes            bool // whether imposed may have a limit
@@ -73,8 +73,8 @@ type Partition struct {
 	MaxMinutes, DefaultMinutes uint32
 }
 
-// Job has the properties of a job on which limits depend. It may stand for pending tasks of an
-// array that share a record.
+// Job has the properties of a job on which limits depend. It may also be a record of several pending
+// tasks of an array.
 type Job struct {
 	// Association is the job's association. Without accounting it is nil, and no limit applies.
 	Association *accounts.Association
@@ -96,8 +96,8 @@ type Job struct {
 	// ByAdmin says that an administrator has set the time limit. Then limits on time do not apply
 	// to the job.
 	ByAdmin bool
-	// Reason is why the job is pending. A check first clears Reason if it is a limit. Then the
-	// check sets it to the limit that the job exceeds, if any.
+	// Reason is why the job is pending. A check first clears Reason if it is a limit. If the job
+	// exceeds a limit, the check then sets Reason to this limit.
 	Reason slurmspec.Reason
 	// Required are the nodes of --nodelist as a set; nil if not given.
 	Required []uint64
@@ -167,8 +167,8 @@ func (l *Limits) imposing() *accounts.Limits {
 	return &l.imposed
 }
 
-// takes adds a number to the imposed limits. It returns false if the limit is not set, or if an
-// earlier QOS sets this limit.
+// takes adds a limit that is a number to the imposed limits. It returns false if the limit is not set, or if
+// an earlier QOS sets the same limit.
 func takes(imposed *int64, limit int64) bool {
 	if *imposed != accounts.NoLimit || limit == accounts.NoLimit {
 		return false
@@ -210,7 +210,7 @@ func ofAssociation(limits, imposed, amounts tres.Vector, divisor uint64, factor 
 	return -1
 }
 
-// scaled multiplies a limit by a factor (_apply_limit_factor). 0 stands for a factor of 1.
+// scaled multiplies a limit by a factor (_apply_limit_factor). With a factor of 0 the limit does not change.
 func scaled(limit uint64, factor float64) uint64 {
 	if factor == 0 || limit == tres.NoLimit {
 		return limit
@@ -221,18 +221,18 @@ func scaled(limit uint64, factor float64) uint64 {
 	return tres.NoLimit
 }
 
-// usage compares a request with the limits of a group of jobs (_validate_tres_usage_limits): those
-// of a QOS, of a user or an account in a QOS, or of an association.
+// usage compares a request with the limits of a group of jobs (_validate_tres_usage_limits): the jobs of a
+// QOS, of a user or an account in a QOS, or of an association.
 type usage struct {
 	limits, imposed tres.Vector
-	// request is what the job requests. taken is what the group's running jobs have, or may still
-	// use. used is what the group has used; nil if past usage does not count.
+	// request has the resources that the job requests. taken has the resources that the group's running
+	// jobs have, or may still use. used has the group's past usage; nil if it does not count.
 	request, taken, used tres.Vector
 	// safe says that request, taken and used together must not exceed the limit. Otherwise only
 	// used must not exceed it.
 	safe bool
-	// factor multiplies the limits; 0 stands for 1. qos says that each limit is added to imposed,
-	// so that it replaces the limits that are compared later.
+	// factor multiplies the limits; with 0 the limits do not change. qos says that each limit is added to
+	// imposed, so that it replaces the same limit of QOS and associations that are compared later.
 	factor float64
 	qos    bool
 }

@@ -5,22 +5,22 @@ import (
 	"rmreplay/internal/rm/slurmmodel/tres"
 )
 
-// Preferred returns the nodes that a limit on nodes would not count for a job, because other jobs
-// of the same QOS, user, account or association already use them (_find_grp_node_bitmap in
-// node_scheduler.c). It returns nil if no such limit is set.
+// Preferred returns the nodes that a limit on nodes would not count again for a job: nodes with other jobs
+// of the same QOS, user, account or association (_find_grp_node_bitmap in node_scheduler.c). It returns nil
+// if no limit on nodes is set.
 func (l *Limits) Preferred(j *Job) []uint64 {
 	if !l.counts(j) {
 		return nil
 	}
 	var set []uint64
-	var group, user, account bool // which kinds of limits an earlier QOS has set
+	var group, user, account bool // whether a QOS has set a limit of this kind
 	first, second := j.order()
 	for _, q := range []*accounts.QOS{first, second} {
 		if q == nil {
 			continue
 		}
 		if used := q.Counts.Nodes(); !group && used != nil && limitsNodes(q.Limits.GrpTRES) {
-			group, set = true, union(nil, used) // this drops the nodes of an earlier QOS
+			group, set = true, union(nil, used) // this drops the nodes that the first QOS added
 		}
 		if !user && limitsNodes(q.Limits.MaxTRESPerUser) {
 			user, set = true, union(set, q.OfUser(j.User).Nodes())

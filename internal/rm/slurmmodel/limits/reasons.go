@@ -43,8 +43,8 @@ func named(name string) slurmspec.Reason {
 	return r
 }
 
-// isLimit reports whether a reason is a limit, so that a check clears it. Before 24.05 slurmctld
-// does not clear most of the reasons that were added after 14.11 (acct_policy_job_runnable_state).
+// isLimit reports whether a check clears a reason because the reason is a limit. Before 24.05 slurmctld does
+// not clear most of the reasons that were added after 14.11 (acct_policy_job_runnable_state).
 func (l *Limits) isLimit(r slurmspec.Reason) bool {
 	if !l.release.Since(slurmspec.R2405) {
 		if r >= firstOfLimits && r <= lastOfLimits {
@@ -67,9 +67,8 @@ func IsLimit(r slurmspec.Reason) bool {
 		strings.HasPrefix(name, "Max") && (strings.HasSuffix(name, "PerAccount") || strings.HasSuffix(name, "PerUser")))
 }
 
-// kind is a kind of limits on TRES. The map others has the reasons for some resources. For another
-// resource the reason's name is the resource's word between the texts of the fields before and
-// behind.
+// kind is a kind of limits on TRES. The map others has the names of the reasons for some resources. For all
+// other resources the name has three parts: the field before, the resource's word, and the field behind.
 type kind struct {
 	before, behind string
 	others         map[string]string // by the resource's word

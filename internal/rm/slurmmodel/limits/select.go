@@ -117,8 +117,8 @@ func (l *Limits) ownRuns(j *Job, a *accounts.Association, minutes *uint32) bool 
 	return true
 }
 
-// fill sets minutes, the time that a check compares, from the job's time limit. It does nothing if
-// an earlier check has set minutes.
+// fill sets the parameter minutes, the time that a check compares, to the job's time limit. It does nothing
+// if an earlier check has set minutes.
 func (j *Job) fill(minutes *uint32, most int64) {
 	if *minutes == slurmspec.NoVal {
 		*minutes = j.Minutes
@@ -127,8 +127,8 @@ func (j *Job) fill(minutes *uint32, most int64) {
 	}
 }
 
-// applyUsageFactor multiplies minutes by the usage factor of the job's QOS, if the QOS has the flag
-// UsageFactorSafe.
+// applyUsageFactor multiplies the parameter minutes by the usage factor of the job's QOS, if this QOS has
+// the flag UsageFactorSafe.
 func (j *Job) applyUsageFactor(minutes *uint32) {
 	if q := j.QOS; q != nil && q.UsageFactorSafe && (*minutes != slurmspec.Infinite || q.UsageFactor < 1) {
 		*minutes = uint32(min(math.MaxUint32, float64(*minutes)*q.UsageFactor))
@@ -180,7 +180,7 @@ type selection struct {
 	request  tres.Vector // the caller's vector
 	minutes  tres.Vector // resource-minutes if the job runs until its time limit
 	selected []uint64
-	factor   float64 // multiplies limits of associations; 0 stands for 1
+	factor   float64 // multiplies limits of associations; with 0 these do not change
 	free     bool    // a usage factor of 0: usage does not count
 }
 
@@ -251,8 +251,8 @@ func (c *selection) present(limits, imposed tres.Vector, counts *accounts.Counts
 	return c.distinct(&u, counts, k)
 }
 
-// distinct compares amounts in which nodes that the group already uses do not count again
-// (_get_unique_job_node_cnt).
+// distinct compares amounts like [usage.exceeds], but does not count nodes again that the group already
+// uses (_get_unique_job_node_cnt).
 func (c *selection) distinct(u *usage, counts *accounts.Counts, k kind) bool {
 	if u.limits == nil {
 		return true
@@ -298,8 +298,8 @@ func (c *selection) reservedBy(limits, imposed tres.Vector, counts *accounts.Cou
 	return true
 }
 
-// groups compares with the group limits of a QOS or an association: GrpTRESMins, GrpTRES and
-// GrpTRESRunMins.
+// groups compares a job's resources with the group limits of a QOS or an association: GrpTRESMins, GrpTRES
+// and GrpTRESRunMins.
 func (c *selection) groups(past *accounts.Usage, counts *accounts.Counts, set *accounts.Limits, u usage,
 	mins, present, runMins kind) bool {
 	imposed := &c.imposed

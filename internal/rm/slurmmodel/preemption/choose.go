@@ -35,10 +35,10 @@ func (s *Settings) Leaves(job *Job) bool {
 }
 
 // Now looks for nodes that the job could have now if candidates left them, and returns these
-// candidates (_run_now). The caller has tested that the job does not fit otherwise. Now removes
-// candidates in their order until the job fits. It then tries the candidates that have nodes of the
-// job in another order, because fewer of them may suffice. Before that, slurmctld tests once more
-// without preemption, on these nodes only; with few nodes the choice may succeed.
+// candidates (_run_now). The caller has tested that the job does not fit without preemption. Now removes
+// candidates in their order until the job fits. It then repeats this in another order, because fewer
+// candidates may suffice. Before each repetition, Now tests like slurmctld whether the job fits without
+// preemption on the nodes that it just found: the choice may succeed on few nodes and fail on many.
 func (s *Settings) Now(t *Try, set selection.Bits) (*selection.Allocation, []*Job) {
 	defer t.forget()()
 	if s.byQOS && len(t.Candidates) > 0 && s.ModeOf(t.Candidates[0]) == Suspend {
@@ -119,8 +119,8 @@ func (s *Settings) drop(t *Try, set selection.Bits, list []*Job) (*selection.All
 	return nil, 0
 }
 
-// reorder moves the candidate with the index last to the front. It sorts the candidates that came
-// before this one by how many of the job's nodes they have, the most first.
+// reorder moves the candidate with the index last to the front. Without strict_order it also sorts the
+// candidates before this one: those with the most of the job's nodes come first.
 func (s *Settings) reorder(list []*Job, last int, nodes selection.Bits) {
 	if s.strictOrder {
 		job := list[last]
@@ -142,8 +142,8 @@ func (s *Settings) reorder(list []*Job, last int, nodes selection.Bits) {
 	slices.SortStableFunc(list, func(a, b *Job) int { return cmp.Compare(b.usable, a.usable) })
 }
 
-// chosen returns the candidates that must leave the job's nodes, up to the first candidate that
-// need not leave.
+// chosen returns the candidates on the job's nodes that must end, up to the first candidate that may
+// continue.
 func (s *Settings) chosen(list []*Job, nodes selection.Bits) (chosen []*Job) {
 	for _, job := range list {
 		switch {

@@ -1,7 +1,7 @@
-// Package preemption decides which running jobs slurmctld preempts for a job that waits. Its rules
-// decide which jobs a job may preempt (the plugins preempt/qos and preempt/partition_prio, and
-// preempt.c), and which of these jobs have to leave (_run_now and _will_run_test of the select
-// plugins). The caller stops the jobs.
+// Package preemption decides which running jobs slurmctld preempts for a pending job. It finds the
+// candidates, which the job may preempt (the plugins preempt/qos and preempt/partition_prio, and
+// preempt.c), and the candidates that must end for the job (_run_now and _will_run_test of the select
+// plugins). The caller ends these jobs.
 package preemption
 
 import (
@@ -135,10 +135,10 @@ type Job struct {
 	Told int64
 	By   string
 
-	// usable decides the order of the candidates in the next try: the largest comes first.
-	// slurmctld keeps this number between two tries (usable_nodes).
+	// usable decides the order of the candidates in the next try: the candidate with the largest number
+	// comes first. slurmctld does not reset this number between two tries (usable_nodes).
 	usable  int
-	retries int // how often its script ended in a grace time
+	retries int // how often the job returned to the queue because its script ended in a grace time
 }
 
 // mayPreempt reports whether a job may preempt another job, by tier or QOS (preempt_p_preemptable).
@@ -238,8 +238,8 @@ func (s *Settings) rank(job *Job) uint32 {
 	return high<<16 + uint32(min(len(job.Allocation.Parts), 0xffff))
 }
 
-// Sort sorts a queue by a comparison that need not be transitive; with preemption it is not. The
-// result depends on the algorithm, so Sort is a merge sort of halves like the C library's qsort.
+// Sort sorts a queue by a comparison that may be intransitive, as it is with preemption. The result then
+// depends on the algorithm, so Sort is a merge sort of halves like the C library's qsort.
 func Sort[T any](list []T, compare func(a, b T) int) {
 	if len(list) < 2 {
 		return
@@ -324,8 +324,8 @@ func (s *Settings) TooMany(job *Job) bool {
 	return true
 }
 
-// SetAside clears Began and Underway, if the job has preempted jobs in this cycle: the next task of
-// an array may preempt jobs, too. It returns the cleared Began, or else its argument.
+// SetAside clears Began and Underway if the job has preempted jobs in this cycle, so that the next task of
+// the array may preempt jobs, too. It then returns the old value of Began, and otherwise its argument.
 func (j *Job) SetAside(began int64) int64 {
 	if j.Underway {
 		began, j.Began, j.Underway = j.Began, 0, false
@@ -333,7 +333,7 @@ func (j *Job) SetAside(began int64) int64 {
 	return began
 }
 
-// Restore sets Began again to what SetAside returned, if the job has not preempted jobs since.
+// Restore sets Began to the value that SetAside returned, if the job has preempted no jobs since that call.
 func (j *Job) Restore(began int64) {
 	if j.Began == 0 && began != 0 {
 		j.Began, j.Underway = began, true

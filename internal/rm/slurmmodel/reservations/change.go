@@ -55,7 +55,7 @@ func (l *List) Create(d *rpc.ReservationDesc, now int64) error {
 	}
 	switch {
 	case r.Start < now-oldestStart:
-		return errors.New("invalid time specified: it has begun long ago")
+		return errors.New("invalid time specified: it begins more than 10 minutes in the past")
 	case d.End != int64(slurmspec.NoVal):
 	case d.Duration == slurmspec.Infinite:
 		r.End = r.Start + year
@@ -67,7 +67,7 @@ func (l *List) Create(d *rpc.ReservationDesc, now int64) error {
 		return err
 	}
 	if d.Nodes == "" && len(d.NodeCounts) == 0 {
-		return errors.New("it has no nodes")
+		return errors.New("it gives neither nodes nor a number of nodes")
 	}
 	if err := l.setNodes(r, d); err != nil {
 		return err

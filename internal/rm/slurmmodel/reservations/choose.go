@@ -8,9 +8,9 @@ import (
 )
 
 // chooseNodes chooses a number of nodes for a reservation, from its partition or the default
-// partition (_select_nodes). It takes nodes of other reservations at the same time last, and only
-// if the new reservation has the flag OVERLAP or MAINT. From 24.11 to 25.11 it also takes them if
-// the other reservation has one of these flags.
+// partition (_select_nodes). It takes nodes that another reservation has at the same time only after all
+// other nodes, and only if the new reservation has the flag OVERLAP or MAINT. From 24.11 to 25.11 it also
+// takes such nodes if the other reservation has one of these flags.
 func (l *List) chooseNodes(r *Reservation, count int) error {
 	all, name, known := l.cluster.PartitionNodes(r.Partition)
 	if !known {
@@ -20,7 +20,7 @@ func (l *List) chooseNodes(r *Reservation, count int) error {
 	r.flags &^= partNodes
 	chosen := l.pick(r, all, count)
 	if chosen == nil {
-		return fmt.Errorf("%d nodes are not free", count)
+		return fmt.Errorf("fewer than the requested %d nodes are free", count)
 	}
 	r.Nodes = chosen
 	return nil

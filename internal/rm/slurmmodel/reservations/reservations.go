@@ -1,6 +1,6 @@
 // Package reservations has Slurm's reservations of nodes (reservation.c): who may use them, how
-// they are created, changed and repeated, and which nodes they leave to a job. It has no record of
-// jobs. Its caller tells it which nodes running jobs have.
+// they are created, changed and repeated, and which nodes they leave to a job. It stores no jobs: its
+// caller passes the nodes of running jobs.
 package reservations
 
 import (
@@ -136,7 +136,7 @@ type List struct {
 	all     []*Reservation
 }
 
-// Cluster has what the list of reservations needs to know about the cluster.
+// Cluster has the properties of the cluster that the list of reservations needs.
 type Cluster struct {
 	// Place has the index of each node by its name.
 	Place map[string]int

@@ -6,7 +6,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
-// Want has what [List.Test] needs to know about a job that looks for nodes.
+// Want has the properties of a pending job that [List.Test] needs.
 type Want struct {
 	// Own is the reservation that the job names; nil if it names none. Who is the job's user and
 	// accounts, for Own.

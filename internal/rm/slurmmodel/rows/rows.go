@@ -23,11 +23,11 @@ type Partition struct {
 	Rows int
 }
 
-// Job is the cores of a job.
+// Job has the cores of a job.
 type Job struct {
 	Partition int
 	Cores     []int // ascending
-	CPUs      int   // that the job asked for; a job that shares no nodes holds more
+	CPUs      int   // the number that the job requested; a job that shares no nodes has more
 }
 
 // row is a row of a partition. Like slurmctld, it adjusts the field count at each change.
@@ -205,8 +205,8 @@ func sort(rows []row) {
 	}
 }
 
-// Use adds cores to the set used: those of the jobs in each partition for which the function of
-// returns true.
+// Use adds to the set used the cores of all jobs in certain partitions: the function of returns true for
+// these partitions.
 func (t *Table) Use(used Cores, of func(Partition) bool) {
 	for p, rows := range t.rows {
 		for i := range rows {

@@ -18,7 +18,7 @@ type Search struct {
 	// since 24.11.
 	Extra   bool
 	Stopped []*Job
-	// Exempt are cores that the job may not share, even if the jobs there are of a lower tier; it
+	// Exempt are cores that the job may not share, even if these cores have jobs of a lower tier; it
 	// may be nil.
 	Exempt Cores
 	// Shares says that the job may share cores with other jobs of its partition (OverSubscribe).

@@ -117,8 +117,8 @@ func (t *Table) Weights(text string) ([]float64, error) {
 	return weights, nil
 }
 
-// unit returns the amount that a unit stands for, as a count of the resource. Memory and burst
-// buffers are counted in MiB.
+// unit returns the amount of a resource that a unit such as G means. The amounts of memory and burst buffers
+// are in MiB.
 func unit(name, letter string) int64 {
 	if letter == "" {
 		return 1

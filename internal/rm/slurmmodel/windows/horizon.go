@@ -12,8 +12,8 @@ type Horizon[A any] struct {
 	// Running are the running jobs in the order of their ends. Jobs with the same end are in
 	// Slurm's order.
 	Running []Job[A]
-	// Linear is bf_window_linear: each window is this many seconds longer than the one before. If
-	// it is 0, each window is twice as long as the one before.
+	// Linear is bf_window_linear: each window is Linear seconds longer than the previous window. If
+	// Linear is 0, each window is twice as long as the previous window.
 	Linear int64
 	// PreferBusy is bf_busy_nodes.
 	PreferBusy bool
@@ -23,7 +23,7 @@ type Horizon[A any] struct {
 	// NowOnly says that only a start now is of interest.
 	NowOnly bool
 
-	// Until is when the caller's next try would begin; 0 if the caller tries no more. Before 24.11
+	// Until is when the caller's next try would begin; 0 if the caller makes no further try. Before 24.11
 	// WillRun reports no start after Until.
 	Until int64
 
@@ -71,7 +71,7 @@ func (h *Horizon[A]) After(end int64) int64 {
 	return max(h.Now+1, end+h.GuessedEnd)
 }
 
-// Considered returns how many running jobs end until the caller's next try; 0 means all.
+// Considered returns how many running jobs end at or before the caller's next try; 0 means all.
 func (h *Horizon[A]) Considered() int {
 	if !h.Since2411 || h.Until <= 0 {
 		return 0
@@ -88,8 +88,8 @@ func (h *Horizon[A]) Walk(set nodeset.Set) Walk[A] {
 	return w
 }
 
-// EndBefore returns the end after which a job can start on nodes: that of the job that was removed
-// last. In 26.05 only jobs on these nodes count, if there are such jobs.
+// EndBefore returns the end after which a job can start on nodes: the end of the job that was removed last.
+// In 26.05 it is the end of the last removed job on these nodes, if such a job was removed.
 func (h *Horizon[A]) EndBefore(w *Walk[A], nodes nodeset.Set) int64 {
 	for last := w.Last; h.Since2605 && last >= 0; last-- {
 		if w.Jobs[last].Nodes.Overlaps(nodes) {

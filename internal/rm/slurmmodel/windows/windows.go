@@ -24,8 +24,8 @@ type Walk[A any] struct {
 	Set  nodeset.Set
 	// Also is [Horizon.Also].
 	Also func(Job[A]) bool
-	// Linear is bf_window_linear: each window is this many seconds longer than the one before. If
-	// it is 0, each window is twice as long as the one before.
+	// Linear is bf_window_linear: each window is Linear seconds longer than the previous window. If
+	// Linear is 0, each window is twice as long as the previous window.
 	Linear int64
 	// Until is when the walk ends: jobs that end later stay; 0 for no end.
 	Until int64
@@ -39,12 +39,12 @@ type Walk[A any] struct {
 
 const (
 	firstWindow = 30
-	// maxRemovals limits the jobs that are removed in a round: after more jobs, there is no test.
+	// maxRemovals is the number of jobs in a window above which slurmctld makes no test after the window.
 	maxRemovals = 200
 )
 
-// Next removes jobs, window by window, until slurmctld would make a test; after a window with too
-// many jobs it makes none (see maxRemovals). Next calls the function leave, unless it is nil, for each removed job that
+// Next removes jobs, window by window, until slurmctld would make a test. slurmctld makes no test after a window with
+// too many jobs (see maxRemovals). Next calls the function leave, unless it is nil, for each removed job that
 // has nodes of the set. It returns false if there is no further window.
 func (w *Walk[A]) Next(leave func(A)) bool {
 	for w.at < len(w.Jobs) {

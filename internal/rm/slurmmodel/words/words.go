@@ -22,8 +22,8 @@ func About(reason slurmspec.Reason, text string) string {
 	return ""
 }
 
-// Names makes host lists of sets of nodes. It keeps the last lists, because in each pass many jobs
-// lack the same nodes.
+// Names makes host lists of sets of nodes. It stores the last lists, because in each pass many jobs wait
+// for the same nodes.
 type Names struct {
 	Machine *selection.Machine
 	known   [64]struct {
