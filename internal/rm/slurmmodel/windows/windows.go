@@ -39,7 +39,7 @@ type Walk[A any] struct {
 
 const (
 	firstWindow = 30
-	// maxRemovals is the number of jobs in a window above which slurmctld makes no test after the window.
+	// maxRemovals limits the jobs of a window: after a window with more jobs, slurmctld makes no test.
 	maxRemovals = 200
 )
 
