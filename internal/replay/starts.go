@@ -63,7 +63,7 @@ type starts struct {
 	later   []*planned          // the driver's jobs that may not start yet (--begin)
 	running map[string]*planned // by name
 	byName  map[string]*planned
-	known   int    // number of the driver's jobs so far
+	known   int    // number of jobs and tasks in byName so far
 	ours    []bool // by the index of a job: whether the driver decides when it starts
 	fates   fates
 	pools   map[string]*pool
