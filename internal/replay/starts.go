@@ -470,9 +470,9 @@ func (s *starts) changeNodes() (changed bool) {
 	return changed
 }
 
-// changeReservations applies the workload's present reservations. It reports whether they have
-// changed. It does not know the nodes that the resource manager chooses for a reservation, or the
-// next time of a recurring reservation.
+// changeReservations applies the workload's present reservations. It reports whether the reservations have
+// changed. It leaves out nodes that the resource manager chooses for a reservation, and further times of a
+// recurring reservation: both are unknown to the driver.
 func (s *starts) changeReservations() (changed bool) {
 	if s.now < s.rebook || len(s.w.Reservations) == 0 {
 		return false

@@ -151,7 +151,7 @@ func (known *remembered) follow(set Bits, h *Horizon) bool {
 			return false
 		}
 		if tests = tests[1:]; len(tests) == 0 && known.notBefore > 0 {
-			return true // at the end of the same job
+			return true // the search stops again before the test at the same job's end
 		}
 		if len(tests) == 0 && known.allocation != nil {
 			known.end = h.EndBefore(&w, known.allocation.Nodes)

@@ -239,7 +239,7 @@ func (m *Machine) result(t *test, nodes Bits, mode Mode) *Allocation {
 	return a
 }
 
-// hasMemory reports whether the memory of an allocation is free. With LLN, 26.05 may give a job
+// hasMemory reports whether the memory of an allocation is free. With LLN, slurmctld 26.05 may give a job
 // more CPUs of a node than the node has memory for. Memory for generic resources is not tested.
 func (m *Machine) hasMemory(s *State, a *Allocation) bool {
 	for i := range a.Parts {

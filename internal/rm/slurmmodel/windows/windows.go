@@ -69,7 +69,7 @@ func (w *Walk[A]) Next(leave func(A)) bool {
 	return false
 }
 
-// round removes the jobs of a window. It returns true if they are too many for a test.
+// round removes the jobs of a window. It returns true if the window has too many jobs for a test.
 func (w *Walk[A]) round(leave func(A)) bool {
 	jobs, set, until := w.Jobs, w.Set, w.Until // local variables are faster, and most jobs have no node of the set
 	for removed := 0; w.at < len(jobs); {
