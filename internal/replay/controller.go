@@ -60,6 +60,6 @@ type Command struct {
 }
 
 // Rewriter changes a job before its submission. The job is a shallow copy: a rewriter may replace
-// maps, slices and pointers, but must not change what they refer to. It must keep the ID and the
+// maps, slices and pointers, but must not change what they refer to. It must not change the ID and the
 // array. The run's record has the unchanged job of the workload.
 type Rewriter func(job *hpc.Job)

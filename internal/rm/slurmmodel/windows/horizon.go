@@ -34,8 +34,8 @@ type Horizon[A any] struct {
 	// Also reports whether a running job that has no node of the set is removed, too; nil if such
 	// jobs are never removed.
 	Also func(Job[A]) bool
-	// Asked says that the previous search had the same parameters, with NowOnly. Only the nodes that remained after the test of
-	// that question then get new weights.
+	// Asked says that the previous search had the same parameters, with NowOnly. If so, only the nodes that
+	// remained after that search's test get new weights.
 	Asked bool
 	// Begin is the earliest start.
 	Begin int64
