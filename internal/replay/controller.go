@@ -6,7 +6,7 @@ import (
 )
 
 // Woken is the kind of the event that a controller gets at the instant of its [Decisions.Wake]. The
-// event does not come from the resource manager, and is not recorded.
+// resource manager does not send this event, and the run's record does not contain it.
 const Woken rm.EventKind = "woken"
 
 // Controller decides what happens to the jobs of a workload. The loop passes it every event, and it
@@ -39,8 +39,8 @@ type Event struct {
 type Decisions struct {
 	Submit   []Submission
 	Commands []Command
-	// Wake is an instant at which the controller wants an event of kind [Woken]; 0 for no such
-	// event. The replay does not wait for it if there are no open jobs and no other decisions.
+	// Wake is an instant at which the controller gets an event of kind [Woken]; 0 for no such event. If
+	// no job is open and no other decision is left, the replay ends without this event.
 	Wake hpc.Time
 }
 
@@ -60,6 +60,6 @@ type Command struct {
 }
 
 // Rewriter changes a job before its submission. The job is a shallow copy: a rewriter may replace
-// maps, slices and pointers, but must not change what they refer to. It must keep the ID and the
+// maps, slices and pointers, but must not change what they refer to. It must not change the ID and the
 // array. The run's record has the unchanged job of the workload.
 type Rewriter func(job *hpc.Job)

@@ -9,13 +9,13 @@ import (
 // fates records the ends of the jobs on which other jobs depend.
 type fates struct {
 	of         map[string]*fate // by the name of a job or task
-	dependents map[string][]int // indices of the jobs that depend on it
+	dependents map[string][]int // indices of the jobs that depend on a job or task, by its name
 }
 
 // fate counts the tasks of a job that have not ended, and those that have failed.
 type fate struct{ left, failed int }
 
-// fatesOf returns the fates of a workload's jobs before any has ended.
+// fatesOf returns the fates of a workload's jobs before the first job ends.
 func fatesOf(w *workload.Workload) fates {
 	f := fates{of: map[string]*fate{}, dependents: map[string][]int{}}
 	for i, job := range w.Jobs.All() {

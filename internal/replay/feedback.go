@@ -156,7 +156,7 @@ type user struct {
 	presence presence
 }
 
-// wait is for sessions with the same dependencies. The sessions with the indices [first:last] of
+// wait describes sessions that wait for the same dependencies. The sessions with the indices [first:last] of
 // the user's graph depend on graph.Ended()[from:to].
 type wait struct {
 	from, to    int
@@ -236,19 +236,18 @@ func (d *users) ended(job int, at hpc.Time) []Submission {
 	return out
 }
 
-// start returns the start of a session whose dependencies have ended. The parameter free is the
-// instant at which the last of them ended. The parameter shift is by how much the deciding
-// dependency ended later than recorded.
+// start returns the start of a session whose dependencies have ended. The parameter free is the instant at
+// which the last dependency ended. The deciding dependency ended later than recorded by the parameter shift.
 func (u *user) start(s int, shift time.Duration, free hpc.Time) hpc.Time {
 	session := &u.graph.Sessions[s]
-	// This is the latest end + think time of the session's dependencies: the start moves as much as
+	// kept is the latest end + think time of the session's dependencies: the start moves as much as
 	// the end of the deciding dependency.
 	kept := session.Start.Add(shift)
 	if u.presence == nil {
 		return kept
 	}
-	// A user who continues to work keeps the think times. A user who was away returns at the
-	// recorded instant, so the absence absorbs delays up to its length.
+	// A user who continues to work has the recorded think times. A user who was away returns at the
+	// recorded instant, so the absence absorbs delays up to its own length.
 	if s == 0 || u.graph.Sessions[s-1].Parent != session.Parent {
 		kept = max(min(kept, session.Start), free)
 	}

@@ -69,7 +69,7 @@ func (p *player) load(w *workload.Workload) error {
 
 // loadJobs adds the controller's first decisions to the queue.
 func (p *player) loadJobs(w *workload.Workload) {
-	plain := make([]bool, w.Jobs.Len()) // submitted at the instant that the controller gave, and not cancelled
+	plain := make([]bool, w.Jobs.Len()) // jobs without cancellation that are not preset
 	parts := workload.InParts(&w.Jobs, func(jobs iter.Seq2[int, *hpc.Job]) (f foresight) {
 		for i, job := range jobs {
 			if job.CancelAfter > 0 {
@@ -131,7 +131,7 @@ func (p *player) schedule(s Submission) {
 	p.workload.Jobs.Get(s.Job, job)
 	if p.workload.Preset(job) {
 		// A preset job does not react to other jobs.
-		at = max(job.Submit, p.begin) // the window has not begun before that
+		at = max(job.Submit, p.begin) // the workload begins at p.begin
 		if p.can.PresetAt != nil {
 			at = p.can.PresetAt(job.Recorded.Start, p.workload.Start)
 		}
@@ -253,7 +253,7 @@ func (p *player) rewrite(index int, job *hpc.Job, rewrite Rewriter) *hpc.Job {
 }
 
 // forgetRewritten drops the rewritten copy of an ended job. If memory of jobs may be reused
-// ([Options.Released]), another copy gets its memory.
+// ([Options.Released]), a later copy uses the memory of this copy.
 func (p *player) forgetRewritten(index int) {
 	if p.rewritten == nil {
 		return
@@ -275,7 +275,7 @@ func (p *player) cancel(index int) error {
 
 // do carries out a command of the controller.
 func (p *player) do(c rm.Command) error {
-	p.administers = true // the answer may come after the last job
+	p.administers = true // the answer may come after the end of the last job
 	if err := p.can.Check(c); err != nil {
 		return err
 	}

@@ -21,8 +21,8 @@ func (j *jitter) Begin() Decisions { return j.move(j.Controller.Begin()) }
 // Event implements [Controller].
 func (j *jitter) Event(event *Event) Decisions { return j.move(j.Controller.Event(event)) }
 
-// move computes each job's jitter from the seed and the job only, so it does not depend on other
-// jobs. Submissions recorded in whole seconds stay in whole seconds.
+// move adds jitter to submissions. A job's jitter depends only on the seed and the job, not on other jobs.
+// Submissions recorded in whole seconds stay in whole seconds.
 func (j *jitter) move(d Decisions) Decisions {
 	for i := range d.Submit {
 		s := &d.Submit[i]

@@ -18,10 +18,10 @@ type Load struct {
 	// Processors is the size of the machine; 0 if not known. Held is the number of processors that
 	// jobs hold now.
 	Processors, Held int
-	// Requested is how many processors all started jobs requested, and Allocated how many they got.
+	// Requested is how many processors the started jobs requested, and Allocated is how many they got.
 	Requested, Allocated int64
-	// Work is the run time of each job times the processors that it requests, summed over all jobs,
-	// in seconds. WorkDone is the processor seconds that jobs have held so far.
+	// Work is the sum over all jobs of the run time times the requested processors, in
+	// processor-seconds. WorkDone is the number of processor-seconds allocated so far.
 	Work, WorkDone float64
 }
 
@@ -33,7 +33,7 @@ type foresight struct {
 	lastEnd   hpc.Time
 }
 
-// add adds a job. The parameter standard is the time limit of jobs that do not request a limit.
+// add adds a job to the totals. The parameter standard is the time limit of jobs that request no limit.
 func (f *foresight) add(job *hpc.Job, standard time.Duration) {
 	tasks := len(hpc.TasksOf(job))
 	f.tasks += tasks

@@ -7,10 +7,9 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// NeverStart returns those jobs of a list that can never start, in the order of the list. The
-// parameter pending is the list: jobs that a replay gave up ([Result.Undrained]). The parameter
-// never has jobs whose dependencies can never be met. Jobs that wait for such a job cannot start,
-// either.
+// NeverStart returns those jobs of the list pending that can never start, in the order of the list. The
+// list has the jobs that a replay gave up ([Result.Undrained]). The parameter never has jobs whose
+// dependencies can never be met. NeverStart also returns jobs that wait for such a job.
 func NeverStart(w *workload.Workload, pending, never []string) []string {
 	if len(never) == 0 {
 		return nil
@@ -22,8 +21,8 @@ func NeverStart(w *workload.Workload, pending, never []string) []string {
 	for _, id := range never {
 		stuck[id] = true
 	}
-	// A job depends on earlier jobs of the workload, so one pass is enough. Singletons with the same
-	// name wait for the first pending singleton.
+	// A job depends only on earlier jobs of the workload, so one pass over the jobs is enough. Singletons
+	// with the same user and name wait for the first of them that is pending.
 	names := map[ownName]bool{}
 	for _, job := range w.Jobs.All() {
 		if !open[job.ID] {

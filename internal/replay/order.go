@@ -11,22 +11,23 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// ordered submits a job after the jobs that its dependency names, because a resource manager does
-// not know later jobs. In a log the order is right. But users who react may submit jobs in another
-// order, and in a replay on real Slurm preset jobs are submitted only at their starts. A job that
-// waits for a preset job's submission loses no age in Slurm, because age counts from when the
-// dependencies are met. It only loses its place among jobs of the same priority. But its wait is
-// shorter than the recorded wait ([Result.Postponed]).
+// ordered is a [Controller] that submits a job after the jobs that its dependency names, because a resource
+// manager refuses a dependency on a job that is not submitted yet. In a log the order is right. But users who
+// react may submit jobs in another order, and a replay on real Slurm submits preset jobs only at their starts.
+//
+// If the submission of a job waits for a preset job's submission, the job loses no age in Slurm, because age
+// counts from when the dependencies are met. The job only loses its place among jobs of the same priority.
+// But the job's wait is shorter than the recorded wait ([Result.Postponed]).
 type ordered struct {
 	Controller
 	w           *workload.Workload
 	presetsWait bool               // see [rm.Capabilities]
-	names       map[int][]int      // the jobs that each job's dependency names
+	names       map[int][]int      // for each job, the jobs that its dependency names
 	at          map[int]hpc.Time   // submit times of the jobs that name others, or that others name
 	held        map[int]Submission // submissions that wait for a job that they name
-	after       map[int][]int      // the jobs that wait for each job
-	// late says how much later a job is submitted than its controller asked, because a preset job is
-	// submitted later than recorded.
+	after       map[int][]int      // for each job, the jobs whose submissions wait for it
+	// late says for each job by how much its submission is later than its controller decided, because a
+	// preset job is submitted later than recorded.
 	late map[int]time.Duration
 }
 
@@ -126,8 +127,8 @@ func (o *ordered) sort(list []Submission) []Submission {
 	return out
 }
 
-// missing moves a submission after the jobs that it names. If the instant of such a job is not
-// known yet, missing returns this job, and otherwise -1.
+// missing moves a submission after the submissions of the jobs that it names. If the submit time of a named
+// job is not known yet, missing returns this job, and otherwise -1.
 func (o *ordered) missing(s *Submission) int {
 	for _, k := range o.names[s.Job] {
 		at, known := o.at[k]
@@ -153,7 +154,7 @@ func (o *ordered) report(result *Result) {
 	}
 }
 
-// LastOf returns the last of the instants of the jobs that a dependency names; 0 without such a job.
+// LastOf returns the latest instant of the jobs that a dependency names; 0 if no named job has an instant.
 func LastOf(instants map[string]hpc.Time, dependency string) (last hpc.Time) {
 	if len(instants) == 0 {
 		return 0

@@ -46,8 +46,8 @@ const (
 	hour = hpc.Time(time.Hour)
 )
 
-// slot returns the day of an instant, counted from 1970, and its hour of the day. Both are in UTC,
-// which is enough, because the pattern is learned and used in the same zone.
+// slot returns the day of an instant, counted from 1970, and its hour of the day. Both are in UTC. The local
+// time zone does not matter, because profiles are counted and used in the same zone.
 func slot(t hpc.Time) (date, hourOfDay int64) {
 	date = int64(t / day)
 	if t%day < 0 {
@@ -82,8 +82,8 @@ func AbsentDays(jobs *workload.Jobs) (days int) {
 	return days
 }
 
-// populationWeight is the weight of the profile of all users, compared with one submission of the
-// user. With it, a user with only three submissions also works in other hours than those three.
+// populationWeight is the weight of the profile of all users in each user's habits; a submission of the user
+// has the weight 1. So a user with only three submissions also works in hours other than these three.
 const populationWeight = 10
 
 // habits decides at random, for each hour, whether a user is present. The probability that the user

@@ -32,20 +32,21 @@ type Options struct {
 	// Some jobs never end: held jobs, jobs with impossible dependencies, suspended jobs, and jobs
 	// that are always requeued for their exit code.
 	DrainLimit time.Duration
-	// DefaultLimit is at least the time limit of a job that does not request a limit; 0 if it is not
-	// known. It is used for the expected ends of running jobs.
+	// DefaultLimit is an upper bound of the time limit of jobs that do not request a limit; 0 if none is
+	// known. The expected ends of running jobs are computed with it.
 	DefaultLimit time.Duration
 	// Processors is the size of the machine, for the progress; 0 if not known.
 	Processors int
 	// Released, if set, returns an ended job that neither the recorder nor the resource manager
-	// needs any more, or nil. The next job uses its memory. Without Released every job takes 900
-	// bytes of new memory, and tools/feedbackpaper takes a third more CPU time with the KTH log.
+	// needs any more, or nil. The next job uses the memory of the returned job. Without Released every
+	// job takes 900 bytes of new memory, and tools/feedbackpaper takes a third more CPU time with the
+	// KTH log.
 	Released func() *hpc.Job
 	// Observe is called, if set, after every instant with an input or an event.
 	Observe func(Progress)
 }
 
-// Progress is the progress of a replay. A submitted job array counts as its tasks.
+// Progress is the progress of a replay. Each task of a submitted job array counts as a job.
 type Progress struct {
 	Now                                         hpc.Time
 	Inputs, InputsDone                          int // submissions and all other inputs of the workload
@@ -63,18 +64,18 @@ type Result struct {
 	// LatePresets are the preset jobs that did not run when the window began.
 	LatePresets []string
 	// Postponed are the jobs that waited for preset jobs when the window began. They were submitted
-	// later than recorded, at most by PostponedBy, since a resource manager knows a preset job only
-	// from its start. So their waits are too short.
+	// later than recorded, at most by PostponedBy, because preset jobs are submitted only at their
+	// starts. So the waits of the postponed jobs are too short.
 	Postponed   []string
 	PostponedBy time.Duration
 	// Undrained are the IDs of the jobs that the replay gave up, pending or running.
 	Undrained []string
-	// PendingReasons counts the undrained pending jobs by the reason that they waited for last. It
-	// is empty if the resource manager gives no reasons.
+	// PendingReasons counts the undrained pending jobs by their last reason. It is empty if the resource
+	// manager gives no reasons.
 	PendingReasons map[string]int
-	// Rejected are the jobs that the resource manager rejected, without those that were also
-	// rejected when the workload was recorded. Missing are the rejected jobs that ran when the
-	// workload was recorded, or that have no record.
+	// Rejected are the jobs that the resource manager rejected in the replay but not when the workload
+	// was recorded. Missing are the rejected jobs that ran when the workload was recorded, or that have
+	// no record.
 	Rejected []Rejection
 	Missing  []Rejection
 }
@@ -92,8 +93,8 @@ type player struct {
 	recorder   Recorder
 	opts       Options
 	queue      agenda.Agenda[detail]
-	// first has the submissions that are known at the beginning and have no cancellation. To keep
-	// the queue short, only the next of them is in the queue.
+	// first has the submissions that are known at the beginning and have no cancellation. Only the next
+	// submission of first is in the queue, so that the queue is short.
 	first    []Submission
 	commands int     // number of the controller's commands so far
 	wakes    int     // number of the controller's wakings in the queue
@@ -115,8 +116,8 @@ type player struct {
 	reasons  map[int]string // last reason of each job that has waited and has not ended
 	order    []int32        // the jobs in the order of their submission
 	byID     map[string]int // jobs by ID; nil until the first search
-	// administers says that there are inputs besides submissions and cancellations. Answers to
-	// these may come after the last job's end.
+	// administers says that there are inputs besides submissions and cancellations. The resource manager
+	// may answer such inputs after the last job's end.
 	administers  bool
 	reservations []hpc.ReservationEvent // reservations that the resource manager does not know yet
 	presets      presets
@@ -207,7 +208,8 @@ func (p *player) byName(id string) int {
 
 // play runs the loop.
 func (p *player) play(ctx context.Context) error {
-	// happened is the last event's time; quiet is when the last foreseen event is over.
+	// happened is the time of the last event. The drain limit counts from quiet: the time of the last
+	// event or, if it is later, the last expected end of a running job.
 	happened, quiet := p.rm.Now(), p.rm.Now()
 	for {
 		if err := p.applyDue(); err != nil {
@@ -247,9 +249,9 @@ func (p *player) play(ctx context.Context) error {
 	}
 }
 
-// isNew reports whether an event restarts the drain limit. Events of a job that is requeued again
-// and again do not restart it: such a job may never end, for example because the site requeues
-// jobs with its exit code.
+// isNew reports whether an event restarts the drain limit. Events of a job that has been requeued often do
+// not restart the drain limit: such a job may never end, for example because the site requeues jobs with its
+// exit code.
 func (p *player) isNew(ev rm.Event) bool {
 	if ev.Kind == rm.Waiting { // the reason of a job that never starts may change again and again
 		return false

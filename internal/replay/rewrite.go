@@ -11,8 +11,8 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// Rewriting makes a controller with the decisions of c. Every job is changed by c's own rewriter
-// first, and then by the given rewriters in their order.
+// Rewriting makes a controller with the decisions of c. The rewriter of c changes each job first, and the
+// given rewriters change the job afterwards, in their order.
 func Rewriting(c Controller, rewriters ...Rewriter) Controller {
 	switch len(rewriters) {
 	case 0:
@@ -82,8 +82,8 @@ func Performance(factor float64) Rewriter {
 }
 
 // TwiceRunTime is a rewriter that raises each time limit to twice the run time, so that jobs are
-// not killed, as in the simulations of "Replay with Feedback" (FGCS 2024). A job that only its time
-// limit ends keeps the requested limit. If [Performance] is used, too, TwiceRunTime must come
+// not killed, as in the simulations of "Replay with Feedback" (FGCS 2024). The limit of a job does not change
+// if the job ends only because of its limit. If [Performance] is used, too, TwiceRunTime must come
 // first, because it refers to the recorded run time.
 func TwiceRunTime(job *hpc.Job) {
 	switch {

@@ -41,11 +41,11 @@ type Starts struct {
 	DefaultLimit time.Duration
 }
 
-// starts is a [Controller] that submits every job held, and releases it when package driver decides
-// so. A job with dependencies is held once these are met; until then the resource manager tests
-// them. starts leaves some jobs to the resource manager, and the driver only counts them while they
-// run: preset jobs, jobs that users submit held, jobs that use reserved nodes, and jobs with
-// dependencies on anything but the ends of other jobs. starts implements [driver.Cluster].
+// starts is a [Controller] that submits every job held, and releases the job when package driver decides
+// to start it. starts does not hold a job with dependencies before these are met, because the resource
+// manager tests them. The resource manager alone starts these jobs: preset jobs, jobs that users submit held,
+// jobs that use reserved nodes, and jobs with dependencies on anything but the ends of other jobs. The driver
+// only counts such jobs while they run. starts implements [driver.Cluster].
 type starts struct {
 	Controller
 	Starts
@@ -63,7 +63,7 @@ type starts struct {
 	later   []*planned          // the driver's jobs that may not start yet (--begin)
 	running map[string]*planned // by name
 	byName  map[string]*planned
-	known   int    // number of jobs so far
+	known   int    // number of jobs and tasks in byName so far
 	ours    []bool // by the index of a job: whether the driver decides when it starts
 	fates   fates
 	pools   map[string]*pool
@@ -94,8 +94,7 @@ type planned struct {
 	twice     []ioaware.Reserved // nodes that would be counted wrongly; see overlap
 }
 
-// DecideStarts makes a controller that takes the submissions from c. A driver decides when the jobs
-// start.
+// DecideStarts makes a controller with the submissions of c. A driver decides when the jobs start.
 func DecideStarts(c Controller, w *workload.Workload, how Starts) Controller {
 	s := &starts{
 		Controller: c, Starts: how, w: w, rounds: ioaware.Rounds{Fixed: how.Interval, Begin: max(w.Begin(), w.Start)},
@@ -132,7 +131,7 @@ func (s *starts) findPools() {
 // Begin implements [Controller].
 func (s *starts) Begin() Decisions { return s.hold(s.Controller.Begin()) }
 
-// hold makes the loop submit the driver's jobs in the held state.
+// hold changes decisions so that the driver's jobs are submitted held.
 func (s *starts) hold(d Decisions) Decisions {
 	for i := range d.Submit {
 		one := &d.Submit[i]
@@ -206,8 +205,7 @@ func (s *starts) accepted(event *Event) {
 	}
 }
 
-// adopt holds a job whose dependencies have just been met. slurmctld may have started the job
-// already.
+// adopt holds a job whose dependencies have just been met, unless slurmctld has already started the job.
 func (s *starts) adopt(index int) {
 	job := s.w.Jobs.At(index)
 	if s.ours[index] || !s.may(job) || !s.fates.met(job) {
@@ -344,8 +342,8 @@ func (s *starts) await(changed bool) {
 	}
 }
 
-// foresee plans the next waking: at the next round, or earlier at a change that has no event, such
-// as the end of a phase of I/O, or a node event.
+// foresee plans the next waking: at the next round, or at an earlier change of which the controller gets no
+// event, such as the end of a phase of I/O, or a node event.
 func (s *starts) foresee() {
 	look := hpc.Never
 	if s.next != 0 {
@@ -368,7 +366,7 @@ func (s *starts) foresee() {
 	}
 }
 
-// sooner returns the earlier of two instants. It ignores the instant at if this has passed.
+// sooner returns the earlier of the instants known and at. It ignores at if at is not in the future.
 func (s *starts) sooner(known, at hpc.Time) hpc.Time {
 	if at > s.now {
 		return min(known, at)
@@ -376,12 +374,12 @@ func (s *starts) sooner(known, at hpc.Time) hpc.Time {
 	return known
 }
 
-// measures reports whether the strategy uses measured use.
+// measures reports whether the strategy needs the measured use of the file system.
 func (s *starts) measures() bool {
 	return s.FileSystem.Name != "" && s.Strategy != ioaware.Baseline
 }
 
-// woken does a round if a round is due, or looks for changes.
+// woken does a round if a round is due. Otherwise it plans a round if something has changed.
 func (s *starts) woken() {
 	if s.look == 0 || s.now < s.look {
 		return // another controller asked for this waking
@@ -472,9 +470,9 @@ func (s *starts) changeNodes() (changed bool) {
 	return changed
 }
 
-// changeReservations applies the workload's present reservations. It reports whether they have
-// changed. It does not know the nodes that the resource manager chooses for a reservation, or the
-// next time of a recurring reservation.
+// changeReservations applies the workload's present reservations. It reports whether the reservations have
+// changed. It leaves out nodes that the resource manager chooses for a reservation, and further times of a
+// recurring reservation: both are unknown to the driver.
 func (s *starts) changeReservations() (changed bool) {
 	if s.now < s.rebook || len(s.w.Reservations) == 0 {
 		return false

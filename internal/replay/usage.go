@@ -10,10 +10,10 @@ import (
 )
 
 // InitialUsage returns the fair-share usage with which a resource manager must start at the instant
-// at, so that it has the workload's usage when the window begins (or, without a window, at the
-// epoch). Between the two instants usage halves in every halfLife (PriorityDecayHalfLife of
-// slurm.conf; [hpc.Unlimited] for no decay), and the preset jobs add usage. The result accrued is
-// the usage that each preset job adds; it is subtracted from the usage at the start. InitialUsage
+// at, so that the manager has the workload's usage at the later instant of [UsageInstant]. Between the
+// two instants usage halves in every halfLife (PriorityDecayHalfLife of slurm.conf; [hpc.Unlimited] for
+// no decay), and the preset jobs add usage. The result accrued has the usage that each preset job adds:
+// the caller subtracts it from the usage at the start. InitialUsage
 // bills preset jobs by their recorded processors or, if these are not recorded, by their requested
 // processors, as Slurm does without TRESBillingWeights.
 func InitialUsage(w *workload.Workload, at hpc.Time, halfLife time.Duration) (usage []hpc.Usage,

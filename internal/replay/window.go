@@ -97,10 +97,10 @@ func (p presets) waiting() []string {
 	return list
 }
 
-// barrier recognizes reasons that come from the reservation that keeps jobs from starting before a
-// workload's window (package rm/window). slurmctld keeps a job's reason until it looks at the job
-// again, which may be minutes after this reservation is over. barrier is the instant up to which
-// no other reservation can be the reason: until then the workload has no maintenance.
+// barrier recognizes reasons that come from the barrier reservation, which keeps jobs from starting before a
+// workload's window (package rm/window). slurmctld does not change a job's reason until it looks at the job
+// again, which may be minutes after the end of this reservation. barrier is the instant up to which no other
+// reservation can be the reason: until this instant the workload has no maintenance.
 type barrier hpc.Time
 
 func newBarrier(w *workload.Workload) barrier {
@@ -119,8 +119,8 @@ func newBarrier(w *workload.Workload) barrier {
 	return barrier(until)
 }
 
-// withoutReason removes the reason from the event of a pending job if it comes from the barrier:
-// what else the job waits for is not known then.
+// withoutReason removes the reason from the event of a pending job if the reason comes from the barrier
+// reservation: whether the job also waits for something else is not known.
 func (b barrier) withoutReason(ev *rm.Event) {
 	if ev.At < hpc.Time(b) && ev.Reason == slurmspec.NotAvailable.Because(slurmspec.ForMaintenance) {
 		ev.Reason = ""

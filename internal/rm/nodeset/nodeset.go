@@ -3,7 +3,7 @@ package nodeset
 
 import "math/bits"
 
-// Set is a set of nodes by their indices, a bit each. All sets of a machine have the same length.
+// Set is a set of nodes: bit i%64 of word i/64 is node i. All sets of a machine have the same length.
 type Set []uint64
 
 // New returns an empty set for n nodes.
@@ -121,7 +121,7 @@ func (b Set) Contains(other Set) bool {
 	return true
 }
 
-// Equal reports whether the sets are the same.
+// Equal reports whether the sets have the same nodes.
 func (b Set) Equal(other Set) bool {
 	for i, w := range other {
 		if b[i] != w {
@@ -132,7 +132,7 @@ func (b Set) Equal(other Set) bool {
 }
 
 // Hash returns a hash value of the set. It mixes the words of a large set in four independent sums,
-// so that the processor computes with four words at once.
+// because the processor then computes with four words at once.
 func (b Set) Hash() uint64 {
 	const prime = 0x9e3779b97f4a7c15
 	var sums [4]uint64

@@ -31,7 +31,7 @@ type loops struct {
 	// State of the scheduling thread.
 	requested, full bool
 	passEnd         hpc.Time // end of the last pass
-	first           bool     // says that the first pass, which reads SchedulerParameters, has been made
+	first           bool     // whether the first pass, which reads SchedulerParameters, has been made
 }
 
 // Classes of events: at one instant, events of lower classes happen first.
@@ -66,8 +66,8 @@ func (e *Engine) beginLoops(at hpc.Time) {
 	e.stats.Reset(second)
 }
 
-// nextTurn returns the next turn of the background loop. At whole seconds it is a nanosecond late,
-// so that it comes after actions of administrators and before actions of users ([Engine.throttle]).
+// nextTurn returns the next turn of the background loop. A turn at a whole second is a nanosecond
+// late, so that it comes after actions of administrators and before actions of users ([Engine.throttle]).
 func (e *Engine) nextTurn(at hpc.Time) hpc.Time {
 	if e.rules.WholeSeconds {
 		return hpc.Unix(at.UnixSeconds() + 1).Add(1)

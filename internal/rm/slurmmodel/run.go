@@ -357,8 +357,8 @@ func (e *Engine) setNodes(ev hpc.NodeEvent) (refused error) {
 	return refused
 }
 
-// register returns resumed nodes to service. slurmctld uses such nodes only after they register. It
-// requests registration in the next turn of the background loop (_require_node_reg in node_mgr.c).
+// register returns resumed nodes to service. slurmctld uses such nodes only after they register. The
+// background loop requests their registration in its next turn (_require_node_reg in node_mgr.c).
 func (e *Engine) register() {
 	e.available.Or(e.returning)
 	e.returning.Reset()

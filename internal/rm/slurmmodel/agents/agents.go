@@ -36,8 +36,8 @@ type agent struct {
 	threads int
 }
 
-// Send sends a message to a number of nodes, and returns when the nodes get it. They get it now if
-// enough threads are free, and otherwise when enough agents have ended.
+// Send sends a message to a number of nodes, and returns when the nodes get the message: now if enough
+// threads are free, and otherwise when enough agents have ended.
 func (p *Pool) Send(now hpc.Time, nodes int) hpc.Time {
 	ended, _ := slices.BinarySearch(p.ends, now+1)
 	p.ends = p.ends[ended:]

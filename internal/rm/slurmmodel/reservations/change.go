@@ -73,7 +73,7 @@ func (l *List) Create(d *rpc.ReservationDesc, now int64) error {
 		return err
 	}
 	if r.named && (l.overlapsOthers(r) || l.overlapsJobs(r)) {
-		return errors.New("it overlaps another reservation or a job")
+		return errors.New("another reservation or a running job has one of its nodes at that time")
 	}
 	if l.Find(d.Name) != nil {
 		return errors.New("reservation name is a duplicate")
@@ -117,7 +117,7 @@ func (l *List) Update(d *rpc.ReservationDesc, now int64) error {
 	*old = r
 	if l.overlapsOthers(old) || l.overlapsJobs(old) {
 		*old = saved
-		return errors.New("it overlaps another reservation or a job")
+		return errors.New("another reservation or a running job has one of its nodes at that time")
 	}
 	return nil
 }

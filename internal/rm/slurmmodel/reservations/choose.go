@@ -26,7 +26,7 @@ func (l *List) chooseNodes(r *Reservation, count int) error {
 	return nil
 }
 
-// pick chooses a number of nodes of a set for a reservation. It returns nil if there are too few.
+// pick chooses a number of nodes of a set for a reservation. It returns nil if the set has too few nodes.
 func (l *List) pick(r *Reservation, among selection.Bits, count int) selection.Bits {
 	available := among.Clone()
 	available.And(l.cluster.Available())
@@ -189,7 +189,7 @@ func (l *List) replaceNodes(r *Reservation) {
 }
 
 // Select chooses nodes as for a job that shares no nodes (_resv_select, since 24.11). It returns
-// nil if there are too few.
+// nil if the set has too few nodes.
 func Select(
 	x *selection.Tester, s *selection.State, among selection.Bits, count int, h *selection.Horizon,
 ) selection.Bits {

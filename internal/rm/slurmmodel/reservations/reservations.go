@@ -55,7 +55,7 @@ func (r *Reservation) Holds() bool { return !r.has(noHold) }
 // Active reports whether the reservation has begun and not ended.
 func (r *Reservation) Active(now int64) bool { return now >= r.Start && now < r.End }
 
-// Who is the user and the accounts of a job that asks to use a reservation.
+// Who has the user and the accounts of a job that requests a reservation.
 type Who struct {
 	User string
 	// Accounts are the job's account and the accounts above it, from the lowest up. If associations

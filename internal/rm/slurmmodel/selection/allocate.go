@@ -45,7 +45,7 @@ func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 	return a
 }
 
-// outline returns the allocation of a job without GRES: its nodes and its number of CPUs, no parts.
+// outline returns the allocation of a job without GRES. The allocation has nodes and a number of CPUs, but no parts.
 func (m *Machine) outline(t *test, nodes Bits) *Allocation {
 	r := t.request
 	a := &Allocation{Nodes: nodes, Whole: r.Whole}
@@ -71,7 +71,7 @@ func (m *Machine) outline(t *test, nodes Bits) *Allocation {
 	return a
 }
 
-// share appends a part for each node, and sets its CPUs. It returns false if distribute does.
+// share appends a part for each node, and sets its CPUs. It returns the result of distribute.
 func (m *Machine) share(t *test, nodes Bits, parts []Part) ([]Part, bool) {
 	for i := range nodes.All {
 		parts = append(parts, Part{Node: i, CPUs: t.rooms[i].cpus})
@@ -167,7 +167,7 @@ type distribution struct {
 	strict bool
 }
 
-// fillAll gives each node as many tasks as it may have, if these are exactly the job's tasks.
+// fillAll gives each node as many tasks as it may have, if the sum is the job's number of tasks.
 // Otherwise it returns false, and tasks must be distributed one by one.
 func (d *distribution) fillAll() bool {
 	r, room := d.t.request, 0

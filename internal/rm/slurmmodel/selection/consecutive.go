@@ -10,9 +10,9 @@ import (
 type series struct {
 	first, last int
 	nodes, cpus int
-	required    int // the first node in it that the job names, or -1
+	required    int // the first node of the series that the job names, or -1
 	weight      uint64
-	devices     []int // what the nodes offer for each request for generic resources of the whole job
+	devices     []int // resources of the nodes for each request that is for the whole job
 }
 
 // consecutive takes nodes from the series that fits best, then from the next best (_eval_nodes).

@@ -14,9 +14,9 @@ type filter struct {
 	o       *offered
 	per     int // CPUs of each core that the job may use
 	cpusPer int // CPUs of each resource
-	limit   int // most resources for the job on the node; 0 for all
-	total   int // resources for the job on the node
-	sockets int // sockets that the job needs
+	limit   int // maximum of resources for the job on the node; 0 for no maximum
+	total   int // number of resources for the job on the node
+	sockets int // number of sockets that the job needs
 }
 
 // filter fits the node to request number k. If the node has too little, f.most becomes 0.
@@ -73,7 +73,7 @@ func (f *fitting) filter(k int) {
 	}
 }
 
-// setLimit limits the job's resources on the node (_set_max_gres). The parameter have is the number elsewhere.
+// setLimit limits the job's resources on the node (_set_max_gres). The parameter have is the number on other nodes.
 func (x *filter) setLimit(have int) {
 	f, d, r := x.fitting, x.d, x.p.t.request
 	sockets := max(1, r.SocketsPerNode)
@@ -252,8 +252,8 @@ func (x *filter) drop(s, count int) {
 	}
 }
 
-// takeForTasks counts the resources that the job takes on a node for its tasks there, for requests for the
-// whole job. It returns how many CPUs the job takes; 0 if it does not use the node (eval_nodes_gres).
+// takeForTasks counts, for requests for the whole job, the resources that the job's tasks on a node take. It
+// returns how many CPUs the job takes; 0 if the job does not use the node (eval_nodes_gres).
 func (p *pick) takeForTasks(node, cpus int) int {
 	if p.totals == nil || cpus == 0 {
 		return cpus

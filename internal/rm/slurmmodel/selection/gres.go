@@ -12,14 +12,14 @@ type offered struct {
 	any      int   // close to no socket
 	total    int
 	near     int // close to free cores
-	most     int // the job's maximum on the node; 0 for all
+	most     int // the job's maximum on the node; 0 for no maximum
 	// unfiltered is the total before [fitting.filter] lowered it; 0 before the first filter, and
 	// before 24.11.
 	unfiltered int
 }
 
-// limit lowers the job's maximum to the number most, unless this is 0 or higher. It reports
-// whether it did.
+// limit lowers the job's maximum to the parameter most, if most is not 0 and is lower than the
+// maximum. It reports whether the maximum changed.
 func (o *offered) limit(most int) bool {
 	lower := most > 0 && (o.most == 0 || most < o.most)
 	if lower {
@@ -29,7 +29,7 @@ func (o *offered) limit(most int) bool {
 }
 
 // lookDevices counts the generic resources that the job may have on a node. It returns false if
-// there are too few. The more GPUs are close to free cores, the less weight it gives the node.
+// there are too few. A node with more GPUs close to free cores gets a lower weight.
 func (m *Machine) lookDevices(t *test, node int) bool {
 	r, at := t.request, &t.rooms[node]
 	at.devices = 0
@@ -55,7 +55,7 @@ func (m *Machine) lookDevices(t *test, node int) bool {
 }
 
 // limitBySocket limits each socket's resources to the number that the job requests per socket. It
-// reports whether the rest is enough on this node (_build_sock_gres_by_topo).
+// reports whether the remaining resources are enough (_build_sock_gres_by_topo).
 func (o *offered) limitBySocket(d *DeviceRequest) bool {
 	if o.total == 0 {
 		return false
@@ -75,7 +75,7 @@ func (o *offered) limitBySocket(d *DeviceRequest) bool {
 }
 
 // limitOffer limits the resources to those for which the node has CPUs and memory. It reports
-// whether the rest is enough (gres_select_filter_remove_unusable).
+// whether the remaining resources are enough (gres_select_filter_remove_unusable).
 func (m *Machine) limitOffer(t *test, node int, d *DeviceRequest, o *offered) bool {
 	r, n, at := t.request, &m.Nodes[node], &t.rooms[node]
 	least := max(1, d.Count)
@@ -422,7 +422,7 @@ func (p *pick) takeDevices(node, cpus int) int {
 
 // hasDevices reports whether the job has all resources that it requests as a whole
 // (gres_sched_test, gres_sched_sufficient). The parameter further has resources on further nodes,
-// which count, too; nil for none.
+// which count, too; nil without further nodes.
 func (p *pick) hasDevices(further []int) bool {
 	for k := range p.totals {
 		have := p.totals[k]

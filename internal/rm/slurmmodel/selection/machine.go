@@ -62,7 +62,7 @@ type Machine struct {
 // Cores returns the number of cores of all nodes.
 func (m *Machine) Cores() int { return m.first[len(m.Nodes)] }
 
-// Prepare computes what depends on the hardware only. Call it once, before all other methods.
+// Prepare computes all fields that depend only on the hardware. Call it once, before all other methods.
 func (m *Machine) Prepare() {
 	kinds, cores := map[[4]int64]int{}, 0
 	for i := range m.Nodes {
@@ -129,12 +129,12 @@ func (s *State) CopyTo(to *State) {
 	}
 }
 
-// Allocation is the nodes and resources of one job.
+// Allocation has the nodes and resources of one job.
 type Allocation struct {
 	Nodes Bits
 	// CPUs is the number of the job's CPUs. With whole nodes these are all CPUs of its nodes.
 	CPUs int
-	// Parts are in the order of the nodes; nil in an allocation for a later start.
+	// Parts has a part for each node, in the order of the nodes; nil in an allocation for a later start.
 	Parts []Part
 	// Whole says that no other job may use the job's nodes (OverSubscribe=EXCLUSIVE).
 	Whole bool

@@ -7,16 +7,16 @@ import (
 	"rmreplay/internal/rm/slurmmodel/recall"
 )
 
-// memory stores answers of [Tester.WillRun], because backfill asks the same in the next cycle, and
-// for similar jobs. An answer depends only on the question, the jobs on its nodes, and the windows
-// in which these jobs end.
+// memory stores answers of [Tester.WillRun], because backfill repeats its questions in the next cycle and
+// for similar jobs. An answer depends only on the question, the jobs on the question's nodes, and the
+// windows in which these jobs end.
 type memory struct {
 	classes map[string]int
-	outside int // x.outside at the last question; since 24.11, the value of changes then
+	outside int // x.outside at the last question; since 24.11, the field changes at the last question
 	table   recall.Table[remembered]
 	most    int // largest number of answers
-	// devices are the nodes whose weights tests change. The set is empty since 24.11, where a test
-	// does not see the weights that another test set.
+	// devices are the nodes whose weights tests change. Since 24.11 the set is empty, because a test
+	// does not use the weights that an earlier test set.
 	devices Bits
 	words   []uint64 // the last question: its nodes, and the lowest bytes of the weights of nodes in devices
 	changes int      // number of changes of running jobs
@@ -28,7 +28,7 @@ type remembered struct {
 	answer
 	after  []uint64 // the lowest bytes of the weights of nodes in devices, after the tests
 	tests  []int    // for each test, how many of the jobs on the answer's nodes the walk had removed before
-	number int      // memory.changes when the answer was last known to be right
+	number int      // memory.changes when the answer was last found right
 }
 
 // question has what an answer depends on, apart from the nodes, their jobs and their weights.
@@ -57,7 +57,7 @@ func newMemory(m *Machine) memory {
 	return mem
 }
 
-// Changed says that a job on these nodes has started or ended, or that its time limit has changed.
+// Changed records that a job on these nodes has started or ended, or that its time limit has changed.
 func (x *Tester) Changed(nodes Bits) {
 	m := &x.memory
 	m.changes++
@@ -80,7 +80,7 @@ func (m *memory) isSame(nodes Bits, since int) bool {
 // Classify sets the class of a request. Later, only fields that depend on the partition or on the
 // waiting time may change: Exclusive, Whole, LeastLoaded, Patient, Memory and MemoryPerCPU.
 func (x *Tester) Classify(r *Request) {
-	if x.Turns != nil { // then answers depend on which jobs run
+	if x.Turns != nil { // with gang scheduling, answers depend on which jobs run
 		return
 	}
 	plain := *r
@@ -124,8 +124,8 @@ func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *
 	return known.answer
 }
 
-// holds reports whether a stored answer is still right: its nodes have the same jobs, and the same
-// number of these jobs leaves before each test. If so, holds updates the answer.
+// holds reports whether a stored answer is still right: its nodes have the same jobs, and before each test
+// the same number of these jobs is removed. If the answer is right, holds updates its number.
 func (m *memory) holds(known *remembered, set Bits, h *Horizon) bool {
 	switch {
 	case known.notBefore > 0 && !h.TooLate(known.notBefore):
@@ -139,8 +139,8 @@ func (m *memory) holds(known *remembered, set Bits, h *Horizon) bool {
 	return true
 }
 
-// follow compares the windows in which jobs now leave with a stored answer's windows. If they are
-// the same, follow updates the end after which the waiting job could start, and returns true.
+// follow compares the windows in which jobs now end with the windows of a stored answer. If they are
+// the same, follow updates the end after which the pending job could start, and returns true.
 func (known *remembered) follow(set Bits, h *Horizon) bool {
 	if h.NowOnly || known.now {
 		return true
@@ -151,7 +151,7 @@ func (known *remembered) follow(set Bits, h *Horizon) bool {
 			return false
 		}
 		if tests = tests[1:]; len(tests) == 0 && known.notBefore > 0 {
-			return true // at the end of the same job
+			return true // the search stops again before the test at the same job's end
 		}
 		if len(tests) == 0 && known.allocation != nil {
 			known.end = h.EndBefore(&w, known.allocation.Nodes)

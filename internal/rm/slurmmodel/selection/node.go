@@ -7,7 +7,7 @@ type room struct {
 	ok      bool
 	cpus    int       // CPUs that the job may use; after the job takes the node, CPUs that it uses
 	devices int       // generic resources that the job may use
-	wealth  int       // see appraise; used to leave out poor nodes
+	wealth  int       // set by appraise; used to leave out poor nodes
 	free    int       // CPUs of all free cores
 	cores   []int16   // usable cores by socket
 	kept    []int16   // cores before generic resources reduced them
@@ -21,7 +21,7 @@ type room struct {
 // resources or exclusive jobs (_verify_node_state).
 func (m *Machine) usable(s *State, r *Request, set Bits) {
 	least := r.LeastMemory()
-	idle := m.CountMemory || len(r.Devices) > 0 // resources of idle nodes matter, too
+	idle := m.CountMemory || len(r.Devices) > 0 // idle nodes may have too few resources, too
 	for i := set.Next(0); i >= 0; i = set.Next(i + 1) {
 		if (idle || s.busy.Has(i)) && !m.serves(s, r, i, least) {
 			set.Clear(i)
@@ -227,8 +227,8 @@ func (m *Machine) takeCPUs(t *test, n *Node, at *room) bool {
 	return true
 }
 
-// limitToTasks limits the job's CPUs and cores on a node to those that its tasks there use, as
-// slurmctld does since 24.11. It keeps cores from the first socket on. It returns false if there
+// limitToTasks limits the job's CPUs and cores on a node to those that its tasks on this node use, as
+// slurmctld does since 24.11. It leaves the cores of the first sockets usable. It returns false if there
 // are too few.
 func (at *room) limitToTasks(t *test, per, tasks int) bool {
 	r := t.request

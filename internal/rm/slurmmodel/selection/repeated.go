@@ -5,7 +5,7 @@ import "rmreplay/internal/rm/slurmmodel/recall"
 // repeated stores the answers of tests of jobs without generic resources.
 type repeated struct {
 	table   recall.Table[outlined]
-	outside int      // x.outside at the last question; unused since 24.11, where each question sets its nodes' weights
+	outside int      // x.outside at the last question; unused since 24.11: each question sets its nodes' weights
 	words   []uint64 // the last question, as the key in table
 	size    int      // total words of the keys in table
 }
@@ -21,8 +21,8 @@ type outlined struct {
 const maxWords = 1 << 18
 
 // search is [Tester.search] with WillRun. It stores the answers and returns them again. An answer
-// depends on the question, on the weights of its nodes, and on what is free there. The same state
-// often comes back: in a later cycle, or when other jobs have ended.
+// depends on the question, and on the weights and the free resources of its nodes. The same state
+// often occurs again: in a later cycle, or when other jobs have ended.
 func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts, busy bool) *Allocation {
 	if r.Class == 0 || len(r.Devices) > 0 {
 		return x.search(s, r, nodes, c, WillRun, busy)
@@ -55,12 +55,12 @@ func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts,
 	return known.allocation
 }
 
-// possible is [Tester.test] with TestOnly. It stores the answers and returns them again. An answer
-// depends only on the request, the nodes and their weights. Unless the job asks for generic
-// resources, the weights must be those of slurm.conf. Each pass asks again about pending jobs.
+// possible is [Tester.test] with TestOnly. It stores the answers and returns them again, because each pass
+// repeats the questions about pending jobs. An answer depends only on the request, the nodes and their weights.
+// For a job without generic resources, the weights must be those of slurm.conf.
 func (m *repeated) possible(x *Tester, s *State, r *Request, set Bits, c Counts) *Allocation {
 	q := about(r, c)
-	q.nowOnly = true // never set by search, whose questions therefore have other keys
+	q.nowOnly = true // search never sets nowOnly, so its questions have different keys
 	m.words = append(q.append(m.words[:0]), set...)
 	for i := set.Next(0); i >= 0 && len(r.Devices) > 0; i = set.Next(i + 1) {
 		m.words = append(m.words, x.Weights[i])

@@ -48,8 +48,8 @@ type spreading struct {
 	most uint32
 }
 
-// addOf puts a task on each node of a weight until the job has enough nodes. Even then slurmctld
-// takes one node of each heavier weight.
+// addOf puts a task on each node of a weight until the job has enough nodes. If the job has enough nodes
+// already, slurmctld still takes one node of each heavier weight.
 func (s *spreading) addOf(nodes Bits) {
 	for i := range nodes.All {
 		if s.used[i] > 0 || s.p.has[i] == 0 {

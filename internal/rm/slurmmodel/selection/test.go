@@ -93,8 +93,8 @@ type Tester struct {
 	scratch    test
 	nodes, all Bits
 	left       Bits // the nodes that remained after the last test of an immediate start
-	careful    bool // tests are neither stored nor left out, because nodes are completing
-	free       Bits // this and the next are buffers of tally
+	careful    bool // answers are neither stored nor reused, and no test is left out, because nodes are completing
+	free       Bits // free and stale are buffers of tally
 	stale      Bits
 }
 
@@ -239,7 +239,7 @@ func (m *Machine) result(t *test, nodes Bits, mode Mode) *Allocation {
 	return a
 }
 
-// hasMemory reports whether the memory of an allocation is free. With LLN, 26.05 may give a job
+// hasMemory reports whether the memory of an allocation is free. With LLN, slurmctld 26.05 may give a job
 // more CPUs of a node than the node has memory for. Memory for generic resources is not tested.
 func (m *Machine) hasMemory(s *State, a *Allocation) bool {
 	for i := range a.Parts {
@@ -255,8 +255,8 @@ func (m *Machine) coresUsed(s *State, node int) bool {
 	return int(s.cores[node]) < m.Nodes[node].CoreCount()
 }
 
-// full reports whether the nodes have too few free cores for a job, whichever are chosen. Most
-// tests of pending jobs end here.
+// full reports whether too few nodes have free cores for a job, or all nodes together have too few free
+// CPUs. Most tests of pending jobs end with this result.
 func (m *Machine) full(s *State, r *Request, nodes Bits, least int) bool {
 	if !m.MayBeFull(r) {
 		return false
@@ -272,9 +272,9 @@ func (m *Machine) full(s *State, r *Request, nodes Bits, least int) bool {
 	return true
 }
 
-// MayBeFull reports whether a job certainly cannot run if nodes have too few free cores. It returns
-// false with LLN of 26.05, which counts CPUs that nodes do not have, and if jobs take turns on
-// cores. It also returns false for jobs with devices, whose tests change weights and must be made.
+// MayBeFull reports whether too few free cores are enough to prove that a job cannot run. It returns false
+// with LLN of 26.05, which counts CPUs that nodes do not have, and with gang scheduling, where jobs share
+// cores. It also returns false for jobs with devices, because their tests change weights and must be made.
 func (m *Machine) MayBeFull(r *Request) bool {
 	return len(r.Devices) == 0 && m.Turns == nil && (!m.Since2605 || !m.LeastLoaded && !r.LeastLoaded)
 }
@@ -287,14 +287,14 @@ func (m *Machine) freeCPUs(s *State, r *Request, node int) int {
 	return int(s.cores[node]) * m.Nodes[node].Threads
 }
 
-// tally records which nodes of a set the job can use, and whether they are full, while jobs leave.
+// tally counts the nodes of a set that the job can use, and their free CPUs, while running jobs are removed.
 type tally struct {
 	x                  *Tester
 	r                  *Request
 	set, usable        Bits
-	stale              Bits // nodes to count again, because a job has left them
+	stale              Bits // nodes to count again, because a job on them was removed
 	least, count, cpus int
-	memory             int64 // the least memory of a node
+	memory             int64 // the memory in MiB that the job needs on each node
 	counts             bool
 }
 
@@ -336,7 +336,7 @@ func (t *tally) fails() bool {
 	return t.count < t.least || t.cpus < t.r.MinCPUs || !t.usable.Contains(t.r.Required)
 }
 
-// test is [Tester.test] with WillRun for the set. The state s has only the jobs that have not left.
+// test is [Tester.test] with WillRun for the set. The state s has only the jobs that were not removed.
 func (t *tally) test(s *State, c Counts, busy bool) *Allocation {
 	s.rows.Settle()
 	switch {

@@ -210,9 +210,9 @@ func (p *pick) top(nodes Bits, classes []class, of *switches) int {
 	return top
 }
 
-// lightest adds the nodes of the lightest weight, then those of the next weight, and so on. It
-// ends when these nodes can serve the job; since 24.11, when they are as many as the job wants.
-// The result light has the nodes of all these weights but the last. Both sets are valid until the
+// lightest adds the nodes of the lightest weight to the set best, then the nodes of the next weight, and so
+// on. It ends when best can serve the job; since 24.11, when best also has as many nodes as the job wants.
+// The result light has the nodes of best without those of the last weight. Both sets are valid until the
 // next call.
 func (p *pick) lightest(classes []class, within Bits) (best, light Bits, ok bool) {
 	best, light = p.t.work.best, p.t.work.light

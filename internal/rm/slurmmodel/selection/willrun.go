@@ -30,12 +30,12 @@ func (x *Tester) WillRun(s *State, r *Request, set Bits, c Counts, h *Horizon) (
 }
 
 // answer has the nodes on which a job could start now, or after the end of a running job. The
-// allocation is nil if the job can never start, or not before an instant.
+// allocation is nil if the job can never start, or if the search stopped at notBefore.
 type answer struct {
 	allocation *Allocation
 	now        bool
 	end        int64
-	notBefore  int64 // the search stopped before the test at this end of a job; 0 if it was completed
+	notBefore  int64 // the search stopped before the test at this end of a job; 0 if the search was completed
 }
 
 // at returns the answer as an allocation and the instant of its start.
@@ -73,13 +73,13 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 	if h.NowOnly {
 		return answer{}
 	}
-	stuck := r.Stuck // slurmctld holds no job because of a test of the future
+	stuck := r.Stuck // a test of a later start does not make slurmctld hold a job
 	defer func() { r.Stuck = stuck }()
 	w := h.Walk(set)
 	if h.BeginsLater() {
 		x.reweigh(left, h, false)
 		for k := range h.Ended() {
-			if h.Running[k].Nodes.Overlaps(set) { // the ends of other jobs change how rows are packed
+			if h.Running[k].Nodes.Overlaps(set) { // without other jobs, rows would be packed differently
 				x.leave(&full, h.Running[k].Allocation)
 			}
 		}

@@ -20,7 +20,7 @@ type Horizon[A any] struct {
 	// GuessedEnd is KillWait + OverTimeLimit. A job whose time limit has ended is expected to end
 	// after this many seconds.
 	GuessedEnd int64
-	// NowOnly says that only a start now is of interest.
+	// NowOnly says that the search tests only a start now.
 	NowOnly bool
 
 	// Until is when the caller's next try would begin; 0 if the caller makes no further try. Before 24.11
@@ -34,8 +34,8 @@ type Horizon[A any] struct {
 	// Also reports whether a running job that has no node of the set is removed, too; nil if such
 	// jobs are never removed.
 	Also func(Job[A]) bool
-	// Asked says that the previous question was the same, with NowOnly. Only the nodes that remained after the test of
-	// that question then get new weights.
+	// Asked says that the previous search had the same parameters, with NowOnly. If so, only the nodes that
+	// remained after that search's test get new weights.
 	Asked bool
 	// Begin is the earliest start.
 	Begin int64

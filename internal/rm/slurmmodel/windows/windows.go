@@ -39,7 +39,7 @@ type Walk[A any] struct {
 
 const (
 	firstWindow = 30
-	// maxRemovals is the number of jobs in a window above which slurmctld makes no test after the window.
+	// maxRemovals limits the jobs of a window: after a window with more jobs, slurmctld makes no test.
 	maxRemovals = 200
 )
 
@@ -69,7 +69,7 @@ func (w *Walk[A]) Next(leave func(A)) bool {
 	return false
 }
 
-// round removes the jobs of a window. It returns true if they are too many for a test.
+// round removes the jobs of a window. It returns true if the window has too many jobs for a test.
 func (w *Walk[A]) round(leave func(A)) bool {
 	jobs, set, until := w.Jobs, w.Set, w.Until // local variables are faster, and most jobs have no node of the set
 	for removed := 0; w.at < len(jobs); {
