@@ -48,7 +48,7 @@ type job struct {
 	eligible int64        // the job's last begin time
 
 	tasks              []int                            // tasks without a record of their own, ascending; nil for one task
-	task               int                              // index of the task; -1 if the job is not an array, or if several tasks share the record
+	task               int                              // index of the task; -1 if not an array, or for several tasks
 	array              *array                           // nil if the job is not an array
 	among              *array                           // the array that counts the job among its running tasks; never nil
 	needs              *dependencies.Needs[*submission] // nil without dependencies
