@@ -2,6 +2,7 @@ package sbatch
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -26,7 +27,7 @@ func Split(line string) ([]string, error) {
 		case '\'', '"':
 			inside, length, ok := quoted(line[i:])
 			if !ok {
-				return nil, errors.New(string(c) + " without a closing " + string(c))
+				return nil, fmt.Errorf("a quote (%c) is not closed", c)
 			}
 			word.WriteString(inside)
 			i += length - 1
