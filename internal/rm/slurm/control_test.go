@@ -81,7 +81,7 @@ func testCommands(t *testing.T, slurm *install.Installation) {
 	}
 	want := []string{
 		"array hold", "early set run time 50s", "high set priority 4294950000",
-		"low set nodes x9: refused: ESLURM_INVALID_NODE_NAME", "low set priority 0: refused: priority 0: not one", "array release",
+		"low set nodes x9: refused: ESLURM_INVALID_NODE_NAME", "low set priority 0: refused: priority 0: not a priority of a job", "array release",
 	}
 	if len(told) != len(want) {
 		t.Fatalf("%d events of commands, want %d:\n%s", len(told), len(want), strings.Join(told, "\n"))
