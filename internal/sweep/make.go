@@ -3,6 +3,7 @@ package sweep
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -236,12 +237,18 @@ func (m *Maker) derive(ctx context.Context, d *derived) error {
 			[]string{"--output=" + temp})
 		s.Command = append([]string{"rmreplay"}, args...)
 		var out bytes.Buffer
-		if err := m.call(ctx, args, m.logPath(d.path), &out); err != nil {
+		if err := m.call(ctx, append(args, "--json"), m.logPath(d.path), &out); err != nil {
 			return err
 		}
-		for line := range strings.Lines(out.String()) {
-			if note, is := strings.CutPrefix(line, "  "); is { // the side effects of a step that a user may not expect
-				m.observe(Progress{Phase: Noted, Name: d.path + ": " + strings.TrimSpace(note)})
+		var report struct {
+			Steps []struct{ Notes []string }
+		}
+		if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+			return fmt.Errorf("reading the output of rmreplay %s: %w", transformCommand, err)
+		}
+		for _, step := range report.Steps {
+			for _, note := range step.Notes {
+				m.observe(Progress{Phase: Noted, Name: d.path + ": " + note})
 			}
 		}
 	}

@@ -20,7 +20,7 @@ type Row struct {
 	predict.Prediction
 	ID     string
 	Submit hpc.Time
-	Asked  float64 // the requested value, in the target's unit; 0 if there is none
+	Asked  float64 // the requested value, in the target's unit; 0 if the job requests no value
 	Known  bool
 	Value  float64 // the target's value, if Known
 }

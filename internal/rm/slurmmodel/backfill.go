@@ -220,7 +220,7 @@ const (
 type trial struct {
 	*cycle
 	job      *job
-	original int64 // estimated start in another partition; 0 if there is none
+	original int64 // estimated start in another partition; 0 before an estimate
 	nowOnly  bool
 	counted  bool
 

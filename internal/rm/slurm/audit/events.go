@@ -49,8 +49,8 @@ func around(got, want hpc.Time) bool {
 // A node that is down or fails must be out of service from its event to the next one, with the
 // event's reason. slurmdbd records a drain when the node's last job has ended, so a drain may be
 // missing. An outage after the instant begin is also a difference if the workload has no event for
-// it. But it is none if the parameter others says that other inputs, such as an administrator's
-// actions, change nodes. Events before the instant begin count as events at that instant. The
+// it. If the parameter others is true, such an outage is no difference: other inputs, such as an
+// administrator's actions, change nodes. Events before the instant begin count as events at that instant. The
 // parameter configured has the nodes that slurm.conf takes out of service. Outages of these nodes
 // that began before the instant begin are expected until an event ends them.
 func Outages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool, configured []string) (

@@ -47,7 +47,7 @@ type View struct {
 	Priority  uint32
 	Parts     []rm.PriorityPart
 	Reason    string   // in Slurm's words
-	Planned   hpc.Time // start that backfill has planned; 0 if there is none
+	Planned   hpc.Time // start that backfill has planned; 0 if it plans no start
 	Backfill  rm.Backfill
 	// IdleNodes is the number of nodes in the job's partition that are in service and have no jobs.
 	IdleNodes int
