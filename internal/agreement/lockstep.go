@@ -50,8 +50,8 @@ type Lockstep struct {
 
 // unseen is a text about the state that cannot be read from outside slurmctld. The model computes
 // this state itself.
-const unseen = "not in the record: weights of nodes and sizes of jobs that earlier tests left, usage between two " +
-	"decays, the plan of backfill, instants of passes without a start (the model computes its own values)"
+const unseen = "not in the record: node weights and job sizes that earlier tests of jobs changed, usage between two " +
+	"decays, backfill's plan, or instants of passes that started no job (the model computes its own values)"
 
 // shown is the number of differences of a kind that a report shows.
 const shown = 3

@@ -19,9 +19,9 @@ func newDoctorCommand(g *globals) *cobra.Command {
 		Use:   "doctor",
 		Short: "Check this machine, and say how to install what is missing",
 		Long: `Looks for everything that a replay on real Slurm needs: the daemons and commands in a
-supported release, their plugins, MariaDB, nss_wrapper, and what the kernel, the limits
-and the file systems of this machine allow: open files, processes, memory, and space. Each
-row shows what was found. The line below a row that is not ok tells how to fix it.
+supported release, their plugins, MariaDB and nss_wrapper. It also checks this machine's
+kernel, and its limits of open files, processes, memory and disk space. Each row shows
+what was found. The line below a row that is not ok tells how to fix it.
 
 A limit of the machine is marked missing if it is too low for a small replay, and
 limited if it is too low for a cluster of 10,000 nodes. With --cluster, it is marked

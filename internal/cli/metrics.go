@@ -93,7 +93,7 @@ func newMetricsCommand(g *globals) *cobra.Command {
 the metrics are those of its jobs until then; such a run is not valid. RUN may also be a
 recorded workload: then the metrics are those of the recorded jobs.
 
-  makespan          last end - first start (or - begin of the workload's own window)
+  makespan          last end - first start, or last end - begin of the workload's window
   utilization       processor time of jobs / (window x processors); for nodes: node time
                     with at least one job / (window x nodes)
   throughput        jobs that started and ended in the window

@@ -31,9 +31,9 @@ func newReportCommand(g *globals) *cobra.Command {
 		Short: "Show runs and their comparison as one HTML page, and as figures",
 		Long: `Writes one HTML page, which needs no network and no other file. It begins with how the
 jobs ended, how full the machine was over time, who used it, who waited and when, and
-which job had which node when. The statistics follow: metrics with confidence intervals,
-differences job by job, distributions of waits and slowdowns, and distances between
-runs. Dates are in the zone of --timezone.
+on which nodes each job ran and when. The statistics follow: metrics with confidence
+intervals, differences job by job, distributions of waits and slowdowns, and distances
+between runs. Dates are in the zone of --timezone.
 
 Each argument is a run, a directory of realizations or a recorded workload, as for
 rmreplay compare. The other arguments are compared with the first.

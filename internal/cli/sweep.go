@@ -64,9 +64,9 @@ func newSweepCommand(g *globals) *cobra.Command {
 		Use:   "sweep EXPERIMENT -o DIR",
 		Short: "Run a grid of configurations, transforms and seeds",
 		Long: `Runs every cell of a grid: policies x machines in the simulator, and clusters x edits of
-slurm.conf and of accounts on the stock Slurm, each with every transform and with every
-seed. docs/SWEEPS.md describes the experiment file, which is YAML. Paths in it are
-relative to its directory.
+slurm.conf and of accounts on the stock Slurm. Each of these runs with every transform
+and every seed. docs/SWEEPS.md describes the experiment file, which is YAML. Paths in it
+are relative to its directory.
 
 Each cell is a run in DIR/cells/NAME, or a directory of realizations if there are several
 seeds. metrics, compare and report read them. DIR/summary.json and DIR/summary.txt hold

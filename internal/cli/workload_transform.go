@@ -175,7 +175,7 @@ var transformSteps = []struct {
 		number(plain(transform.ScaleArrivals))},
 	{"scale-runtime", "factor", "multiply run times and time limits by `FACTOR`", number(plain(transform.ScaleRuntime))},
 	{"scale-nodes", "factor", "multiply nodes, tasks and GPUs by `FACTOR`", number(plain(transform.ScaleNodes))},
-	{"repeat", "number", "play the workload `N` times in all, whole days apart",
+	{"repeat", "number", "repeat the workload so that it occurs `N` times in all, whole days apart",
 		count(func(_ *transformOptions, n int) (transform.Step, error) {
 			return transform.Repeat(n)
 		})},

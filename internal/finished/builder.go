@@ -345,7 +345,7 @@ func (b *Builder) Missing() []string {
 		has  bool
 		text string
 	}{
-		{b.has.user, "no job has a user: nobody submits the jobs"},
+		{b.has.user, "no job has a user: a replay on Slurm rejects all jobs"},
 		{b.has.uid, "no job has a UID: the cluster directory must name the users"},
 		{b.has.account, "no job has an account: jobs run under their users' default accounts"},
 		{b.has.qos, "no job has a QOS: jobs run under their default QOS"},

@@ -362,8 +362,8 @@ func (e *Evaluation) Render() string {
 		ends = append(ends, "last submission "+e.Until.Format("2006-01-02T15:04:05Z"))
 	}
 	if len(ends) > 0 {
-		fmt.Fprintf(&b, "horizon %s: the errors are over %s with start and median before the horizon; P10-P90 leaves out "+
-			"%s with start and P10 after the horizon (including %s: %.1f %%)\n", strings.Join(ends, ", "),
+		fmt.Fprintf(&b, "horizon %s: the errors are over %s with start and median before the horizon; the share in P10-P90 "+
+			"leaves out %s with start and P10 after the horizon (with %s, it is %.1f %%)\n", strings.Join(ends, ", "),
 			quantity.Regular(len(e.errors), "job"), quantity.Regular(e.Beyond, "job"),
 			quantity.Plural(e.Beyond, "it", "them"), 100*e.CoveredAll)
 	}

@@ -245,8 +245,8 @@ func TestPostponed(t *testing.T) {
 		o.report(&result)
 		var want []Difference
 		if !presetsWait {
-			want = []Difference{{Code: "submitted-late", Count: 2, Text: "2 jobs have too short a wait, by up to 6m40s: the run submitted " +
-				"them late, because they wait for jobs that ran when the window began and are submitted only at their starts: next, last"}}
+			want = []Difference{{Code: "submitted-late", Count: 2, Text: "the waits of 2 jobs are too short, by up to 6m40s, because the run " +
+				"submitted the jobs late: they depend on jobs that ran when the window began, and those are submitted only at their starts: next, last"}}
 		}
 		if diff := cmp.Diff(want, result.OfWindow()); diff != "" {
 			t.Errorf("presets wait: %v: differences (-want +got)\n%s", presetsWait, diff)

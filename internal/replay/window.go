@@ -40,8 +40,9 @@ func BeforeWindow(w *workload.Workload) string {
 		return ""
 	}
 	const layout = "2006-01-02 15:04 MST"
-	return fmt.Sprintf("plays %s to %s before the window: %s when it begins, and started then",
-		begin.Std().UTC().Format(layout), w.Start.Std().UTC().Format(layout), quantity.Counted(jobs, "job runs", "jobs run"))
+	return fmt.Sprintf("plays %s to %s before the window, to start the %s when the window begins",
+		begin.Std().UTC().Format(layout), w.Start.Std().UTC().Format(layout),
+		quantity.Counted(jobs, "job that runs", "jobs that run"))
 }
 
 // namedFirst returns, for each reservation, when the first job that names it is submitted. It
@@ -143,10 +144,9 @@ func (r *Result) OfWindow() (list []Difference) {
 		list = append(list, Difference{"preset-late", text, true, n})
 	}
 	if n := len(r.Postponed); n > 0 {
-		text := fmt.Sprintf("%d %s too short a wait, by up to %v: the run submitted %s late, because %s for jobs that ran "+
-			"when the window began and are submitted only at their starts: %s", n,
-			quantity.Plural(n, "job has", "jobs have"), r.PostponedBy, quantity.Plural(n, "it", "them"),
-			quantity.Plural(n, "it waits", "they wait"), Few(r.Postponed, 5))
+		text := fmt.Sprintf("the waits of %d %s are too short, by up to %v, because the run submitted the jobs late: they "+
+			"depend on jobs that ran when the window began, and those are submitted only at their starts: %s", n,
+			quantity.Plural(n, "job", "jobs"), r.PostponedBy, Few(r.Postponed, 5))
 		list = append(list, Difference{"submitted-late", text, false, n})
 	}
 	return list

@@ -190,7 +190,7 @@ func TestBeforeWindow(t *testing.T) {
 	w := &workload.Workload{Start: after(0), Epoch: after(-7200)}
 	w.Jobs = workload.JobsOf(windowJob("running", -7200, 60, 14400, ran("n1", -3600, 60)), windowJob("later", 60, 60, 120))
 	got := replay.BeforeWindow(w)
-	if want := "plays 2024-10-03 22:59 UTC to 2024-10-04 00:00 UTC before the window: 1\u00a0job runs when it begins, and started then"; got != want {
+	if want := "plays 2024-10-03 22:59 UTC to 2024-10-04 00:00 UTC before the window, to start the 1\u00a0job that runs when the window begins"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	w.Start = 0

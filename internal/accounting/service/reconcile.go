@@ -101,7 +101,7 @@ func (Service) Reconcile(ctx context.Context, dir string, from Records, fill boo
 	}
 	if 2*out.Shifted > len(out.Missing) {
 		return nil, fmt.Errorf(
-			"adding the missing jobs: %s: %d of %d missing %s are there with other dates, so the records are in "+
+			"adding the missing jobs: %s: %d of %d missing %s are stored with other dates, so the records are in "+
 				"another time zone (want --timezone, the zone in which sacct printed them)", dir, out.Shifted, len(out.Missing), quantity.Plural(len(out.Missing), "job", "jobs"))
 	}
 	send := &sender{ctx: ctx, c: c, source: store.Reconciled}

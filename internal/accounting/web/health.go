@@ -78,8 +78,8 @@ func (p *panel) noteRuns(t *table, r *request, s *sizes) {
 			continue
 		}
 		if !c.window.IsZero() && !r.from.After(c.window) {
-			t.notes = append(t.notes, fmt.Sprintf("The figures of %s begin with its window, at %s. Before, rmreplay started "+
-				"the jobs that ran then, if any.", c.Name, r.write(moment, c.window)))
+			t.notes = append(t.notes, fmt.Sprintf("The figures of %s begin with its window, at %s. Before the "+
+				"window, rmreplay started the jobs that ran when it began.", c.Name, r.write(moment, c.window)))
 		}
 		switch {
 		case c.frozen:
@@ -133,7 +133,7 @@ func (r *request) leaveOutFrozen(s *sizes) (notes []string) {
 		return nil
 	}
 	r.filters = others
-	return []string{fmt.Sprintf("Without %s: computing took no virtual time in %s, so times of 0 would lower the means.",
+	return []string{fmt.Sprintf("The means leave out %s, because computing took no virtual time in %s.",
 		strings.Join(frozen, ", "), quantity.Plural(len(frozen), "this run", "these runs"))}
 }
 

@@ -134,8 +134,8 @@ func addServeFlags(c *cobra.Command, opts *service.Serve, listen *string) {
 	f.StringVar(&opts.URLAuth, "url-auth", "", "`FILE` with the credentials for --url")
 	f.StringVar(&opts.Kafka, "kafka", "", "`BROKERS/TOPIC` to read jobs from: HOST[:PORT],.../TOPIC")
 	f.StringVar(&opts.KafkaConfig, "kafka-config", "", "`FILE` with security.protocol, sasl.* and ssl.* for --kafka")
-	f.StringArrayVar(&opts.Sdiag, "sdiag", nil, "`CLUSTER=COMMAND`, where COMMAND prints the statistics of the "+
-		"cluster's slurmctld")
+	f.StringArrayVar(&opts.Sdiag, "sdiag", nil, "keep the figures of CLUSTER's slurmctld: `CLUSTER=COMMAND`, "+
+		"where COMMAND is sdiag; may be repeated")
 	flags.Duration(f, &opts.SdiagEvery, "sdiag-every", time.Minute, "`DURATION` between two runs of sdiag")
 	flags.Duration(f, &opts.SdiagKeep, "sdiag-keep", 400*24*time.Hour,
 		"`DURATION` for which sdiag's figures are kept; 0 for ever")
@@ -186,7 +186,7 @@ func (o commands) checkStore(opts *service.Serve) error {
 			return console.Usagef("--url and --url-auth need --store elasticsearch")
 		}
 		if (opts.Data == "") == (len(opts.Runs) == 0) {
-			return console.Usagef("where the jobs are is not clear (want either --data DIR or --run RUN)")
+			return console.Usagef("it is not clear which jobs to show (want either --data DIR or --run RUN)")
 		}
 	case service.Elasticsearch:
 		switch {

@@ -56,8 +56,9 @@ by then is compared up to the instant that it reached, and the verdict names thi
 of the workload. To compare another part, cut it out with
 ` + "`rmreplay workload transform --start`" + `.
 
-In place of WORKLOAD and --cluster you may give REPLAY, the record of a replay or a
-directory of its realizations, and after it MODEL, runs of the model with the same seeds.
+In place of WORKLOAD and --cluster you may give an existing replay: its record, or a
+directory of its realizations. Existing runs of the model, with the same seeds, may
+follow.
 
 With -o, the records are kept in DIR/slurm and DIR/model for compare, explain and
 report, and the result in DIR/agreement.json. If the command is given again, it uses the

@@ -52,9 +52,9 @@ Slurm does not answer. If a forecast up to --horizon would take more than half o
 --listen takes addresses and paths of Unix sockets, separated by commas. On a socket the
 service knows which user sends a request. If the site hides jobs (PrivateData=jobs),
 users see only their own jobs on a socket, and over TCP only what a credential permits.
---auth names a file with one line for each credential: user USER PASSWORD permits to see
-the jobs of USER, and all USER PASSWORD or all token TOKEN to see all jobs. Without
---auth the service listens on sockets and on the loopback interface only.`,
+--auth names a file with one line for each credential. With the line user USER PASSWORD
+a client sees the jobs of USER. With all USER PASSWORD or all token TOKEN it sees all
+jobs. Without --auth the service listens on sockets and on the loopback interface only.`,
 		Example: `  rmreplay forecast serve --data /var/lib/rmreplay/forecast \
     --listen 127.0.0.1:8766,/run/rmreplay/forecast.sock
   rmreplay forecast ask 4711`,

@@ -35,11 +35,12 @@ func (o commands) newCompare() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "compare WORKLOAD",
 		Short: "Say with statistics whether predicted run times help a workload's scheduler",
-		Long: `Simulates a workload with EASY, and with EASY that backfills the shortest jobs first and
-plans with time limits, with predicted run times, or with the true run times. Each
-scheduler has several realizations. --jitter moves the submissions, in the same way for
-all schedulers. A table has the mean bounded slowdown and the waits. It also has the
-jobs that reached their limits, and the core-hours that these jobs had computed.
+		Long: `Simulates a workload with EASY, and with variants of EASY that backfill the shortest
+jobs first. The variants plan with time limits, with predicted run times, or with the
+true run times. Each scheduler has several realizations. --jitter moves the submissions,
+in the same way for all schedulers. A table has the mean bounded slowdown and the waits.
+It also has the jobs that reached their limits, and the core-hours that these jobs had
+computed.
 
   limits        EASY with time limits
   limits-sjbf   shortest jobs first, by time limits: needs no prediction

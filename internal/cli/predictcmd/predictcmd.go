@@ -38,8 +38,8 @@ models, the features and the measurements.
   forest   a random forest
   boost    gradient boosting of the quantiles P10, P50 and P90
 
-The target is the run time unless --target says memory or io, for workloads with records
-of them.
+With --target memory or --target io the models predict memory or I/O in place of run
+times, for workloads that record them.
 
 linear, forest and boost are trained. All models have an interval from P10 to P90, which
 is calibrated online.`,

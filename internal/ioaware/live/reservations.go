@@ -22,8 +22,8 @@ func (c *Cluster) reservations(now hpc.Time) driver.Bookings {
 		list, err = readReservations(text, now)
 	}
 	if err != nil && !c.blind {
-		c.Say("no reservations: %v (a job that a reservation keeps from starting is held again, until scontrol shows "+
-			"the reservations)", err)
+		c.Say("reservations are not known: %v (a job that a reservation keeps from starting is held again, until "+
+			"scontrol shows the reservations)", err)
 	}
 	c.blind = err != nil
 	return driver.Book(list)

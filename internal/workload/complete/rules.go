@@ -29,7 +29,7 @@ var Rules = []Rule{
 	{workload.FieldUser, "like", "a user for each batch, with the users' shares in --like"},
 	{workload.FieldAccount, "users", "an account for each user; few accounts have most users"},
 	{workload.FieldMemory, "used", "the recorded use, times 1 to 2, in whole GiB for a task"},
-	{workload.FieldMemory, "share", "a quarter to all of a CPU's share of its node, by batch"},
+	{workload.FieldMemory, "share", "for each CPU a drawn part (1/4 to 1, by batch) of its share of the node's memory"},
 	{workload.FieldExclusive, "full-nodes", "whole nodes for a drawn share (half to all) of the batches whose CPUs fill their nodes"},
 	{workload.FieldTimeLimit, "published", "a drawn mixture of uniform and tsafrir"},
 	{workload.FieldTimeLimit, "uniform", "accuracies between 0 and 1, rounded up to popular limits (Mu'alem and Feitelson 2001)"},
@@ -37,9 +37,9 @@ var Rules = []Rule{
 	{workload.FieldTimeLimit, "like", "limits of batches in --like with similar run times"},
 	{workload.FieldTimeLimit, "run-time", "the run time, rounded up to a minute"},
 	{workload.FieldTimeLimit, "max", "the longest limit that the site allows the job"},
-	{workload.FieldQOS, "fitting", "a QOS that admits the job's size and limit; most batches have the first one"},
-	{workload.FieldNodes, freeNodes, "for jobs that run when the window begins: nodes of the partition without such a job"},
-	{workload.FieldUsage, "stationary", "what the users consume in the workload, as a steady state, times a drawn factor"},
+	{workload.FieldQOS, "fitting", "a QOS that admits the job's size and limit; most batches get the first such QOS"},
+	{workload.FieldNodes, freeNodes, "for jobs that run when the window begins: free nodes of their partition"},
+	{workload.FieldUsage, "stationary", "the usage in a steady state of the workload's consumption, times a drawn factor"},
 }
 
 // ruleNames names the rules of a field for a sentence.

@@ -16,7 +16,7 @@ var ioPolicies = []ioPolicy{
 		ioaware.PlanningBy(ioaware.Baseline)},
 	{"io-aware", "estimated and measured use of the file system stays within its limit",
 		ioaware.PlanningBy(ioaware.Aware)},
-	{"workload-adaptive", "io-aware; jobs with much I/O stay near a target set by the queue",
+	{"workload-adaptive", "as io-aware; also keeps heavy I/O near a target set by the queue",
 		ioaware.PlanningBy(ioaware.TwoGroup)},
 }
 

@@ -41,7 +41,7 @@ var orders = []order{
 	{name: "laf", doc: "largest area first", key: func(j facts) float64 { return -j.r * j.n }},
 	{name: "wfp3", doc: "highest (wait / time limit)^3 x processors first", changes: true,
 		key: func(j facts) float64 { q := j.w / j.r; return -q * q * q * j.n }},
-	{name: "unicef", doc: "highest wait / (log2(processors) x time limit) first", changes: true, key: unicef},
+	{name: "unicef", doc: "highest wait / (log2(processors) x limit) first", changes: true, key: unicef},
 	{name: "f1", doc: "lowest log10(r) n + 870 log10(s)",
 		key: func(j facts) float64 { return math.Log10(j.r)*j.n + 870*math.Log10(j.s) }},
 	{name: "f2", doc: "lowest sqrt(r) n + 25600 log10(s)",

@@ -36,7 +36,7 @@ func all() []named {
 		{"conservative", "conservative backfilling: every job in the queue has a planned start", false, false, only(Conservative)},
 	}
 	for _, o := range orders {
-		list = append(list, named{o.name, "EASY, queue by " + o.doc, false, true, only(o.policy)})
+		list = append(list, named{o.name, "EASY, sorted queue: " + o.doc, false, true, only(o.policy)})
 	}
 	for _, p := range ioPolicies {
 		list = append(list, named{p.name, p.doc, false, false, only(WithFileSystem(p.options))})

@@ -91,7 +91,7 @@ func compare(name, why string, have uint64, err error, need, most uint64, text f
 		c.Found = err.Error()
 	case have < need:
 		c.Required = true
-		c.Found += fmt.Sprintf(" (want %s, short of %s)", text(need), text(need-have))
+		c.Found += fmt.Sprintf(" (want %s: %s more)", text(need), text(need-have))
 	case have < most:
 		c.Found += fmt.Sprintf(" (want %s for %d nodes)", text(most), large.Nodes)
 	default:
