@@ -779,10 +779,10 @@ func TestWeightOfFull(t *testing.T) {
 		text             string
 	}{
 		{"nodes", 4, 0, 1, 0.5, "jobs use 4 of 16 processors on 4 of 4 nodes, and pending jobs of partition main " +
-			"ask for 4 processors more; half of the share of the nodes in use counts"},
+			"ask for 4 processors more; the weight is half of the share of the nodes in use"},
 		{"processors", 2, 0, 8, 0.5, "jobs use 16 of 16 processors on 2 of 4 nodes, and pending jobs of partition " +
-			"main ask for 4 processors more; half of the share of the processors in use counts"},
-		{"half of the wait", 4, 45, 4, 0.25, "in use counts; multiplied by 0.50, the share of its wait for nodes or without " +
+			"main ask for 4 processors more; the weight is half of the share of the processors in use"},
+		{"half of the wait", 4, 45, 4, 0.25, "in use; multiplied by 0.50, the share of its wait for nodes or without " +
 			"a reason"},
 	} {
 		var h history

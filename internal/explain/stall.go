@@ -338,8 +338,8 @@ func (s *situation) judge() {
 	if ofNodes {
 		larger = "nodes"
 	}
-	s.add(Full, "", inUse/2, "jobs%s use %s, and pending jobs%s ask for %s more; half of the share of the %s in use "+
-		"counts", where, held, s.queue(), quantity.Regular(s.stall.PendingCPUs, "processor"), larger)
+	s.add(Full, "", inUse/2, "jobs%s use %s, and pending jobs%s ask for %s more; the weight is half of the share of the "+
+		"%s in use", where, held, s.queue(), quantity.Regular(s.stall.PendingCPUs, "processor"), larger)
 	slices.SortStableFunc(s.stall.Causes, func(a, b Cause) int { return cmp.Compare(b.Weight, a.Weight) })
 }
 

@@ -224,11 +224,11 @@ var FairStartFigures = []FairStartFigure{
 	{Figure{Key: "unfair_share", Label: "unfairly treated jobs", Better: Lower,
 		Meaning: "the share of jobs that started later than they would have without later jobs"}, (*FairStart).UnfairShare},
 	{Figure{Key: "mean_miss_s", Label: "mean miss of fair start", Unit: "s", Better: Lower,
-		Meaning: "how much later than without later jobs a job started, on average over all jobs; 0 for a job that did not"},
+		Meaning: "how much later jobs started than they would have without later jobs, on average over all jobs"},
 		func(f *FairStart) Float { return f.MeanMiss }},
 	{Figure{Key: "max_miss_s", Label: "max miss of fair start", Unit: "s", Better: Lower,
-		Meaning: "how much later than without later jobs the most delayed job " +
-			"started"}, func(f *FairStart) Float { return f.MaxMiss }},
+		Meaning: "how much later the most delayed job started than it would have " +
+			"without later jobs"}, func(f *FairStart) Float { return f.MaxMiss }},
 }
 
 // renderFairness writes the tables of fairness that the summary has.

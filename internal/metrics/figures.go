@@ -70,7 +70,7 @@ var Figures = []Figure{
 // NodeFigures are the numbers that compare runs with named nodes.
 var NodeFigures = []Figure{
 	{"node_utilization", "node utilization", "", Higher, func(m *Metrics) Float { return m.NodeUtilization },
-		"the part of all nodes that had jobs, on average over the time of the utilization; a node that jobs share counts " +
+		"the part of all nodes that had jobs, on average over the same time as utilization; a node that jobs share counts " +
 			"once"},
 	{"idle_node_s", "idle node time", "s", Neither, func(m *Metrics) Float { return m.IdleNodeSeconds },
 		"how long nodes had no job, summed over nodes"},

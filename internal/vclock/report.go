@@ -140,7 +140,7 @@ func (e *StallError) Error() string {
 	}
 	what := "no managed process used the CPU"
 	if e.CPU > 0 {
-		what = fmt.Sprintf("managed processes used %v of CPU time, many times as much as they ever did "+
+		what = fmt.Sprintf("managed processes used %v of CPU time, many times as much as ever "+
 			"before between two instants", e.CPU.Round(time.Second))
 	}
 	return fmt.Sprintf("virtual time has stood still at %v for %v of real time while %s\n%s",

@@ -26,7 +26,7 @@ type State struct {
 }
 
 // ErrInUse says that another process has the directory open.
-var ErrInUse = errors.New("another process uses the directory (want one for each service)")
+var ErrInUse = errors.New("another process uses the directory (want a directory for each service)")
 
 const (
 	snapshotFile = "snapshot"

@@ -103,7 +103,7 @@ func (a *Anonymizer) Document(text []byte, cluster string) ([]byte, error) {
 		}
 	}
 	if token, err := d.ReadToken(); err != nil || token.Kind() != '}' {
-		return nil, errors.New("anonymizing a document: its object does not end")
+		return nil, errors.New("anonymizing a document: its JSON object is not closed")
 	}
 	if err := write(jsontext.String("cluster"), jsontext.String(cluster), jsontext.EndObject); err != nil {
 		return nil, err

@@ -87,7 +87,7 @@ func open(ctx context.Context, dir string, opts Options) (*Intake, error) {
 	for _, torn := range j.Torn() {
 		what := "the journal ended in an incomplete record that was never acknowledged"
 		if torn.Inner {
-			what = "the journal cannot be read in the middle, where acknowledged documents may be (accounting reconcile finds " +
+			what = "the journal is damaged in the middle, so acknowledged documents may be lost (accounting reconcile finds " +
 				"the jobs that are missing)"
 		}
 		opts.Report(fmt.Errorf("%s: its %d bytes were moved to %s", what, torn.Bytes, torn.Path))

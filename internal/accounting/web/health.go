@@ -345,7 +345,7 @@ func (t *table) noteGaps(r *request, s *sizes) {
 			}
 		}
 		if idle > 0 {
-			t.notes = append(t.notes, fmt.Sprintf("%s of %d with figures but without a cycle.",
+			t.notes = append(t.notes, fmt.Sprintf("%s of %d with figures, but without cycles of the scheduler.",
 				quantity.Counted(idle, "bar", "bars"), len(t.Rows)))
 		}
 	}

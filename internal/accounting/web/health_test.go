@@ -311,7 +311,7 @@ func TestIdleBars(t *testing.T) {
 		t.Fatal(err)
 	}
 	until := healthBegin.Add(time.Hour).Format(time.RFC3339)
-	for panel, want := range map[string]string{"health-backfill": "2 bars of 6 with figures but without a cycle.", "health-main": ""} {
+	for panel, want := range map[string]string{"health-backfill": "2 bars of 6 with figures, but without cycles of the scheduler.", "health-main": ""} {
 		r := s.panel(panel, "from", healthBegin.Format(time.RFC3339), "until", until)
 		got := strings.ReplaceAll(strings.Join(r.Notes, " "), quantity.Space, " ")
 		if want == "" && strings.Contains(got, "without a cycle") || !strings.Contains(got, want) {

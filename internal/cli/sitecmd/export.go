@@ -181,7 +181,7 @@ func describeBundle(r *experiment.BundleReport) string {
 	line("replaced", "%d names", r.ReplacedNames)
 	line("kept", "%s", strings.Join(r.Kept, ", "))
 	if len(r.Renamed) > 0 {
-		line("renamed", "%s: their names contained a replaced one", strings.Join(r.Renamed, ", "))
+		line("renamed", "%s: these names contained a replaced name", strings.Join(r.Renamed, ", "))
 	}
 	for _, what := range r.LeftOut {
 		line("left out", "%s", what)

@@ -253,7 +253,7 @@ func (j *job) read(f *fields) {
 		f.err = nil
 	}
 	if t.index == wholeRanges && t.ranges == "" && f.err == nil {
-		f.err = errors.New("idx -1: the ranges of indices are missing after it")
+		f.err = errors.New("idx -1: the ranges of indices, which should follow, are missing")
 	}
 	if t.limit > 0 {
 		j.TimeLimit = time.Duration(t.limit) * time.Second

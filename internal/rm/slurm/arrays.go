@@ -185,7 +185,7 @@ func (j *jobs) warnCut() {
 	if n := len(names); n > 0 {
 		slices.Sort(names)
 		j.warn("array-limit", fmt.Sprintf("the tasks that ran when the window began are separate jobs in slurmctld, and do "+
-			"not count for the limit (%%N) of %s: %s",
+			"not count towards the limit (%%N) of %s: %s",
 			quantity.Regular(n, "array"), strings.Join(names[:min(n, 5)], ", ")), true)
 	}
 }

@@ -256,7 +256,7 @@ var Options = map[string]OptionList{
 			"cr_no_dist_topo_block": {Lifetime: Lifetime{Since: slurmspec.R2605},
 				Effect: "tasks are distributed over blocks"},
 			"enforce_binding_gres": {Lifetime: Lifetime{Since: slurmspec.R2311},
-				Effect: "jobs may get generic resources of another socket than their cores'"},
+				Effect: "jobs may get generic resources of another socket than that of their cores"},
 			"ll_shared_gres": {Lifetime: Lifetime{Since: slurmspec.R2311},
 				Effect: "shared generic resources do not go to the least loaded device first"},
 			"multiple_sharing_gres_pj":  {Lifetime: Lifetime{Since: slurmspec.R2311}, Effect: "a job may share one device only"},

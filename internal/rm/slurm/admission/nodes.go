@@ -223,7 +223,7 @@ func (c *creation) choose(p *partition, d demand) *Finding {
 		able = append(able, one)
 	}
 	unavailable := func(rule, what string) *Finding {
-		return reject(errNodeConfig, rule, fmt.Sprintf("partition %s has no nodes for the jobs: %s", p.Name, what),
+		return reject(errNodeConfig, rule, fmt.Sprintf("partition %s cannot run the jobs: %s", p.Name, what),
 			remedies[rule])
 	}
 	for _, name := range c.required {
@@ -242,10 +242,10 @@ func (c *creation) choose(p *partition, d demand) *Finding {
 	if total < least || total == 0 {
 		for _, rule := range []string{RuleFeatures, RuleGRES, RuleMemory, RuleCPUs} {
 			if lacking[rule] {
-				return unavailable(rule, "too few have "+words[rule])
+				return unavailable(rule, "too few of its nodes have "+words[rule])
 			}
 		}
-		return unavailable(RuleNodes, fmt.Sprintf("%d can run them, and they ask for more", total))
+		return unavailable(RuleNodes, fmt.Sprintf("only %d of its nodes can run them, and they ask for more", total))
 	}
 	if most(able, d.maxNodes, func(k capacity) int64 { return k.cpus }) < d.cpus && !d.overcommit {
 		return unavailable(RuleCPUs, "the most nodes that they may get have too few CPUs together")
