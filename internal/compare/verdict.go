@@ -244,9 +244,8 @@ func laterSubmissions(jobs []judged, last hpc.Time) string {
 	if n == 0 || late < fewLate*all {
 		return ""
 	}
-	return fmt.Sprintf("%s that waited longer in production still waited there when the window ends, and may have "+
-		"waited for later submissions, which the workload does not have: %s of the difference (want a window that "+
-		"ends later)",
+	return fmt.Sprintf("%s waited longer in production and still waited there when the window ends, perhaps for later "+
+		"submissions, which the workload lacks: %s of the difference (want a window that ends later)",
 		quantity.Regular(n, "job"), metrics.Float(late/all).Percent())
 }
 
@@ -273,8 +272,8 @@ func causes(v *run.Verdict, lacks map[string]string, recorded, replayed *run.Man
 		}
 	}
 	if v.FreeNodes > 0.8 {
-		list = slices.Insert(list, 0, fmt.Sprintf("if production had the same nodes as the replay, then "+
-			"according to the record the nodes that jobs got were free during %s of the jobs' waits: the record does not say why the jobs waited",
+		list = slices.Insert(list, 0, fmt.Sprintf("if production had the replay's nodes, the nodes "+
+			"that jobs got were free during %s of the jobs' waits: the record does not say why the jobs waited",
 			metrics.Float(v.FreeNodes).Percent()))
 	}
 	if v.OnlyRecorded > v.Jobs/100 {

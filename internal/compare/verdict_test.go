@@ -120,10 +120,10 @@ func TestLaterSubmissions(t *testing.T) {
 	}{
 		"no window": {[]run.Row{early, waits("a", 20000), last}, []run.Row{early, waits("a", 700), last}, "records no users"},
 		"one job": {[]run.Row{early, waits("a", 20000), last}, []run.Row{early, waits("a", 700), last},
-			"1 job that waited longer in production still waited there when the window ends, and may have waited for later submissions, which the workload does not have: 100.0% of the difference"},
+			"1 job waited longer in production and still waited there when the window ends, perhaps for later submissions, which the workload lacks: 100.0% of the difference"},
 		"a half": {[]run.Row{early, waits("a", 20000), waits("b", 30000), waits("c", 7000), waits("as long", 20000), last},
 			[]run.Row{early, waits("a", 18000), waits("b", 28000), waits("c", 3000), waits("as long", 20000), last},
-			"2 jobs that waited longer in production still waited there when the window ends"},
+			"2 jobs waited longer in production and still waited there when the window ends"},
 		"a small part":         {[]run.Row{waits("a", 7300), waits("b", 7000), last}, []run.Row{waits("a", 7200), waits("b", 700), last}, "records no users"},
 		"longer in the replay": {[]run.Row{early, waits("a", 20000), last}, []run.Row{early, waits("a", 30000), last}, "records no users"},
 		"before the end":       {[]run.Row{early, waits("a", 7000), last}, []run.Row{early, waits("a", 700), last}, "records no users"},

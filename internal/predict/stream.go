@@ -88,7 +88,7 @@ func (c *Cases) MadeNote() string {
 		return ""
 	}
 	return fmt.Sprintf("workload complete made fields by rules that use how the jobs ran: %s; the scores do not apply "+
-		"to a log that has recorded them", strings.Join(made, ", "))
+		"to a log that has these fields recorded", strings.Join(made, ", "))
 }
 
 // CasesOf returns the jobs of a workload for predictions of run times: see [TargetCases].

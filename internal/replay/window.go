@@ -139,7 +139,7 @@ type Difference struct {
 // window's begin, and for jobs that waited for preset jobs.
 func (r *Result) OfWindow() (list []Difference) {
 	if n := len(r.LatePresets); n > 0 {
-		text := fmt.Sprintf("%d %s when the window began on record, and not in this run: %s", n,
+		text := fmt.Sprintf("%d %s when the window began, but only in the record and not in this run: %s", n,
 			quantity.Plural(n, "job ran", "jobs ran"), Few(r.LatePresets, 5))
 		list = append(list, Difference{"preset-late", text, true, n})
 	}

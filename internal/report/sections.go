@@ -767,7 +767,7 @@ func twoSamples(p *compare.Pair) []Block {
 		quantities.Rows = append(quantities.Rows, append(row, q.CliffsDelta.Text(), q.P.Text()))
 	}
 	factors := &Table{Caption: "Possible causes of the difference of the mean waits. Each factor is examined separately, over the jobs " +
-		"whose value is on both sides (above 100 %: the rest of the difference has the opposite sign)",
+		"whose value of it occurs on both sides. Above 100 %, the rest of the difference has the opposite sign",
 		Head: []string{"factor", "jobs in common strata", "difference", "if " + b + " were distributed as " + a, "explained"}}
 	for _, f := range p.Periods.Factors {
 		factors.Rows = append(factors.Rows, []string{f.Factor, f.Covered.Percent(), quantity.SignedDuration(f.Difference), quantity.SignedDuration(f.Standardized), f.Explained.Percent()})

@@ -159,7 +159,7 @@ func (m *Maker) Outlook() (*Outlook, error) {
 		quantity.Plural(o.Cells, "cell", "cells"), o.Seeds, quantity.Plural(o.Seeds, "seed", "seeds"), o.Runs,
 		quantity.Plural(o.Runs, "run", "runs"), o.Complete)
 	if s.renderNeeds(&b); len(s.Needs) == 0 {
-		b.WriteString("How many seeds a difference needs is known when cells have runs of two or more seeds.\n")
+		b.WriteString("The number of seeds that a difference needs is known when cells have runs of two or more seeds.\n")
 	}
 	o.text = b.String()
 	return o, nil

@@ -63,7 +63,8 @@ func (a *asking) rows(bucket object, by []question.Key, keys []any) error {
 // noteChoice adds a note if the answer leaves out or approximates buckets of a text.
 func (a *asking) noteChoice(v question.Values, result object) {
 	if whole(result["doc_count_error_upper_bound"]) != 0 {
-		a.note("The Elasticsearch cluster has so many values of %s that it chooses the first ones approximately.", v.Column)
+		a.note("The Elasticsearch cluster has so many values of %s that its choice of the largest ones is "+
+			"approximate.", v.Column)
 	}
 	if n := whole(result["sum_other_doc_count"]); n > 0 && !v.First {
 		a.note("%s with other values of %s left out.", quantity.Counted(int(n), "job is", "jobs are"), v.Column)

@@ -382,7 +382,7 @@ func (a *asking) unused() (measure, error) {
 	var absent *question.AbsentError
 	if _, err := a.of("limit_used"); errors.As(err, &absent) {
 		a.note("Jobs that ran beyond their limits make the unused CPU hours too low, " +
-			"since the Elasticsearch cluster cannot tell which jobs did.")
+			"since the Elasticsearch cluster cannot leave these jobs out.")
 	} else if err == nil {
 		asked = append(asked, question.Not{Of: question.Compare{Column: "limit_used", Op: ">", Value: 100.0}})
 	}

@@ -479,7 +479,7 @@ func forget(a, b *panel, name string) {
 		}
 	}
 	said := slices.ContainsFunc(b.Notes, func(n string) bool {
-		return strings.Contains(n, "the Elasticsearch cluster cannot tell which jobs did")
+		return strings.Contains(n, "the Elasticsearch cluster cannot leave these jobs out")
 	})
 	for k, c := range a.Columns {
 		if !said || !strings.HasPrefix(c.Name, "unused") {

@@ -90,7 +90,7 @@ func open(ctx context.Context, dir string, opts Options) (*Intake, error) {
 			what = "the journal is damaged in the middle, so acknowledged documents may be lost (accounting reconcile finds " +
 				"the jobs that are missing)"
 		}
-		opts.Report(fmt.Errorf("%s: its %d bytes were moved to %s", what, torn.Bytes, torn.Path))
+		opts.Report(fmt.Errorf("%s: %d bytes were moved to %s", what, torn.Bytes, torn.Path))
 	}
 	return &Intake{
 		opts: opts, store: s, journal: j, applied: applied, done: make(chan struct{}),

@@ -31,14 +31,14 @@ var healthPanels = []*panel{
 		"that it only looked at. " + aboutQueues, health: queryDepth,
 		shape: shapeDepth, draw: drawTimeline("jobs"), lines: []string{"depth", "queue"}, unit: "jobs",
 		aboutLines: "Jobs that a mean cycle tried to place or only looked at (depth), and the queue. " + aboutQueues},
-	{name: "health-jobs", title: "Jobs that wait and run", about: "The largest numbers of jobs in any answer of sdiag: " +
-		"six an hour in a replay, but one with the measured clock, so peaks may be missing. slurmctld counts these jobs " +
+	{name: "health-jobs", title: "Jobs that wait and run", about: "The largest numbers of jobs in any answer of sdiag. " +
+		"A replay has six answers an hour (with the measured clock one), so peaks may be missing. slurmctld counts jobs " +
 		"every 30 s, so an answer can be that old. Several clusters are added up.",
 		health: queryQueue, shape: shapeQueue, draw: drawTimeline("jobs"),
 		lines: []string{"running", "pending"}, unit: "jobs", largest: true},
 	{name: "health-starts", title: "Starts", about: "Jobs that the backfill scheduler started, and all other jobs that " +
-		"started. As in sdiag, completed counts jobs that ended by themselves, with any exit code, cancelled counts " +
-		"requests to cancel jobs, failed counts failures of Slurm, not of jobs, and nothing counts timeouts.",
+		"started. The other counts are those of sdiag: completed counts jobs that ended by themselves, cancelled counts " +
+		"requests to cancel jobs, failed counts failures of Slurm, not of jobs. Timeouts are not counted.",
 		health: queryStarts, shape: shapeStarts, draw: drawTimeline("jobs"),
 		lines: []string{"backfilled", "others"}, unit: "jobs"},
 	{name: "health-agents", title: "Waiting messages", about: "The largest numbers of messages that waited for nodes " +

@@ -43,7 +43,7 @@ func TestTrainOneBurst(t *testing.T) {
 // TestTrainOnMade trains on jobs whose limits were made by a rule: the command says so.
 func TestTrainOnMade(t *testing.T) {
 	for made, want := range map[string]string{
-		"time_limit=published": "note: workload complete made fields by rules that use how the jobs ran: time limit (100 jobs); the scores do not apply to a log that has recorded them\n",
+		"time_limit=published": "note: workload complete made fields by rules that use how the jobs ran: time limit (100 jobs); the scores do not apply to a log that has these fields recorded\n",
 		"":                     "between P10 and P90 (jobs that were submitted after the first four fifths had ended)\n",
 	} {
 		var out bytes.Buffer

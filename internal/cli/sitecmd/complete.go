@@ -68,7 +68,7 @@ The limit of a TIMEOUT job is its run time.`,
 	}
 	f := c.Flags()
 	console.AddOutput(f, &o.output, "write a trace to `FILE`, compressed with gzip if its name ends in .gz")
-	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster whose limits bound what is made")
+	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster; its limits bound the fields that are made")
 	f.StringVar(&o.like, "like", "", "imitate `LOG`: learn its time limits and users")
 	f.StringArrayVar(&o.rules, "rule", nil, "make a field by a rule: `FIELD=RULE`, such as time_limit=uniform; may be repeated")
 	console.AddSeed(f, &o.seed, "what the rules draw")

@@ -116,8 +116,8 @@ func (e *reader) cutOff(lastByte byte) error {
 	case lastByte == '\n' || e.scripts[e.last.script] || e.last.number == 0: // 0: a comment
 		return nil
 	case len(e.scripts) > 0 && e.last.bare:
-		return errors.New("the last line has neither a line end nor a script, as the others do: the file is cut off (want " +
-			"the whole line)")
+		return errors.New("unlike the other lines, the last one has neither a line end nor a script: the file is cut off " +
+			"(want the whole line)")
 	}
 	return e.book.Fall(workload.RuleNoLineEnd, "the last line has no line end and may be cut off (want a line end "+
 		"behind it)")

@@ -168,7 +168,7 @@ func FuzzRead(f *testing.F) {
 // tell, it accepts the last line and counts it under a rule.
 func TestCutOff(t *testing.T) {
 	const whole = "-dt 0 -e submit_batch_job | -n 1 -t 5 --uid=u -J a pseudo.job\n-dt 9 -e submit_batch_job | -n 12 -t 5 --uid=u -J job_12 pseudo.job"
-	cut := errors.New("x:2: the last line has neither a line end nor a script, as the others do: the file is cut off (want the whole line)")
+	cut := errors.New("x:2: unlike the other lines, the last one has neither a line end nor a script: the file is cut off (want the whole line)")
 	for _, test := range []struct {
 		text    string
 		err     error // nil if the file is read

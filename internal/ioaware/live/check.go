@@ -59,7 +59,7 @@ func checkScheduling(config map[string]string) error {
 	if len(want) == 0 {
 		return nil
 	}
-	return fmt.Errorf("slurm.conf lets released jobs wait (want these lines, and %s):\n  %s", then,
+	return fmt.Errorf("with this slurm.conf, released jobs would wait (want these lines, and %s):\n  %s", then,
 		strings.Join(want, "\n  "))
 }
 

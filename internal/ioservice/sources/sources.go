@@ -223,7 +223,8 @@ func (f *Files) whole(one *file, r io.Reader) error {
 func (f *Files) add(x counters.Sample) error {
 	switch {
 	case x.Time > f.now.Add(maxAhead):
-		return fmt.Errorf("node %s: the sample has the time %v, which is in the future (want equal clocks)", x.Node, x.Time)
+		return fmt.Errorf("node %s: the sample has the time %v, which is in the future (want synchronized clocks)",
+			x.Node, x.Time)
 	case x.Time >= f.now.Add(-f.opts.Retention) && f.store.Add(x):
 		f.count.Samples++
 	default:

@@ -105,7 +105,7 @@ const minJobs = 50
 // the calibration and the scores. Then the returned model is trained on all of these jobs.
 func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, error) {
 	if !o.Kind.Trained() {
-		return nil, fmt.Errorf("training a model: %s is not a trained model (want %s, %s or %s)",
+		return nil, fmt.Errorf("training a model: the model %s is not one that can be trained (want %s, %s or %s)",
 			o.Kind, Linear, Forest, Boost)
 	}
 	if err := cases.Check(); err != nil {

@@ -385,8 +385,8 @@ func unzip(t testing.TB, b []byte) string {
 func TestTrainRefuses(t *testing.T) {
 	few := cases(t, log(3, 1))
 	for want, o := range map[string]TrainOptions{
-		"is not a trained model (want linear, forest or boost)": {Kind: LastTwo},
-		"jobs with a run time ended by":                         {Kind: Boost},
+		"is not one that can be trained (want linear, forest or boost)": {Kind: LastTwo},
+		"jobs with a run time ended by":                                 {Kind: Boost},
 	} {
 		if _, err := Train(t.Context(), few, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

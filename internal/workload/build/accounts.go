@@ -173,8 +173,8 @@ func (r *Result) usersOfJobs(n *names) {
 		added++
 	}
 	if added > 0 {
-		r.Missing = append(r.Missing, fmt.Sprintf("the file users gives %d %s without a known UID numbers from %d on",
-			added, quantity.Plural(added, "user", "users"), firstNumber))
+		r.Missing = append(r.Missing, fmt.Sprintf("the UIDs of %d %s are not known: the file users has made-up UIDs for them, "+
+			"from %d on", added, quantity.Plural(added, "user", "users"), firstNumber))
 	}
 	if unfit > 0 {
 		r.Missing = append(r.Missing, fmt.Sprintf("%d %s whose name, or whose group's name, is not possible in passwd(5) "+

@@ -90,7 +90,7 @@ add user name=d:e account=bio ` + qos + `
 	}
 	said := strings.Join(r.Missing, "\n")
 	for _, want := range []string{
-		"has the 2 accounts, 4 users and 3 QOS that the jobs name (also account default, which no job names), without limits", "gives 2 users without a known UID", "1 user whose name",
+		"has the 2 accounts, 4 users and 3 QOS that the jobs name (also account default, which no job names), without limits", "the UIDs of 2 users are not known", "1 user whose name",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("missing %q: no %q", r.Missing, want)

@@ -53,7 +53,7 @@ func LongestLimit(partition string, longest time.Duration) (Step, error) {
 		for _, kept := range []struct {
 			n   int
 			why string
-		}{{unknown, "jobs without a time limit keep their partition's"}, {preset, "jobs that run when the window begins keep longer limits"},
+		}{{unknown, "jobs without a time limit keep the limit of their partition"}, {preset, "jobs that run when the window begins keep longer limits"},
 			{several, "jobs that may run in another partition keep longer limits"}} {
 			if kept.n > 0 {
 				env.note("%s: %d", kept.why, kept.n)

@@ -24,7 +24,7 @@ func TestLongestLimit(t *testing.T) {
 			t.Errorf("%s: time limit %v, want %v", id, j.TimeLimit, want)
 		}
 	}
-	want := []string{"jobs without a time limit keep their partition's: 1",
+	want := []string{"jobs without a time limit keep the limit of their partition: 1",
 		"jobs that run when the window begins keep longer limits: 1"}
 	if results[0].Changed != 2 || !slices.Equal(results[0].Notes, want) {
 		t.Errorf("%d changed, want 2; notes %q, want %q", results[0].Changed, results[0].Notes, want)

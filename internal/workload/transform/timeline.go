@@ -327,7 +327,8 @@ func settle(w *workload.Workload, env *Environment) (homeless int) {
 	}
 	homeless = keep(w, func(job *hpc.Job) bool { return !w.Preset(job) || job.Recorded.Nodes != "" })
 	if homeless > 0 {
-		env.note("jobs that ran at %s on nodes that the record does not name left out: %d%s", w.Start, homeless, toKeep)
+		env.note("jobs left out, because they ran at %s on nodes that the record does not name: %d%s",
+			w.Start, homeless, toKeep)
 		w.Note(workload.RuleLeftRunning, homeless)
 	}
 	return homeless

@@ -368,7 +368,7 @@ func TestWindow(t *testing.T) {
 	if n := w.Rules[workload.RuleLeftRunning]; n != 1 {
 		t.Errorf("the window says that %d jobs that ran are left out, want 1", n)
 	}
-	if notes := strings.Join(results[0].Notes, "\n"); !strings.Contains(notes, "on nodes that the record does not name left out: 1 (") {
+	if notes := strings.Join(results[0].Notes, "\n"); !strings.Contains(notes, "on nodes that the record does not name: 1 (") {
 		t.Errorf("the job that ran nowhere is not said: %s", notes)
 	}
 	if len(w.Actions) != 1 || len(results[0].Notes) != 2 || !strings.HasSuffix(results[0].Notes[1], "effects last: 2") || results[1].Notes != nil {

@@ -121,7 +121,7 @@ func brokenDependency(job *hpc.Job, rejected map[string]bool) *Finding {
 		array, _, _ := d.Task()
 		if d.Job != "" && (rejected[d.Job] || rejected[array]) {
 			return &Finding{Verdict: Rejected, Rule: RuleDependency, Text: "the jobs depend on rejected jobs",
-				Remedy: "correct the jobs on which they depend, so that slurmctld accepts these"}
+				Remedy: "correct the rejected jobs on which they depend"}
 		}
 	}
 	return nil

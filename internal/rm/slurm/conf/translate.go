@@ -298,7 +298,7 @@ func (t *translation) defaults() {
 		case d.In(from) != d.In(to):
 			reason += "; the configuration does not tell which release the site runs"
 		case value != d.In(t.a.release):
-			reason = fmt.Sprintf("the default of the site's release; that of %s is %s: %s", t.a.release.Series(), d.In(t.a.release), d.Effect)
+			reason = fmt.Sprintf("the default of the site's release; the default of %s is %s: %s", t.a.release.Series(), d.In(t.a.release), d.Effect)
 			t.find(Statement{}, d.Key, "", value, reason)
 		}
 		t.out = append(t.out, Statement{Key: d.Key, Value: value})

@@ -172,11 +172,11 @@ func TestDefaultsByRelease(t *testing.T) {
 		reason            string // of SelectType's change
 		upgrade           []string
 	}{
-		{"old site, new run", "", slurmspec.R2205, slurmspec.R2605, "select/linear", "priority/basic", "the default of the site's release; that of 26.05 is select/cons_tres", []string{"PriorityType", "SelectType"}},
-		{"new site, old run", "", slurmspec.R2605, slurmspec.R2205, "select/cons_tres", "priority/multifactor", "the default of the site's release; that of 22.05 is select/linear", []string{"PriorityType", "SelectType"}},
+		{"old site, new run", "", slurmspec.R2205, slurmspec.R2605, "select/linear", "priority/basic", "the default of the site's release; the default of 26.05 is select/cons_tres", []string{"PriorityType", "SelectType"}},
+		{"new site, old run", "", slurmspec.R2605, slurmspec.R2205, "select/cons_tres", "priority/multifactor", "the default of the site's release; the default of 22.05 is select/linear", []string{"PriorityType", "SelectType"}},
 		{"one release for site and run", "", slurmspec.R2205, slurmspec.R2205, "select/linear", "priority/basic", "the default before 23.11; since then, it is select/cons_tres", nil},
 		{"site and run both since 23.11", "", slurmspec.R2311, slurmspec.R2411, "select/cons_tres", "priority/multifactor", "the default since 23.11; before, it was select/linear", nil},
-		{"site one release before 23.11", "", slurmspec.R2302, slurmspec.R2311, "select/linear", "priority/basic", "the default of the site's release; that of 23.11 is select/cons_tres", []string{"PriorityType", "SelectType"}},
+		{"site one release before 23.11", "", slurmspec.R2302, slurmspec.R2311, "select/linear", "priority/basic", "the default of the site's release; the default of 23.11 is select/cons_tres", []string{"PriorityType", "SelectType"}},
 		{"release unknown", "", slurmspec.Release{}, slurmspec.R2205, "select/linear", "priority/basic", "the configuration does not tell which release the site runs", nil},
 		{"release from a new key", "NamespaceType=namespace/tmpfs", slurmspec.Release{}, slurmspec.R2205, "select/cons_tres", "priority/multifactor", "the default of the site's release", []string{"NamespaceType", "PriorityType", "SelectType"}},
 		{"release from an old key", "SlurmctldPlugstack=x", slurmspec.Release{}, slurmspec.R2605, "select/linear", "priority/basic", "the default of the site's release", []string{"SlurmctldPlugstack", "PriorityType", "SelectType"}},

@@ -188,7 +188,7 @@ func (e *MissingError) Error() string {
 	var parts []string
 	own := slices.DeleteFunc(slices.Clone(e.Missing), func(r Requirement) bool { return !r.Slurm })
 	if len(own) > 0 {
-		parts = append(parts, fmt.Sprintf("missing: %s (want Slurm's own files in %s, where Debian has them in: %s)", names(own), e.Dir, strings.Join(packages(own), " ")))
+		parts = append(parts, fmt.Sprintf("missing: %s (want Slurm's own files in %s; Debian's packages with them are: %s)", names(own), e.Dir, strings.Join(packages(own), " ")))
 	}
 	others := slices.DeleteFunc(slices.Clone(e.Missing), func(r Requirement) bool { return r.Slurm })
 	if len(others) > 0 {

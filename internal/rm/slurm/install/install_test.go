@@ -197,7 +197,7 @@ func TestWithoutRoot(t *testing.T) {
 		{"", []string{"bin/sacct"}, "slurm-client; without root: rmreplay slurm install 24.11, and --slurm 24.11)"},
 		{"", []string{"bin/sacct", "sbin/mariadbd"}, "without root: rmreplay slurm install 24.11 --with-database, and --slurm 24.11)"},
 		{"/opt/slurm", []string{"sbin/mariadbd"}, "without root: rmreplay slurm install --with-database)"},
-		{"/opt/slurm", []string{"bin/sacct"}, "missing: sacct (want Slurm's own files in /opt/slurm, where Debian has them in: slurm-client)"},
+		{"/opt/slurm", []string{"bin/sacct"}, "missing: sacct (want Slurm's own files in /opt/slurm; Debian's packages with them are: slurm-client)"},
 	} {
 		h := newFakeHome(t)
 		for _, name := range tt.remove {
