@@ -98,6 +98,7 @@ the zone of --timezone, unless it ends in Z or in an offset such as +01:00.`,
 	root.SetOut(g.Stdout)
 	root.SetErr(g.Stderr)
 	root.SetVersionTemplate("rmreplay {{.Version}}\n")
+	root.Flags().BoolP("version", "v", false, "print the version")
 	root.CompletionOptions.DisableDefaultCmd = true // completion.go has one for the shells that are tested
 	root.SetFlagErrorFunc(usage.FlagError)
 	root.SetUsageTemplate(usage.Template(root))

@@ -30,10 +30,10 @@ func newWorkloadGenerateCommand(g *globals) *cobra.Command {
 		Use:   "generate",
 		Short: "Generate a random workload",
 		Long: `The subcommands generate random workloads from models, without records of a real
-cluster. With --like, the command generates a workload that resembles a given one: in
-the arrivals by hour and weekday and their gaps, in the users and how often they repeat
-jobs, and in the joint distribution of sizes, run times and time limits.
-docs/GENERATORS.md describes the models.`,
+cluster. With --like, the command generates a workload that resembles a given one in
+three ways: when jobs arrive (by hour and weekday, with the gaps between them), which
+users submit them and how often a user repeats a job, and which sizes, run times and
+time limits occur together. docs/GENERATORS.md describes the models.`,
 		Example: `  rmreplay workload generate --like site.jsonl --seed 7 -o another.jsonl
   rmreplay workload generate --like kth.swf --jobs 100000 -o long.jsonl.gz`,
 		Args: cobra.ArbitraryArgs,

@@ -65,7 +65,7 @@ preset jobs, which already run when the workload begins.
 	console.AddOutput(f, &opts.Output, "write the jobs to `FILE`")
 	f.StringVar(&opts.Format, "format", "", "`FORMAT`: parquet, csv, trace or swf (default: by the file's name)")
 	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster, to write only its jobs (default: all)")
-	f.StringVar(&opts.Where, "where", "", "`CONDITION` in SQL")
+	f.StringVar(&opts.Where, "where", "", "write only the jobs for which this `CONDITION` in SQL is true")
 	window.Add(f, "leave out jobs that ended before TIME", "leave out jobs that ended at TIME or later")
 	_ = c.MarkFlagRequired("output") // the flag exists
 	console.AddJSON(c, &asJSON)

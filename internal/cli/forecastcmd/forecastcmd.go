@@ -277,10 +277,10 @@ give the distribution of each pending job's start: P10, P50 and P90, and with
 --starts-by the probability that the job starts by an instant. The command prints
 Slurm's own estimate (squeue --start) beside these figures.
 
-The queue is that of the live cluster, read by Slurm's commands, of a CAPTURE (rmreplay
-forecast capture), or of a run at an instant (--freeze, --at). Later submissions are
-drawn from recent ones (--arrivals), since later jobs with a higher priority delay
-pending jobs.
+The queue comes from the live cluster (read by Slurm's commands), from a CAPTURE (of
+rmreplay forecast capture), or from a run at an instant (--freeze, --at). Later
+submissions are drawn from recent ones (--arrivals), since later jobs with a higher
+priority delay pending jobs.
 
 --submit forecasts a job that is submitted now: a batch script, or options of sbatch.
 Each --what-if is a variant of this job with other options, such as "limit=1:00:00
