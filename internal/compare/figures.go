@@ -114,12 +114,12 @@ func measure(rows []run.Row, m *run.Manifest, submitted hpc.Time, shared bool, o
 	summary := metrics.NewSummary(rows, m, how, opts.By...)
 	of = measured{Metrics: summary.Metrics, feedback: summary.Feedback, served: summary.Fairness, groups: summary.Groups}
 	if shared {
-		if of.io, err = ioOf(rows, m); err != nil {
+		if of.io, err = ioOf(rows, m, how); err != nil {
 			return of, err
 		}
 	}
 	if opts.FairStart != "" {
-		of.started, err = fairstart.Compute(rows, m, string(opts.FairStart))
+		of.started, err = fairstart.Compute(rows, m, string(opts.FairStart), how)
 	}
 	return of, err
 }
