@@ -103,9 +103,11 @@ recorded workload: then the metrics are those of the recorded jobs.
   bounded slowdown  max(1, turnaround / max(run time, tau))
 
 The window goes from the first start, or the begin of the workload's own window, to the
-last end, unless --start and --end bound it. Then waits, turnarounds and slowdowns are
-those of the jobs that were submitted in it. To judge a scheduler, leave out the time when
-the machine fills and the time when it empties.
+last end, unless --start and --end bound it. Then all figures of jobs (counts, waits,
+turnarounds, slowdowns, losses) are those of the jobs that were submitted in it. Use,
+throughput and queue are those of all jobs in it. The makespan and the lateness of
+reacting users stay those of the run. To judge a scheduler, leave out the time when the
+machine fills and the time when it empties.
 
 On a terminal, small pictures show the use of the machine, the queue and the waits over
 time.
@@ -157,7 +159,7 @@ func runMetrics(g *globals, dir string, opts metricsOptions) error {
 	if err != nil {
 		return console.BadInput(err)
 	}
-	if err := opts.fairStart.Add(summary, r); err != nil {
+	if err := opts.fairStart.Add(summary, r, how); err != nil {
 		return console.BadInput(err)
 	}
 	if !opts.fairness && opts.fairStart == "" {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -137,6 +138,9 @@ func (g *globals) watch(c *cobra.Command) {
 	} else if run := c.RunE; run != nil {
 		c.Args = usage.Required(c.Args)
 		c.RunE = func(c *cobra.Command, args []string) error {
+			if err := checkDependents(strings.TrimPrefix(c.CommandPath(), "rmreplay "), c.Flags()); err != nil {
+				return err
+			}
 			g.running = true
 			return run(c, args)
 		}

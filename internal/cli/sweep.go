@@ -276,8 +276,12 @@ func sweepCheckTogether(command string, args []string) error {
 		check = func() error { return checkSpec(replay.spec(".")) }
 	default:
 		transform.addFlags(c)
+		command = "workload transform"
 	}
 	if err := c.ParseFlags(append(args, "--output=.")); err != nil {
+		return err
+	}
+	if err := checkDependents(command, c.Flags()); err != nil {
 		return err
 	}
 	return check()

@@ -198,10 +198,15 @@ func proposeMap(g *globals, source, output string) error {
 		return console.BadInput(fmt.Errorf("%s: already a workload, so it needs no map (rmreplay workload convert makes a trace "+
 			"of it)", source))
 	}
-	fits, err := build.ProposeMap(g.Stdout, source)
+	proposed, err := build.ProposeMap(g.Stdout, source)
 	if err != nil {
 		return console.BadInput(err)
 	}
+	if list := proposed.Unitless; len(list) > 0 {
+		g.Say("warning: neither the names nor the values of the columns say the %s of %s: the map has a guess, which you must check",
+			quantity.Plural(len(list), "unit", "units"), strings.Join(list, ", "))
+	}
+	fits := proposed.Fits
 	if output == "" {
 		g.Say("next: save the map as FILE, and rmreplay workload build --from table %s --map %s -o WORKLOAD", source, cmp.Or(fits, "FILE"))
 		return nil

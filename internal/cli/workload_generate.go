@@ -78,7 +78,7 @@ func runGenerateExample(g *globals, opts generateOptions) error {
 // newGenerateIOCommand makes the command of package generatecmd.
 func newGenerateIOCommand(g *globals) *cobra.Command {
 	return generatecmd.Lent{
-		Replaces: func(path string) error { return formats.Replaces(path) }, Save: g.saveGenerated,
+		Replaces: formats.Replaces, Save: g.saveGenerated,
 		AddOutput: func(c *cobra.Command, path *string, seed *uint64) {
 			console.AddSeed(c.Flags(), seed, seedOfJobs)
 			console.AddOutput(c.Flags(), path, traceOutput)

@@ -42,7 +42,7 @@ func runGenerateLike(g *globals, c *cobra.Command, args []string, opts likeOptio
 	case opts.output == "":
 		return console.Usagef("--output is missing (want a file)")
 	}
-	if err := formats.Replaces(opts.output); err != nil {
+	if err := formats.Replaces(opts.output, opts.like); err != nil {
 		return fmt.Errorf("writing the workload: %w", err)
 	}
 	model, err := g.readWorkload(opts.like, workload.ReadOptions{})

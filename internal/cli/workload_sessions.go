@@ -74,6 +74,11 @@ func runWorkloadSessions(g *globals, path string, opts sessionsOptions) error {
 	if (opts.dot == "-" || opts.graph == "-") && (opts.json || opts.dot == opts.graph) {
 		return console.Usagef("standard output can have only one of these (want one of --json, --dot - and --graph -)")
 	}
+	for _, to := range []string{opts.dot, opts.graph} {
+		if err := output.NotInput(to, path); err != nil {
+			return fmt.Errorf("writing the sessions: %w", err)
+		}
+	}
 	w, err := openWorkload(path)
 	if err != nil {
 		return err

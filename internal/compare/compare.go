@@ -263,8 +263,8 @@ type Comparison struct {
 type SetInfo struct {
 	Name string    `json:"name"`
 	Runs []RunInfo `json:"runs"`
-	// Window says that sets of different windows are compared. Then only the waits of jobs that were submitted in the
-	// window count, and figures over time end with the last submission.
+	// Window says that sets of different windows are compared. Then only the jobs that were submitted in the window
+	// count ([metrics.Options.LeavesOut]), and figures over time end with the last submission.
 	Window bool `json:"window,omitempty"`
 }
 

@@ -102,8 +102,8 @@ type measured struct {
 	io       *metrics.IO        // nil unless a run has file systems
 }
 
-// measure computes the figures of a run. If submitted is not 0 ([table.submitted]), only the waits of jobs that were
-// submitted since then count. Figures over time then end with the last submission: after it the machine only finishes
+// measure computes the figures of a run. If submitted is not 0 ([table.submitted]), only the jobs that were submitted
+// since then count ([metrics.Options.LeavesOut]). Figures over time then end with the last submission: after it the machine only finishes
 // its jobs, which takes longer in some windows than in others. The parameter shared says that some run has file
 // systems that jobs share.
 func measure(rows []run.Row, m *run.Manifest, submitted hpc.Time, shared bool, opts Options) (of measured, err error) {
@@ -114,12 +114,12 @@ func measure(rows []run.Row, m *run.Manifest, submitted hpc.Time, shared bool, o
 	summary := metrics.NewSummary(rows, m, how, opts.By...)
 	of = measured{Metrics: summary.Metrics, feedback: summary.Feedback, served: summary.Fairness, groups: summary.Groups}
 	if shared {
-		if of.io, err = ioOf(rows, m); err != nil {
+		if of.io, err = ioOf(rows, m, how); err != nil {
 			return of, err
 		}
 	}
 	if opts.FairStart != "" {
-		of.started, err = fairstart.Compute(rows, m, string(opts.FairStart))
+		of.started, err = fairstart.Compute(rows, m, string(opts.FairStart), how)
 	}
 	return of, err
 }

@@ -29,14 +29,14 @@ func fileSystemNames(sets []Set) (names []string) {
 
 // ioOf computes the figures of file systems of a run. Some of these figures exist without a file
 // system.
-func ioOf(rows []run.Row, m *run.Manifest) (*metrics.IO, error) {
-	io, err := metrics.NewIO(rows, m)
+func ioOf(rows []run.Row, m *run.Manifest, how metrics.Options) (*metrics.IO, error) {
+	io, err := metrics.NewIO(rows, m, how)
 	if err != nil {
 		return nil, err
 	}
 	if io == nil {
 		io = &metrics.IO{MeanStretch: metrics.NoValue(), MaxStretch: metrics.NoValue(), LostNodeSeconds: metrics.NoValue()}
-		io.AWRT, io.ASpWAS = metrics.Weighted(rows)
+		io.AWRT, io.ASpWAS = metrics.Weighted(rows, how)
 	}
 	return io, nil
 }

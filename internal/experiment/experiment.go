@@ -306,7 +306,7 @@ func summarize(record *run.Writer, known *measured, opts metrics.Options) (*metr
 		if how := m.Feedback; how != nil {
 			summary.Feedback = metrics.NewFeedback(rows, *how, opts.WithManifest(m))
 		}
-		summary.IO, err = metrics.NewIO(rows, m)
+		summary.IO, err = metrics.NewIO(rows, m, opts)
 		return summary, err
 	}
 	summary := metrics.Describe(known.metrics, m)
@@ -321,7 +321,7 @@ func summarize(record *run.Writer, known *measured, opts metrics.Options) (*metr
 	if err != nil {
 		return nil, err
 	}
-	summary.IO, err = metrics.NewIO(rows, m)
+	summary.IO, err = metrics.NewIO(rows, m, opts)
 	return summary, err
 }
 

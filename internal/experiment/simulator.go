@@ -64,8 +64,8 @@ func (e *simEngine) check(spec *Spec) (err error) {
 		return fieldError("nodes", "%d: not a factor (want, for example, x2 or x0.5; the number of nodes is in "+
 			"its slurm.conf)", s.Nodes)
 	}
-	if name, _, _ := strings.Cut(s.Policy, ":"); !slices.Contains(policy.Names(), name) {
-		return &FieldError{"policy", policy.Unknown(name, SlurmPolicy)}
+	if err := CheckPolicy(s.Policy); err != nil {
+		return &FieldError{"policy", err}
 	}
 	e.config = sim.Config{Ties: s.Ties}
 	if e.config.Policy, e.trained, err = policy.NewWith(s.Policy, ReadModel); err != nil {
@@ -109,6 +109,16 @@ func ReadAnyModel(path string) (*model.Model, error) {
 	}
 	defer f.Close() // only read
 	return model.Read(f, filepath.Base(path))
+}
+
+// CheckPolicy returns an error with the names of all policies for a policy, with or without options, whose
+// name is not known.
+func CheckPolicy(spec string) error {
+	name, _, _ := strings.Cut(spec, ":")
+	if name == SlurmPolicy || slices.Contains(policy.Names(), name) {
+		return nil
+	}
+	return policy.Unknown(name, SlurmPolicy)
 }
 
 // PolicyModel returns the file of the trained model that a policy's options name, as in

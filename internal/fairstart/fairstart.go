@@ -83,21 +83,21 @@ func (p *Policy) Type() string { return "string" }
 
 // Add adds the unfairness to the summary of a run, if the policy is not empty. It returns the error of
 // reading the run's jobs, or of [Compute].
-func (p *Policy) Add(s *metrics.Summary, r *run.Run) error {
+func (p *Policy) Add(s *metrics.Summary, r *run.Run, of metrics.Options) error {
 	if *p == "" {
 		return nil
 	}
 	rows, err := r.Jobs()
 	if err == nil {
-		s.FairStart, err = Compute(rows, &r.Manifest, string(*p))
+		s.FairStart, err = Compute(rows, &r.Manifest, string(*p), of)
 	}
 	return err
 }
 
 // Compute returns the unfairness of a run by fair start times. The parameter name is a policy of the simulator, or
 // [OwnPolicy]. Compute returns an error for another name, and for a run whose record does not say how many processors
-// the machine had.
-func Compute(rows []run.Row, m *run.Manifest, name string) (*metrics.FairStart, error) {
+// the machine had. The jobs for which [metrics.Options.LeavesOut] holds do not count.
+func Compute(rows []run.Row, m *run.Manifest, name string, of metrics.Options) (*metrics.FairStart, error) {
 	if name == OwnPolicy {
 		if name = m.Policy; name == "" || m.OfSlurm() {
 			name = "easy-textbook"
@@ -110,7 +110,7 @@ func Compute(rows []run.Row, m *run.Manifest, name string) (*metrics.FairStart, 
 	if m.Cluster.Processors <= 0 {
 		return nil, errors.New("computing fair start times: the record does not say how many processors the machine had")
 	}
-	pools, leftOut, err := divide(rows, m)
+	pools, leftOut, err := divide(rows, m, of)
 	if err != nil {
 		return nil, fmt.Errorf("computing fair start times: %w", err)
 	}
@@ -139,7 +139,7 @@ func sum(f *metrics.FairStart, pools []*pool, alike int) {
 		f.Approximated += p.approximated
 		for i := range p.jobs {
 			j := &p.jobs[i]
-			if !j.measured {
+			if !j.counted {
 				continue
 			}
 			if p.fair[i] == 0 {
@@ -174,6 +174,8 @@ type job struct {
 	// measured says that the job has a fair start time. Other periods only occupy processors:
 	// preset jobs, and the runs of requeued and suspended jobs.
 	measured bool
+	// counted says that the job is measured, and was submitted in the interval of the options.
+	counted bool
 }
 
 // pool is a set of processors that jobs share, with its jobs in the order of their arrival.
@@ -190,7 +192,7 @@ type pool struct {
 
 // divide returns the pools of a run with their jobs, and the number of accepted jobs that can have no
 // fair start time. It returns the error of reading a request.
-func divide(rows []run.Row, m *run.Manifest) (pools []*pool, leftOut int, err error) {
+func divide(rows []run.Row, m *run.Manifest, options metrics.Options) (pools []*pool, leftOut int, err error) {
 	limited, err := limitedArrays(rows, m)
 	if err != nil {
 		return nil, 0, err
@@ -210,7 +212,7 @@ func divide(rows []run.Row, m *run.Manifest) (pools []*pool, leftOut int, err er
 			p = of[r.Partition]
 		}
 		held = r.AppendHeld(held[:0])
-		arrival := max(r.Submit, r.Eligible)
+		arrival, outside := max(r.Submit, r.Eligible), options.LeavesOut(r)
 		measured := p != nil && !limited[r.Job] && len(held) == 1 && arrival != 0 && r.Start >= max(arrival, m.WindowStart) &&
 			(r.End == 0 || r.End >= r.Start)
 		for _, s := range held {
@@ -218,9 +220,9 @@ func divide(rows []run.Row, m *run.Manifest) (pools []*pool, leftOut int, err er
 				measured = false
 				continue
 			}
-			j := job{arrival: s.Start, start: s.Start, end: s.End, size: s.Processors, limit: r.TimeLimit, measured: measured}
+			j := job{arrival: s.Start, start: s.Start, end: s.End, size: s.Processors, limit: r.TimeLimit}
 			if measured {
-				j.arrival = arrival
+				j.arrival, j.measured, j.counted = arrival, true, !outside
 			}
 			if j.end == 0 {
 				j.end = hpc.Never
@@ -229,7 +231,7 @@ func divide(rows []run.Row, m *run.Manifest) (pools []*pool, leftOut int, err er
 			}
 			p.jobs = append(p.jobs, j)
 		}
-		if !measured {
+		if !measured && !outside {
 			leftOut++
 		}
 	}
@@ -289,7 +291,7 @@ func (p *pool) imitate() (same int, exact bool, err error) {
 		n, all := 0, true
 		for i := range p.jobs {
 			all = all && starts[i] == p.jobs[i].start
-			if d := starts[i].Sub(p.jobs[i].start); p.jobs[i].measured && starts[i] != 0 && -tolerance <= d && d <= tolerance {
+			if d := starts[i].Sub(p.jobs[i].start); p.jobs[i].counted && starts[i] != 0 && -tolerance <= d && d <= tolerance {
 				n++
 			}
 		}
@@ -312,7 +314,7 @@ func (p *pool) compute(exact bool) error {
 	for i := range p.jobs {
 		j := &p.jobs[i]
 		next := i + 1 // the first job that came after job i
-		if p.fair[i] = j.start; !j.measured || j.start == j.arrival || next == len(p.jobs) || p.jobs[next].arrival > j.start {
+		if p.fair[i] = j.start; !j.counted || j.start == j.arrival || next == len(p.jobs) || p.jobs[next].arrival > j.start {
 			continue
 		}
 		base := i

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/sim/policy"
@@ -95,7 +96,7 @@ func TestExact(t *testing.T) {
 			load float64
 		}{{sim.EndsFirst, 1, 0.7}, {sim.EndsFirst, time.Second, 0.8}, {sim.ArrivalsFirst, time.Second, 0.8}, {sim.EndsFirst, time.Second, 1.5}} {
 			rows := random(t, uint64(seed), name, test.ties, 80, test.step, test.load)
-			got, err := Compute(rows, manifest(name), OwnPolicy)
+			got, err := Compute(rows, manifest(name), OwnPolicy, metrics.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -138,13 +139,19 @@ func TestModel(t *testing.T) {
 		row("d", 30, 300, 400, 16), // waits for b and c, as it must
 	}
 	for _, name := range []string{"", "slurm"} {
-		got, err := Compute(rows, manifest(name), OwnPolicy)
+		got, err := Compute(rows, manifest(name), OwnPolicy, metrics.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got.Policy != "easy-textbook" || got.Exact || got.Agreement != 0.5 || got.Jobs != 4 || got.Unfair != 1 ||
 			got.MeanMiss != 25 || got.MeanUnfairMiss != 100 || got.MaxMiss != 100 {
 			t.Errorf("policy %q: %+v, want 1 unfair job of 4, by 100 s", name, got)
+		}
+		// Jobs that were submitted outside of an interval compete, and do not count.
+		interval := metrics.Options{SubmittedFrom: at(10), SubmittedTo: at(19)}
+		got, err = Compute(append(rows, run.Row{Job: "e", State: hpc.Cancelled, Submit: at(30), End: at(40)}), manifest(name), OwnPolicy, interval)
+		if err != nil || got.Jobs != 1 || got.LeftOut != 0 || got.Unfair != 1 || got.MeanMiss != 100 || got.Agreement != 0 {
+			t.Errorf("policy %q: %+v (%v), want 1 job, unfair by 100 s", name, got, err)
 		}
 	}
 }
@@ -153,7 +160,7 @@ func TestModel(t *testing.T) {
 func TestPartitions(t *testing.T) {
 	one := random(t, 3, "easy", sim.EndsFirst, 80, time.Second, 1)
 	m := manifest("easy")
-	alone, err := Compute(one, m, "easy")
+	alone, err := Compute(one, m, "easy", metrics.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +169,7 @@ func TestPartitions(t *testing.T) {
 		both[i].Partition = "p" + strconv.Itoa(i/len(one))
 	}
 	m.Cluster = run.Cluster{Processors: 2 * processors, Partitions: []run.Partition{{Name: "p0", Processors: processors}, {Name: "p1", Processors: processors}}}
-	got, err := Compute(both, m, "easy")
+	got, err := Compute(both, m, "easy", metrics.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +193,7 @@ func TestOddRows(t *testing.T) {
 			{Start: now, End: now.Add(1), Processors: 1, EndedBy: rm.Requeue}, {Start: now.Add(9), End: now.Add(10), Processors: 1}}},
 		{Job: "still runs", State: hpc.Running, Submit: now.Add(100 * time.Hour), Start: now.Add(100 * time.Hour), Processors: 1},
 	}
-	got, err := Compute(slices.Concat(good, odd), manifest("easy"), "easy")
+	got, err := Compute(slices.Concat(good, odd), manifest("easy"), "easy", metrics.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,25 +210,25 @@ func TestOddRows(t *testing.T) {
 	tasks[0].Request = string(run.EncodeJob(array))
 	slurm := manifest("easy")
 	slurm.Engine = "slurm"
-	if got, err := Compute(tasks, slurm, "easy"); err != nil || got.Jobs != 0 || got.LeftOut != len(tasks) {
+	if got, err := Compute(tasks, slurm, "easy", metrics.Options{}); err != nil || got.Jobs != 0 || got.LeftOut != len(tasks) {
 		t.Errorf("tasks of an array on Slurm: %+v, %v", got, err)
 	}
 	slurm.Engine = "sim"
-	if got, err := Compute(tasks, slurm, "easy"); err != nil || got.Jobs != len(tasks) {
+	if got, err := Compute(tasks, slurm, "easy", metrics.Options{}); err != nil || got.Jobs != len(tasks) {
 		t.Errorf("tasks of an array in the simulator: %+v, %v", got, err)
 	}
 	tasks[0].Request, slurm.Engine = "{", "slurm"
-	if _, err := Compute(tasks, slurm, "easy"); err == nil || !strings.Contains(err.Error(), "job array: decoding a job") {
+	if _, err := Compute(tasks, slurm, "easy", metrics.Options{}); err == nil || !strings.Contains(err.Error(), "job array: decoding a job") {
 		t.Errorf("a torn request: %v", err)
 	}
-	none, err := Compute(odd[:2], manifest("easy"), "easy")
+	none, err := Compute(odd[:2], manifest("easy"), "easy", metrics.Options{})
 	if err != nil || none.Jobs != 0 || none.MeanMiss.Known() {
 		t.Errorf("without jobs: %+v, %v", none, err)
 	}
-	if _, err := Compute(good, manifest("easy"), "best"); err == nil || !strings.Contains(err.Error(), "not a policy") {
+	if _, err := Compute(good, manifest("easy"), "best", metrics.Options{}); err == nil || !strings.Contains(err.Error(), "not a policy") {
 		t.Errorf("policy best: %v", err)
 	}
-	if _, err := Compute(good, &run.Manifest{}, "easy"); err == nil || !strings.Contains(err.Error(), "how many processors") {
+	if _, err := Compute(good, &run.Manifest{}, "easy", metrics.Options{}); err == nil || !strings.Contains(err.Error(), "how many processors") {
 		t.Errorf("without a machine: %v", err)
 	}
 }

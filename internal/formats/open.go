@@ -239,16 +239,5 @@ func Replaces(path string, inputs ...string) error {
 	if err != nil || !log {
 		return err
 	}
-	for _, input := range inputs {
-		of, err := os.Stat(input)
-		if err != nil {
-			continue
-		}
-		for _, part := range []string{path, filepath.Dir(path)} { // the input may be a directory
-			if file, err := os.Stat(part); err == nil && os.SameFile(file, of) {
-				return &output.Refused{Path: path, Why: "is also the input"}
-			}
-		}
-	}
-	return nil
+	return output.NotInput(path, inputs...)
 }

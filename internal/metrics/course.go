@@ -22,15 +22,18 @@ type Course struct {
 	Processors int
 }
 
-// NewCourse divides the time from the first submission, or from [Options.Window] if that is later,
-// to the last change of the [Timeline] into columns. It returns nil if columns is less than 1 or
-// there is no such time.
+// NewCourse divides the time from the first submission to the last change of the [Timeline] into
+// columns, or the part of it that is after [Options.Window] and between From and To. It returns nil if
+// columns is less than 1 or there is no such time.
 func NewCourse(rows []run.Row, opts Options, columns int) *Course {
 	points := Timeline(rows)
 	if len(points) < 2 || columns < 1 {
 		return nil
 	}
-	c := &Course{From: max(points[0].At, opts.Window), To: points[len(points)-1].At, Processors: opts.Processors}
+	c := &Course{From: max(points[0].At, opts.Window, opts.From), To: points[len(points)-1].At, Processors: opts.Processors}
+	if opts.To != 0 {
+		c.To = min(c.To, opts.To)
+	}
 	length := c.To.Sub(c.From) / time.Duration(columns)
 	if length <= 0 {
 		return nil

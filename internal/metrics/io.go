@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -27,14 +28,16 @@ type IO struct {
 	// ASpWAS is the mean, over the time that nodes work, of how long the job's user has waited for
 	// that work: M(2) / M(1), where M(q) = Σ nodes (F^(q+1) - W^(q+1)) / (q+1), F is the turnaround
 	// and W the wait (Goponenko et al., SBAC-PAD 2022, define M(p+1) / M(p); here p = 1). Both are
-	// in seconds, over the jobs that started and ended.
+	// in seconds, over the jobs that started and ended. All figures above leave out the jobs for
+	// which [Options.LeavesOut] holds.
 	AWRT   Float `json:"awrt_s"`
 	ASpWAS Float `json:"aspwas_s"`
 
 	FileSystems []FileSystemUse `json:"file_systems"`
 }
 
-// FileSystemUse is the use of a file system from the first start of a job to the last end.
+// FileSystemUse is the use of a file system by all jobs from the first start of a job, or
+// [Options.From], to the last end, or [Options.To].
 type FileSystemUse struct {
 	Name      string `json:"name"`
 	Bandwidth int64  `json:"bytes_per_s"`
@@ -75,21 +78,22 @@ const IOParts = 24
 // The record has no rates: the model of package bandwidth computes them from the periods in which
 // jobs ran. If a job ran several times, its stretch is that of its last run. NewIO returns an error
 // if a job or a file system of the record cannot be read.
-func NewIO(rows []run.Row, m *run.Manifest) (*IO, error) {
+func NewIO(rows []run.Row, m *run.Manifest, opts Options) (*IO, error) {
 	played, err := newPlayback(rows, m)
 	if played == nil {
 		return nil, err
 	}
 	io := &IO{}
-	io.stretch(played.jobs)
-	io.AWRT, io.ASpWAS = Weighted(rows)
+	io.stretch(played.jobs, opts)
+	io.AWRT, io.ASpWAS = Weighted(rows, opts)
 	first, last, _ := bounds(all(rows))
+	first, last = cmp.Or(opts.From, first), cmp.Or(opts.To, last)
 	courses := newCourses(played.systems, first, last, IOParts)
 	peaks := make([]int64, len(courses))
 	played.each(last, func(from, to hpc.Time, loads []FileSystemLoad) {
 		for i := range loads {
 			courses[i].add(from, to, &loads[i])
-			if to > from {
+			if to > max(from, first) {
 				peaks[i] = max(peaks[i], loads[i].Asked)
 			}
 		}
@@ -106,13 +110,13 @@ func NewIO(rows []run.Row, m *run.Manifest) (*IO, error) {
 }
 
 // stretch computes how much longer the jobs with I/O ran than they would have run alone.
-func (io *IO) stretch(jobs []ioJob) {
+func (io *IO) stretch(jobs []ioJob, opts Options) {
 	io.MeanStretch, io.MaxStretch = NoValue(), NoValue()
 	var sum, largest, lost float64
 	count := 0
 	for i := range jobs {
 		r := jobs[i].row
-		if len(jobs[i].phases) == 0 {
+		if len(jobs[i].phases) == 0 || opts.LeavesOut(r) {
 			continue
 		}
 		io.Jobs++
@@ -136,11 +140,11 @@ func (io *IO) stretch(jobs []ioJob) {
 
 // Weighted returns AWRT and ASpWAS of a run, as [IO] describes them. Runs without file systems have
 // both, too.
-func Weighted(rows []run.Row) (awrt, aspwas Float) {
+func Weighted(rows []run.Row, opts Options) (awrt, aspwas Float) {
 	var weighted, areas, second, firstMoment float64
 	for i := range rows {
 		r := &rows[i]
-		if r.Start == 0 || r.End == 0 {
+		if r.Start == 0 || r.End == 0 || opts.LeavesOut(r) {
 			continue
 		}
 		n := float64(nodesOf(r.NodeCount, r.Processors))

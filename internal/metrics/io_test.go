@@ -24,7 +24,7 @@ func TestIO(t *testing.T) {
 	idle := run.Row{Job: "c", Task: -1, State: hpc.Completed, Submit: hpc.Unix(1000), Start: hpc.Unix(1010), End: hpc.Unix(1030), AskedRunTime: 20 * time.Second, Processors: 1, NodeCount: 1}
 	rows = append(rows, idle)
 	m := &run.Manifest{FileSystems: []run.FileSystem{{Name: "lustre", Bandwidth: 100}}}
-	io, err := NewIO(rows, m)
+	io, err := NewIO(rows, m, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,13 +48,24 @@ func TestIO(t *testing.T) {
 	cubes, squares := (15625.+8000+27000-3000)/3, (625.+400+900-300)/2
 	near("ASpWAS", io.ASpWAS, cubes/squares)
 
-	if io, err := NewIO(rows, &run.Manifest{}); io != nil || err != nil {
+	// The figures of jobs are those of the jobs submitted in an interval, and those of file systems are of the interval.
+	rows[0].Submit = hpc.Unix(999)
+	io, err = NewIO(rows, m, Options{SubmittedFrom: hpc.Unix(1000), From: hpc.Unix(1020), To: hpc.Unix(1025)})
+	if err != nil || io.Jobs != 1 || io.Stretched != 1 {
+		t.Errorf("in an interval: %+v, %v; want 1 job", io, err)
+	}
+	near("mean stretch in an interval", io.MeanStretch, 2)
+	near("moved in an interval", io.FileSystems[0].Moved, 500)
+	near("peak in an interval", io.FileSystems[0].PeakDemand, 1)
+	near("AWRT in an interval", io.AWRT, (10*20.+20*30)/30)
+
+	if io, err := NewIO(rows, &run.Manifest{}, Options{}); io != nil || err != nil {
 		t.Errorf("without file systems: %v, %v", io, err)
 	}
-	if _, err := NewIO([]run.Row{{Request: `{"io":[`}}, m); err == nil {
+	if _, err := NewIO([]run.Row{{Request: `{"io":[`}}, m, Options{}); err == nil {
 		t.Error("a broken request: no error")
 	}
-	if io, err := NewIO(nil, m); err != nil || io.AWRT.Known() || io.FileSystems[0].Utilization.Known() {
+	if io, err := NewIO(nil, m, Options{}); err != nil || io.AWRT.Known() || io.FileSystems[0].Utilization.Known() {
 		t.Errorf("no rows: %+v, %v", io, err)
 	}
 }

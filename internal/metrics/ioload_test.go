@@ -60,7 +60,7 @@ func TestCoursesOfInterruptedJobs(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, of.got, of.want)
 		}
 	}
-	io, err := NewIO(rows, m)
+	io, err := NewIO(rows, m, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestCoursesOfInterruptedJobs(t *testing.T) {
 func TestLicensesWithoutIO(t *testing.T) {
 	rows := []run.Row{ioRowOf("a", hpc.Unix(1000), time.Minute, time.Minute, 0, "lustre:7,matlab")}
 	m := &run.Manifest{FileSystems: []run.FileSystem{{Name: "lustre", Bandwidth: 100}}}
-	io, err := NewIO(rows, m)
+	io, err := NewIO(rows, m, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestCoursesAddUp(t *testing.T) {
 			rows = append(rows, ioRowOf(fmt.Sprint(i), start, alone, took, rapid.Int64Range(0, 300).Draw(t, "rate"), ""))
 		}
 		m := &run.Manifest{FileSystems: []run.FileSystem{{Name: "lustre", Bandwidth: rapid.Int64Range(100, 300).Draw(t, "bandwidth")}}, IOEstimate: "perfect"}
-		io, err := NewIO(rows, m)
+		io, err := NewIO(rows, m, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -72,7 +72,8 @@ type Options struct {
 	// instant counts, and their waits do not count. Makespan and T begin with the window.
 	Window hpc.Time
 	// SubmittedFrom and SubmittedTo, if not 0, leave out jobs that were submitted before or after these
-	// instants from waits, and from all figures that depend on a wait. Their use of the machine counts.
+	// instants: counts of jobs, waits, turnarounds, slowdowns and losses are those of the other jobs.
+	// The use of the machine, the queue, the throughput and the makespan are those of all jobs.
 	SubmittedFrom, SubmittedTo hpc.Time
 	// From and To bound the interval T of utilization, throughput and queue length. If From is 0, T
 	// begins with the first start. If To is 0, T ends with the last end.
@@ -90,7 +91,8 @@ type Options struct {
 // mean over no jobs; JSON has null there.
 type Metrics struct {
 	// Jobs counts the jobs that the resource manager accepted, every task of an array as a
-	// job. JobsByState divides them by their final state.
+	// job. JobsByState divides them by their final state. Jobs that the options leave out
+	// count only in LeftOut.
 	Jobs        int               `json:"jobs"`
 	Rejected    int               `json:"rejected"`
 	JobsByState map[hpc.State]int `json:"jobs_by_state"`
@@ -365,14 +367,33 @@ func bounds(rows iter.Seq[*run.Row]) (first, last hpc.Time, started int) {
 
 // add counts one job.
 func (a *accumulator) add(r *run.Row) {
+	outside := a.opts.LeavesOut(r)
 	if r.State == hpc.Rejected {
-		a.m.Rejected++
+		if !outside {
+			a.m.Rejected++
+		}
+		return
+	}
+	a.addUsage(r)
+	waited, omitted := a.waited(r)
+	if omitted == "" && r.End != 0 && r.Start >= a.from && r.End <= a.to {
+		a.m.Throughput++
+	}
+	if outside {
+		a.m.LeftOut[SubmittedOutside]++
 		return
 	}
 	a.m.Jobs++
 	a.m.JobsByState[r.State]++
-	a.addUsage(r)
-	a.addTimes(r)
+	if r.Start != 0 {
+		a.m.Started++
+	}
+	a.addLosses(r)
+	if omitted != "" {
+		a.m.LeftOut[omitted]++
+		return
+	}
+	a.addTimes(r, &waited)
 }
 
 // addUsage adds the processors and nodes that a job held within T, and how long it waited within T.
@@ -387,7 +408,6 @@ func (a *accumulator) addUsage(r *run.Row) {
 		a.m.LeftOut[NoProcessors]++
 	}
 	a.addNodes(a.held)
-	a.addLosses(r)
 	a.queued = waits.AppendQueued(a.queued[:0], r)
 	for _, q := range a.queued {
 		a.waiting.add(a.within(q.From, q.To), 1)
@@ -402,47 +422,37 @@ func (a *accumulator) within(from, to hpc.Time) time.Duration {
 	return max(0, to.Sub(max(from, a.from)))
 }
 
-// leavesOut reports whether a job was submitted outside of the interval of the options.
-func (o *Options) leavesOut(r *run.Row) bool {
+// LeavesOut reports whether a job was submitted outside of the interval of the options.
+func (o *Options) LeavesOut(r *run.Row) bool {
 	return r.Submit < o.SubmittedFrom || o.SubmittedTo != 0 && r.Submit > o.SubmittedTo
 }
 
-// addTimes adds a job's wait, turnaround and slowdown.
-func (a *accumulator) addTimes(r *run.Row) {
+// waited returns the wait of a job, or why the job has none.
+func (a *accumulator) waited(r *run.Row) (of waits.Sums, why Omission) {
 	switch {
 	case r.FirstStart() == 0:
-		a.m.LeftOut[NeverStarted]++
-		return
+		return of, NeverStarted
 	case r.Start == 0:
-		a.m.LeftOut[NotStartedAgain]++
-		return
+		return of, NotStartedAgain
+	case r.Preset(a.opts.Window):
+		return of, Preset
+	case r.Start < r.Submit || r.End != 0 && r.End < r.Start:
+		return of, Inconsistent
 	}
-	a.m.Started++
-	if r.Preset(a.opts.Window) {
-		a.m.LeftOut[Preset]++
-		return
-	}
-	if r.Start < r.Submit || r.End != 0 && r.End < r.Start {
-		a.m.LeftOut[Inconsistent]++
-		return
-	}
-	waited, ok := waits.Sum(r)
+	of, ok := waits.Sum(r)
 	if !ok { // the job's submission is not known
-		a.m.LeftOut[Inconsistent]++
-		return
+		return of, Inconsistent
 	}
-	if r.End != 0 && r.Start >= a.from && r.End <= a.to {
-		a.m.Throughput++
-	}
-	if a.opts.leavesOut(r) {
-		a.m.LeftOut[SubmittedOutside]++
-		return
-	}
+	return of, ""
+}
+
+// addTimes adds a job's wait, turnaround and slowdown.
+func (a *accumulator) addTimes(r *run.Row, waited *waits.Sums) {
 	a.wait = append(a.wait, waited.Wait.Seconds())
 	if waited.Eligible {
 		a.eligible = append(a.eligible, waited.SinceEligible.Seconds())
 	}
-	a.parts.add(&waited)
+	a.parts.add(waited)
 	if r.End == 0 {
 		a.m.LeftOut[NotEnded]++
 		return

@@ -123,14 +123,29 @@ func TestInterval(t *testing.T) {
 	}
 }
 
-// TestSubmittedInterval counts the waits of the jobs that were submitted in an interval. The use of the machine stays.
+// TestSubmittedInterval: the figures of jobs are those of the jobs that were submitted in an interval, and the figures
+// of the machine are those of all jobs.
 func TestSubmittedInterval(t *testing.T) {
-	got := Compute(handRows(), Options{Nodes: 4, Processors: 8, SubmittedFrom: at(10), SubmittedTo: at(20)})
-	if want := (Float(90) + 80) / 2; got.Wait.Mean != want || got.LeftOut[SubmittedOutside] != 3 {
-		t.Errorf("mean wait %g, %d jobs outside; want %g and 3", got.Wait.Mean, got.LeftOut[SubmittedOutside], want)
+	all := handRows()
+	all[2].TimeLimit = 200 * time.Second
+	opts := Options{Nodes: 4, Processors: 8, SubmittedFrom: at(10), SubmittedTo: at(20)}
+	got, want := Compute(all, opts), Compute(all[1:3], opts)
+	if want.Jobs != 2 || want.Wait.Mean != (90.0+80)/2 || want.Losses[0].Share != 10.0/410 || want.UnusedLimitProcessorSeconds != 400 {
+		t.Fatalf("the figures of B and C: %+v", want)
 	}
-	if got.UsedProcessorSeconds != 1310 || got.Throughput != 4 {
-		t.Errorf("%g processor seconds, throughput %d; want 1310 and 4", got.UsedProcessorSeconds, got.Throughput)
+	want.LeftOut = map[Omission]int{SubmittedOutside: 4}
+	machine := handMetrics()
+	want.MakespanSeconds, want.Utilization, want.UsedProcessorSeconds = machine.MakespanSeconds, machine.Utilization, machine.UsedProcessorSeconds
+	want.NodeUtilization, want.UsedNodeSeconds, want.IdleNodeSeconds = machine.NodeUtilization, machine.UsedNodeSeconds, machine.IdleNodeSeconds
+	want.UnnamedNodes, want.Throughput, want.ThroughputPerHour = machine.UnnamedNodes, machine.Throughput, machine.ThroughputPerHour
+	want.MeanQueue = machine.MeanQueue
+	if diff := cmp.Diff(want, got, approx); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	all[0].User, all[1].User, all[6].User = "a", "b", "g"
+	groups := Groups(all, ByUser, Options{Processors: 8, From: at(101), SubmittedFrom: at(10), SubmittedTo: at(20)}, nil)
+	if len(groups) != 2 || groups[0].Name != "" || groups[0].Jobs != 1 || groups[1].Name != "b" || groups[1].Jobs != 1 {
+		t.Errorf("groups %+v, want C's with one job, and b with one job; a and g have nothing in the interval", groups)
 	}
 	rows := handRows()
 	for i := range rows {

@@ -163,7 +163,7 @@ func secondsWaited(r *run.Row) float64 {
 
 // waitOf returns the wait of a job in seconds, as in [Metrics].
 func waitOf(r *run.Row, opts Options) (seconds float64, ok bool) {
-	if r.Start < opts.Window || opts.leavesOut(r) || r.End != 0 && r.End < r.Start {
+	if r.Start < opts.Window || opts.LeavesOut(r) || r.End != 0 && r.End < r.Start {
 		return 0, false
 	}
 	d, ok := waits.Wait(r)

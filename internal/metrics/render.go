@@ -89,9 +89,6 @@ func (s *Summary) renderJobs(b *bytes.Buffer) {
 			parts = append(parts, fmt.Sprintf("%d %s", s.LeftOut[reason], strings.ReplaceAll(string(reason), "_", " ")))
 		}
 		fmt.Fprintf(b, "left out     %s (from some of the figures)\n", strings.Join(parts, ", "))
-		if s.LeftOut[SubmittedOutside] > 0 {
-			b.WriteString("             waits, turnarounds and slowdowns leave out jobs that were submitted outside; counts and losses do not\n")
-		}
 	}
 }
 

@@ -140,7 +140,7 @@ func FromRun(r *run.Run, opts Options, by ...By) (*Summary, error) {
 	if opts.Columns > 0 {
 		s.Course = NewCourse(rows, opts.WithManifest(&r.Manifest), opts.Columns)
 	}
-	s.IO, err = NewIO(rows, &r.Manifest)
+	s.IO, err = NewIO(rows, &r.Manifest, opts)
 	return s, err
 }
 
@@ -165,7 +165,7 @@ func NewSummary(rows []run.Row, m *run.Manifest, opts Options, by ...By) *Summar
 	s := Describe(Compute(rows, opts), m)
 	s.Reasons = ReasonsOfAll(func(yield func(*run.Row) bool) {
 		for r := range all(rows) {
-			if !opts.leavesOut(r) && !yield(r) {
+			if !opts.LeavesOut(r) && !yield(r) {
 				return
 			}
 		}
@@ -224,7 +224,8 @@ func known(v float64) Float {
 // Groups returns the metrics of the jobs in groups, sorted by name, for [BySize] by size. The
 // metrics of all groups are over the interval T of all jobs, so that the processor seconds of the
 // groups add up to the total. Utilization is the group's share of the machine. For [ByPartition] it
-// is the share of the partition's own capacity, if the parameter partitions has the partition.
+// is the share of the partition's own capacity, if the parameter partitions has the partition. A group
+// is left out if [Options.LeavesOut] holds for all of its jobs, and none of them waited or ran in T.
 func Groups(rows []run.Row, by By, opts Options, partitions []run.Partition) []Group {
 	first, last, _ := opts.period(all(rows))
 	if opts.From == 0 {
@@ -245,13 +246,16 @@ func Groups(rows []run.Row, by By, opts Options, partitions []run.Partition) []G
 	slices.SortFunc(keys, func(a, b groupKey) int {
 		return cmp.Or(cmp.Compare(a.size, b.size), cmp.Compare(a.name, b.name))
 	})
-	groups := make([]Group, len(keys))
-	for i, key := range keys {
+	groups := make([]Group, 0, len(keys))
+	for _, key := range keys {
 		capacity := opts
 		if by == ByPartition {
 			capacity = ofPartition(opts, key.name, partitions)
 		}
-		groups[i] = Group{Name: key.name, Metrics: Compute(parts[key], capacity)}
+		g := Group{Name: key.name, Metrics: Compute(parts[key], capacity)}
+		if g.Jobs+g.Rejected > 0 || g.UsedProcessorSeconds > 0 || g.MeanQueue > 0 {
+			groups = append(groups, g)
+		}
 	}
 	return groups
 }

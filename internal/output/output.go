@@ -265,3 +265,23 @@ func Replaces(path, want string, recognize func(head []byte) bool) error {
 	}
 	return nil
 }
+
+// NotInput returns a [Refused] error if path is a file that is one of a command's inputs, or that is in a
+// directory that is an input. The input "-" is standard input.
+func NotInput(path string, inputs ...string) error {
+	file, err := os.Stat(path)
+	if err != nil {
+		return nil // a new file, or the write fails
+	}
+	dir, dirErr := os.Stat(filepath.Dir(path))
+	for _, input := range inputs {
+		of, err := os.Stat(input)
+		if input == "-" {
+			of, err = os.Stdin.Stat()
+		}
+		if err == nil && file.Mode().IsRegular() && (os.SameFile(file, of) || dirErr == nil && os.SameFile(dir, of)) {
+			return &Refused{path, "is also the input"}
+		}
+	}
+	return nil
+}

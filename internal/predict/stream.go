@@ -75,6 +75,12 @@ type Cases struct {
 	Target Target
 }
 
+// NoStartNote returns the note about [Cases.NoStart] jobs.
+func NoStartNote(n int) string {
+	return "the " + quantity.Plural(n, "start of 1 job is not known; it is assumed to start at its submission",
+		"starts of "+quantity.Regular(n, "job")+" are not known; these jobs are assumed to start at their submission")
+}
+
 // MadeNote returns a note about fields that predictors read and that rules made, and about what this
 // means for scores. It returns "" if there is no such field.
 func (c *Cases) MadeNote() string {

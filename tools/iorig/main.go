@@ -269,7 +269,7 @@ func (c *campaign) simulate(ctx context.Context, name string, seed uint64) (outc
 	for _, f := range w.FileSystems {
 		manifest.FileSystems = append(manifest.FileSystems, run.FileSystem(f))
 	}
-	shared, err := metrics.NewIO(rows, manifest)
+	shared, err := metrics.NewIO(rows, manifest, metrics.Options{})
 	if err != nil {
 		return outcome{}, err
 	}

@@ -70,6 +70,9 @@ right state.`,
 }
 
 func (o commands) evaluate(ctx context.Context, dirs []string, opts evaluateOptions) error {
+	if err := opts.check(); err != nil {
+		return err
+	}
 	defer resources.CollectSeldom()()
 	var all judge.Evaluation
 	defer interrupt.Hold()() // do not end before the results so far are printed

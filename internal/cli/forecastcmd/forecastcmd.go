@@ -72,6 +72,16 @@ func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 	o.add(f, 0)
 }
 
+// check returns an error for flags with senseless values.
+func (o *engineOptions) check() error {
+	if o.policy != "" {
+		if err := experiment.CheckPolicy(o.policy); err != nil {
+			return console.Usagef("--policy %w", err)
+		}
+	}
+	return o.drawOptions.check()
+}
+
 // options returns the options of a forecast. The parameter course is the course of the run of
 // --freeze, or nil.
 func (o *engineOptions) options(out commands, course *forecast.Course, captured string) (forecast.Options, func() (forecast.Learner, error), error) {
@@ -336,6 +346,9 @@ func (s *source) remove() {
 func (o commands) forecast(ctx context.Context, args []string, opts forecastOptions) error {
 	if len(opts.whatIf) > 0 && opts.submit == "" {
 		return console.Usagef("--what-if needs --submit, whose variants it describes")
+	}
+	if err := opts.check(); err != nil {
+		return err
 	}
 	defer resources.CollectSeldom()()
 	show := o.Progress(false)

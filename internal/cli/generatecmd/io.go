@@ -22,7 +22,7 @@ type Lent struct {
 	AddOutput func(c *cobra.Command, path *string, seed *uint64)
 	// Replaces returns an error for an output file that a trace must not replace. Read reads a
 	// workload. Save writes a workload and prints its path.
-	Replaces func(path string) error
+	Replaces func(path string, inputs ...string) error
 	Read     func(path string) (*workload.Workload, error)
 	Save     func(w *workload.Workload, path string, seed uint64, json bool) error
 }
@@ -84,7 +84,7 @@ func (l Lent) runIO(o *ioFlags) error {
 	if err != nil {
 		return console.Usagef("--filesystem %w", err)
 	}
-	if err := l.Replaces(o.output); err != nil {
+	if err := l.Replaces(o.output, o.addTo); err != nil {
 		return fmt.Errorf("writing the workload: %w", err)
 	}
 	if o.addTo != "" {

@@ -53,6 +53,9 @@ func (o commands) apply(ctx context.Context, modelPath, path string, opts applyO
 	if opts.output == "-" && opts.json {
 		return console.Usagef("--output - and --json exclude each other")
 	}
+	if err := output.NotInput(opts.output, modelPath, path); err != nil {
+		return fmt.Errorf("writing the predictions: %w", err)
+	}
 	m, err := o.model(modelPath)
 	if err != nil {
 		_, other := o.model(path)

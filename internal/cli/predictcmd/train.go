@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -100,10 +101,14 @@ func (o commands) train(ctx context.Context, path string, opts trainOptions) err
 			Bytes int64  `json:"bytes"`
 			Note  string `json:"note,omitempty"`
 			model.Header
-		}{opts.output, size, cases.MadeNote(), m.Header})
+		}{opts.output, size, strings.Join(notes(cases), "; "), m.Header})
 	}
-	return o.Print(fmt.Sprintf("%s: %s (%.1f MB)\nthe last fifth, predicted from the first four: %s\n%s",
-		opts.output, m.Describe(), float64(size)/1e6, scored(m.Scores, of), notes(cases)))
+	text := fmt.Sprintf("%s: %s (%.1f MB)\nthe last fifth, predicted from the first four: %s\n",
+		opts.output, m.Describe(), float64(size)/1e6, scored(m.Scores, of))
+	for _, note := range notes(cases) {
+		text += "note: " + note + "\n"
+	}
+	return o.Print(text)
 }
 
 // scored says how well the last fifth was predicted. There is no score if all jobs of the last fifth
@@ -116,15 +121,17 @@ func scored(c model.Check, of predict.Target) string {
 		100*c.Coverage, c.Jobs, quantity.Plural(c.Jobs, "job", "jobs"))
 }
 
-// notes says how many jobs a training could not use, and which fields rules made, if any.
-func notes(cases *predict.Cases) string {
-	text := ""
+// notes says which fields rules made, which starts are not known, and how many jobs a training could not use.
+func notes(cases *predict.Cases) (list []string) {
 	if made := cases.MadeNote(); made != "" {
-		text = "note: " + made + "\n"
+		list = append(list, made)
 	}
-	if cases.NoValue == 0 {
-		return text
+	if cases.NoStart > 0 {
+		list = append(list, predict.NoStartNote(cases.NoStart))
 	}
-	return text + fmt.Sprintf("the %s of %d %s that ran is not recorded; the model does not learn from them\n",
-		cases.Target.What(), cases.NoValue, quantity.Plural(cases.NoValue, "job", "jobs"))
+	if cases.NoValue > 0 {
+		list = append(list, fmt.Sprintf("the %s of %d %s that ran is not recorded; the model does not learn from them",
+			cases.Target.What(), cases.NoValue, quantity.Plural(cases.NoValue, "job", "jobs")))
+	}
+	return list
 }

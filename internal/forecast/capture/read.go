@@ -33,8 +33,16 @@ import (
 func Read(dir string) (*forecast.Queue, error) {
 	q, err := read(dir)
 	if err != nil {
+		info, gone := os.Stat(dir)
 		if _, no := os.Stat(filepath.Join(dir, "manifest.json")); no == nil {
 			return nil, fmt.Errorf("reading the capture %s: this is the record of a run (want --freeze %s --at TIME)", dir, dir)
+		}
+		if gone == nil && !info.IsDir() {
+			return nil, fmt.Errorf("reading the capture %s: a file (want the directory that rmreplay forecast capture makes; to "+
+				"forecast from a workload, rmreplay simulate or replay it to a RUN, and give --freeze RUN --at TIME)", dir)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("reading the capture %s: %w (want the directory that rmreplay forecast capture makes)", dir, err)
 		}
 		return nil, fmt.Errorf("reading the capture %s: %w", dir, err)
 	}

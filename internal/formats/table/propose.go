@@ -15,14 +15,19 @@ import (
 	"rmreplay/internal/hpc"
 )
 
+// Proposed describes a proposed map.
+type Proposed struct {
+	Fits     string   // the name of a built-in map that fits, or ""
+	Unitless []string // the fields with a unit that neither the name nor the values of the column say
+}
+
 // Propose writes a map for a table as YAML, from the names of its columns and the values of the
 // first rows. Comments say what is a guess, which columns it could not place, and what is missing.
-// It returns the name of a built-in map that fits, or "". The parameters at and size are as for
-// [Reader.Read].
-func Propose(w io.Writer, r *bufio.Reader, at io.ReaderAt, size int64, name string) (fits string, err error) {
+// The parameters at and size are as for [Reader.Read].
+func Propose(w io.Writer, r *bufio.Reader, at io.ReaderAt, size int64, name string) (Proposed, error) {
 	t, err := open(r, at, size, nil)
 	if err != nil {
-		return "", fmt.Errorf("reading table: %s: %w", name, err)
+		return Proposed{}, fmt.Errorf("reading table: %s: %w", name, err)
 	}
 	p := proposal{table: t, columns: t.names(), fields: make(map[string]string)}
 	if text, ok := t.(*textTable); ok && !looksLikeHeader(p.columns) {
@@ -30,13 +35,14 @@ func Propose(w io.Writer, r *bufio.Reader, at io.ReaderAt, size int64, name stri
 		p.columns, p.unnamed = text.header, true
 	}
 	if err := p.sample(); err != nil {
-		return "", fmt.Errorf("reading table: %s: %w", name, err)
+		return Proposed{}, fmt.Errorf("reading table: %s: %w", name, err)
 	}
 	p.place()
 	p.placeWait()
 	p.placeLimit()
-	fits = p.known()
-	return fits, p.write(w, name, fits)
+	fits := p.known()
+	err = p.write(w, name, fits)
+	return Proposed{fits, p.unitless}, err
 }
 
 // looksLikeHeader reports whether texts are names of columns: no text is a number.
@@ -62,6 +68,8 @@ type proposal struct {
 	values  map[string][]string
 	rows    [][]string
 	fields  map[string]string // the columns by field
+
+	unitless []string // see [Proposed]
 }
 
 // sampleRows is the number of rows that a proposal looks at.
@@ -192,32 +200,46 @@ func (p *proposal) placeLimit() {
 
 // isWait reports whether nine of ten values of a column are the seconds from submission to start.
 func (p *proposal) isWait(column string) bool {
-	submit, start := p.fields["submit"], p.fields["start"]
-	if submit == "" || start == "" {
-		return false
-	}
-	at := func(column string) (int, *clockReader) {
-		read, _ := newClockReader(p.timeOf(append(p.values[column], "")), time.UTC, 0) // timeOf returns known formats
-		return slices.Index(p.columns, column), read
-	}
-	submitAt, submitted := at(submit)
-	startAt, started := at(start)
+	between := p.between("submit", "start")
 	waitAt := slices.Index(p.columns, column)
 	known, good, positive := 0, 0, false
 	for _, row := range p.rows {
-		from, err := submitted.parse(row[submitAt])
-		to, err2 := started.parse(row[startAt])
-		wait, err3 := strconv.ParseFloat(row[waitAt], 64)
-		if err != nil || err2 != nil || err3 != nil {
+		waited, ok := between(row)
+		wait, err := strconv.ParseFloat(row[waitAt], 64)
+		if !ok || err != nil {
 			continue
 		}
 		known++
-		if math.Abs(to.Sub(from).Seconds()-wait) <= 1 {
+		if math.Abs(waited-wait) <= 1 {
 			good++
 			positive = positive || wait > 0
 		}
 	}
 	return positive && 10*good >= 9*known
+}
+
+// between returns a function that reads the seconds from one field's instant to another field's in a
+// row. The function returns false if one of them is not known.
+func (p *proposal) between(from, to string) func(row []string) (float64, bool) {
+	first, last := p.fields[from], p.fields[to]
+	if first == "" || last == "" {
+		return func([]string) (float64, bool) { return 0, false }
+	}
+	at := func(column string) (int, *clockReader) {
+		read, _ := newClockReader(p.timeOf(append(p.values[column], "")), time.UTC, 0) // timeOf returns known formats
+		return slices.Index(p.columns, column), read
+	}
+	firstAt, begin := at(first)
+	lastAt, end := at(last)
+	var none Field
+	return func(row []string) (float64, bool) {
+		if none.isUnknown(row[firstAt], nil) || none.isUnknown(row[lastAt], nil) {
+			return 0, false
+		}
+		a, err := begin.parse(row[firstAt])
+		b, err2 := end.parse(row[lastAt])
+		return b.Sub(a).Seconds(), err == nil && err2 == nil
+	}
 }
 
 // suits reports whether at least half of a column's values are valid for a kind.
@@ -426,27 +448,19 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 			}
 		}
 	case aDuration:
-		switch {
-		case len(values) > 0 && strings.Contains(values[0], ":"):
-			parts = append(parts, "unit: clock")
-		case unit == "":
-			unit, guess = "seconds", "guess: the unit"
-			if spec.name == "time_limit" && p.limitsAreMinutes(column) {
-				unit = "minutes"
-			}
-			parts = append(parts, "unit: "+unit)
-		default:
-			parts = append(parts, "unit: "+unit)
+		if unit == "" {
+			unit, guess = p.unitOf(spec.name, column)
 		}
+		parts = append(parts, "unit: "+unit)
 		if spec.name == "time_limit" && slices.Contains(asked, plain(column)) {
 			guess = "guess: what the job asked for, not how long it ran"
 		}
 	case aMemory:
 		switch {
-		case len(values) > 0 && strings.ContainsAny(values[0], "KMGTkmgt"):
+		case slices.ContainsFunc(values, func(text string) bool { return text[0] <= '9' && strings.ContainsAny(text, "KMGTkmgt") }):
 			parts = append(parts, "unit: text")
 		case unit == "":
-			parts, guess = append(parts, "unit: MiB"), "guess: the unit"
+			parts, guess = append(parts, "unit: MiB"), p.unknownUnit(spec.name, "kB, MiB or bytes")
 		default:
 			parts = append(parts, "unit: "+unit)
 		}
@@ -481,20 +495,140 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 	return text
 }
 
+// unknownUnit is the comment for a field whose unit neither the name nor the values of the column say.
+func (p *proposal) unknownUnit(field, units string) string {
+	p.unitless = append(p.unitless, field)
+	return "guess: the unit; the table does not say whether it is " + units
+}
+
+// rawUnits are the units of sacct's columns of numbers.
+var rawUnits = map[string]string{"elapsedraw": "seconds", "timelimitraw": "minutes"}
+
+// unitOf returns the unit of a column of durations, and what is a guess. If the column's name does not
+// say the unit, it compares the values with the times between the instants of the table.
+func (p *proposal) unitOf(field, column string) (unit, guess string) {
+	if slices.ContainsFunc(p.values[column], func(text string) bool { return strings.Contains(text, ":") }) {
+		return "clock", ""
+	}
+	if unit := rawUnits[plain(column)]; unit != "" {
+		return unit, ""
+	}
+	switch field {
+	case "run_time":
+		unit = p.sameAs(column, p.between("start", "end"))
+	case "wait":
+		unit = p.sameAs(column, p.between("submit", "start"))
+	case "time_limit":
+		unit, guess = p.limitUnit(column)
+	}
+	if unit == "" {
+		return "seconds", p.unknownUnit(field, "seconds, minutes or hours")
+	}
+	return unit, guess
+}
+
+// sameAs returns the unit in which nine of ten values of a column are the seconds that a function
+// reads; "" without such a unit.
+func (p *proposal) sameAs(column string, want func(row []string) (float64, bool)) string {
+	at := slices.Index(p.columns, column)
+	for _, unit := range []string{"seconds", "ms", "minutes", "hours"} {
+		factor, known, good := unitsOf[aDuration][unit], 0, 0
+		for _, row := range p.rows {
+			seconds, ok := want(row)
+			n, err := strconv.ParseFloat(row[at], 64)
+			if !ok || err != nil || seconds == 0 && n == 0 {
+				continue
+			}
+			if known++; math.Abs(n*factor-seconds) <= max(1, factor) {
+				good++
+			}
+		}
+		if known > 0 && 10*good >= 9*known {
+			return unit
+		}
+	}
+	return ""
+}
+
+// manyRows is the number of rows from which on limits in seconds that no more than a tenth of the
+// jobs exceed are taken for seconds: as minutes, nearly all jobs would use less than 1/60 of their limits.
+const manyRows = 20
+
+// limitUnit returns the shortest unit in which few jobs ran longer than their limits, and what speaks
+// for it: at most a tenth of the jobs in seconds, and at most a quarter in minutes and hours, because
+// the real limit may have been changed or not enforced. It returns "" if there is no such unit, or if
+// no more than a few jobs have both.
+func (p *proposal) limitUnit(column string) (unit, why string) {
+	at, ran := slices.Index(p.columns, column), p.ran()
+	exceed, few := "", 0.1
+	for _, unit := range []string{"seconds", "minutes", "hours"} {
+		longer, both := 0, 0
+		for _, row := range p.rows {
+			run, ok := ran(row)
+			limit, err := strconv.ParseFloat(row[at], 64)
+			if !ok || err != nil || math.IsNaN(limit) {
+				continue
+			}
+			if both++; run > limit*unitsOf[aDuration][unit] {
+				longer++
+			}
+		}
+		switch {
+		case float64(longer) > few*float64(both):
+			exceed, few = fmt.Sprintf("guess: the unit; %d of %d jobs ran longer than so many %s", longer, both, unit), 0.25
+		case exceed != "" || both >= manyRows:
+			return unit, exceed
+		default:
+			return "", ""
+		}
+	}
+	return "", ""
+}
+
+// ran returns a function that reads a job's run time in seconds, from its start and end, or else from
+// the field run_time.
+func (p *proposal) ran() func(row []string) (float64, bool) {
+	column := p.fields["run_time"]
+	if column == "" {
+		return p.between("start", "end")
+	}
+	_, unit := hinted(column)
+	if _, known := unitsOf[aDuration][unit]; !known {
+		if unit = p.sameAs(column, p.between("start", "end")); unit == "" {
+			unit = rawUnits[plain(column)]
+		}
+	}
+	field, at := Field{Unit: unit}, slices.Index(p.columns, column)
+	return func(row []string) (float64, bool) {
+		run, err := field.duration(row[at])
+		return run.Seconds(), err == nil && run != hpc.Unlimited
+	}
+}
+
 // strange returns the states that are not Slurm's words, each with a Slurm state that it could mean.
 // The user must check them, because sites use words such as killed in several ways, and the letter F
-// is FAILED to squeue, but finished to qstat. RUNNING and PENDING are strange for a job that has an
-// end; CANCELLED is proposed for them.
+// is FAILED to squeue, but finished to qstat. The end of a job that waits or runs is an expected one.
+// But the time at which Kubernetes deleted a pod is an end: CANCELLED is proposed for the phases
+// Running and Pending of most pods that have such an end.
 func (p *proposal) strange(column string) (list []string) {
 	var field Field
 	at, end := slices.Index(p.columns, column), slices.Index(p.columns, p.fields["end"])
+	deleted := map[string]int{} // by word, the rows with an end less those without
+	if strings.HasPrefix(plain(p.fields["end"]), "delet") {
+		for _, row := range p.rows {
+			if deleted[row[at]]--; !field.isUnknown(row[end], nil) {
+				deleted[row[at]] += 2
+			}
+		}
+	}
 	for _, row := range p.rows {
 		text, meaning := row[at], hpc.Failed
 		state, err := field.state(text)
-		if (state == hpc.Running || state == hpc.Pending) && end >= 0 && !field.isUnknown(row[end], nil) {
+		_, other := stateWords[strings.ToLower(text)]
+		switch {
+		case (state == hpc.Running || state == hpc.Pending) && deleted[text] > 0:
 			err, meaning = errState, hpc.Cancelled
-		}
-		if _, other := stateWords[strings.ToLower(text)]; err == nil && (other || len(text) <= len("OOM")) {
+		case err == nil && (other || len(text) <= len("OOM")):
 			err, meaning = errState, state
 		}
 		entry := strconv.Quote(text) + ": " + string(meaning)
@@ -503,25 +637,4 @@ func (p *proposal) strange(column string) (list []string) {
 		}
 	}
 	return list
-}
-
-// limitsAreMinutes reports whether limits in seconds would be shorter than the run times of more than
-// a tenth of the jobs that have both.
-func (p *proposal) limitsAreMinutes(column string) bool {
-	runAt, limitAt := slices.Index(p.columns, p.fields["run_time"]), slices.Index(p.columns, column)
-	if runAt < 0 {
-		return false
-	}
-	longer, both := 0, 0
-	for _, row := range p.rows {
-		run, err := strconv.ParseFloat(row[runAt], 64)
-		limit, err2 := strconv.ParseFloat(row[limitAt], 64)
-		if err != nil || err2 != nil || math.IsNaN(run) || math.IsNaN(limit) {
-			continue
-		}
-		if both++; run > limit {
-			longer++
-		}
-	}
-	return 10*longer > both
 }

@@ -381,6 +381,12 @@ func (v *values) fate(r *finished.Job) {
 		return e, err
 	})
 	r.ExitCode, r.Signal = exit[0], exit[1]
+	switch r.State { // the instants that lie ahead are expected ones
+	case hpc.Pending:
+		r.Start, r.End, r.Elapsed = 0, 0, -1
+	case hpc.Running, hpc.Suspended:
+		r.End, r.Elapsed = 0, -1
+	}
 	if r.State != "" || r.End == 0 {
 		return
 	}

@@ -323,7 +323,7 @@ func TestDataSets(t *testing.T) {
 		}
 		var proposed strings.Builder
 		fits, err := Propose(&proposed, bufio.NewReaderSize(strings.NewReader(dataSets[name]), headLength), nil, 0, "x")
-		if err != nil || fits != name {
+		if err != nil || fits.Fits != name {
 			t.Errorf("%s: proposed %q, %v\n%s", name, fits, err, proposed.String())
 		}
 	}
@@ -408,6 +408,20 @@ func TestPropose(t *testing.T) {
 		"id,submit,cpus,run_time,time_limit\n1,1709280000,4,,10000\n2,1709280000,4,100,20\n3,1709280000,4,1000,2000\n": {
 			`time_limit: {column: "time_limit", unit: minutes}`, "",
 		},
+		// A job that runs or waits has an expected end; the start and this end show that limits are minutes.
+		"JOBID,ST,SUBMIT_TIME,START_TIME,END_TIME,TIME_LIMIT\n1,R,2024-03-05T08:00:00,2024-03-05T08:20:00,2024-03-05T18:20:00,600\n" +
+			"2,PD,2024-03-05T08:02:00,2024-03-05T20:02:00,2024-03-06T00:02:00,240\n3,PD,2024-03-05T08:02:00,N/A,N/A,240\n": {
+			`values: {"R": RUNNING, "PD": PENDING}`, `time_limit: {column: "TIME_LIMIT", unit: minutes} # guess: the unit; 2 of 2 jobs ran longer than so many seconds`, "",
+		},
+		"start,end,limit\n1709280000,1709290000,4\n1709280000,1709294400,4\n1709280000,1709283600,0.5\n1709280000,1709283600,2\n": {
+			`time_limit: {column: "limit", unit: hours} # guess: the unit; 4 of 4 jobs ran longer than so many minutes`, "",
+		},
+		"name,creation_time,pod_phase,deletion_time\np1,0,Running,90\np2,7,Running,60\np3,8,Running,\n": {`values: {"Running": CANCELLED}}`, ""},
+		// The times between instants show the units of waits and run times; sacct's raw limits are minutes.
+		"submit,start,end,waited,wait,elapsed,TimelimitRaw\n1709280000,1709283600,1709290800,1,60,2,240\n1709280000,1709283660,1709289000,1,61,1.48,240\n": {
+			`wait: {column: "wait", unit: minutes}`, `run_time: {column: "elapsed", unit: hours}`, `time_limit: {column: "TimelimitRaw", unit: minutes}`, "",
+		},
+		"submit,start,end,timelimit\n0,0,70,UNLIMITED\n0,0,70,1-00:00:00\n":                                        {`time_limit: {column: "timelimit", unit: clock}`, ""},
 		`{"job":{"id":7,"cores":4},"queued_time":60,"submit":1709280000000,"elapsed":"00:01:00","status":"weird"}`: {`id: "job.id"`},
 	} {
 		var b strings.Builder
@@ -431,6 +445,42 @@ func TestPropose(t *testing.T) {
 	b.Reset()
 	if _, err := Propose(&b, bufio.NewReaderSize(strings.NewReader("1,2,3\n4,5,6\n"), headLength), nil, 0, "jobs"); err != nil || !strings.Contains(b.String(), "header: false\ncolumns: [column1, column2, column3]") || !strings.Contains(b.String(), "no field submit, ") {
 		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
+// TestUnitless: units that neither names nor values say are named, for a warning.
+func TestUnitless(t *testing.T) {
+	some := "id,start,end,mem,limit\n1,1709280000,1709280100,4000,120\n"
+	for text, want := range map[string][]string{
+		some:                                  {"time_limit", "memory"},
+		"id,start,elapsed\n1,1709280000,20\n": {"run_time"},
+		// Of many jobs, no more than a tenth ran longer than so many seconds.
+		some + strings.Repeat("1,1709280000,1709280100,4000,120\n", 17) + "1,1709280000,1709280190,4000,120\n1,1709280000,1709280190,4000,120\n": {"memory"},
+		// No unit is long enough.
+		"id,start,end,limit\n1,1709280000,1709290000,1\n":                  {"time_limit"},
+		"id,start,end,wait_s,mem,limit\n1,1709280000,1709290000,9,4G,10\n": nil,
+	} {
+		var b strings.Builder
+		got, err := Propose(&b, bufio.NewReaderSize(strings.NewReader(text), headLength), nil, 0, "jobs")
+		if err != nil || !slices.Equal(got.Unitless, want) {
+			t.Errorf("%v, %v; want %v in\n%s", got.Unitless, err, want, b.String())
+		}
+		if strings.Contains(b.String(), "the table does not say") != (len(want) > 0) {
+			t.Errorf("no comment, or one too many in\n%s", b.String())
+		}
+	}
+}
+
+// TestExpectedInstants: a job that runs has no end, and a job that waits neither a start nor an end.
+func TestExpectedInstants(t *testing.T) {
+	w := read(t, "fields: {id: id, submit: submit, start: start, end: end, run_time: run, cpus: cpus, state: state}\n",
+		"id,submit,start,end,run,cpus,state\n1,1709280000,1709280060,1709290000,9940,4,R\n2,1709280000,1709280060,1709290000,9940,4,PD\n")
+	running, waiting := w.Jobs.At(0), w.Jobs.At(1)
+	if running.Recorded.State != hpc.Running || running.Recorded.Start == 0 || running.Recorded.End != 0 || running.RunTime != hpc.Unlimited {
+		t.Errorf("a running job: %+v", running)
+	}
+	if waiting.Recorded.State != hpc.Pending || waiting.Recorded.Start != 0 || waiting.Recorded.End != 0 {
+		t.Errorf("a waiting job: %+v", waiting)
 	}
 }
 

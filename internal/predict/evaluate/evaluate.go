@@ -205,9 +205,7 @@ func (e *Evaluation) note(constant bool) {
 	add(e.NoLimit == e.Jobs, "no job has %s; the model limit predicts the mean %s of ended jobs instead", asked, what)
 	add(e.NoLimit > 0 && e.NoLimit < e.Jobs, "%d of %s %s no %s", e.NoLimit, jobs,
 		quantity.Plural(e.NoLimit, "has", "have"), strings.TrimPrefix(asked, "a "))
-	add(e.NoStart > 0, "the %s", quantity.Plural(e.NoStart,
-		"start of 1 job is not known; it is assumed to start at its submission",
-		"starts of "+quantity.Regular(e.NoStart, "job")+" are not known; these jobs are assumed to start at their submission"))
+	add(e.NoStart > 0, "%s", predict.NoStartNote(e.NoStart))
 	add(e.NeverRan > 0, "%d %s not scored", e.NeverRan,
 		quantity.Plural(e.NeverRan, "job never ran and is", "jobs never ran and are"))
 	add(e.Unknown > 0, "the %s not scored", quantity.Plural(e.Unknown, "end of 1 job is not known; it is",

@@ -73,14 +73,13 @@ func withTable(path string, read func(r *bufio.Reader, at io.ReaderAt, size int6
 	return read(buffered, at, info.Size(), filepath.Base(path))
 }
 
-// ProposeMap writes a map for a table as YAML; see [table.Propose]. It returns the name of a
-// built-in map that fits, or "".
-func ProposeMap(w io.Writer, path string) (fits string, err error) {
+// ProposeMap writes a map for a table as YAML; see [table.Propose].
+func ProposeMap(w io.Writer, path string) (p table.Proposed, err error) {
 	err = withTable(path, func(r *bufio.Reader, at io.ReaderAt, size int64, name string) (err error) {
-		fits, err = table.Propose(w, r, at, size, name)
+		p, err = table.Propose(w, r, at, size, name)
 		return err
 	})
-	return fits, err
+	return p, err
 }
 
 // MapNames returns the names of the built-in maps.

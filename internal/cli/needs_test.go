@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"rmreplay/internal/cli/console"
+)
+
+// TestDependents gives each dependent flag without and with the flag that decides whether it has an effect.
+func TestDependents(t *testing.T) {
+	for _, d := range dependents {
+		for _, command := range d.commands {
+			flagsOf := func(names ...string) *pflag.FlagSet {
+				root := newRootCommand(&globals{Output: console.Output{Stdout: io.Discard, Stderr: io.Discard}})
+				c, rest, err := root.Find(strings.Fields(command))
+				if err != nil || len(rest) > 0 {
+					t.Fatalf("%s: no such command", command)
+				}
+				for _, name := range names {
+					flag := c.Flags().Lookup(name)
+					if flag == nil {
+						t.Fatalf("%s: no flag --%s", command, name)
+					}
+					done := false
+					for _, value := range []string{"true", "7", "0.25", "last:20m", "png", "think-time", "70s", "a=x", "2024-03-05"} {
+						if c.Flags().Set(name, value) == nil && isGiven(flag) {
+							done = true
+							break
+						}
+					}
+					if !done {
+						t.Fatalf("%s: the test has no value for --%s", command, name)
+					}
+				}
+				return c.Flags()
+			}
+			alone, with := checkDependents(command, flagsOf(d.flag)), error(nil)
+			if d.without != "" {
+				with, alone = alone, checkDependents(command, flagsOf(d.flag, d.without))
+			}
+			for _, name := range d.needs {
+				with = checkDependents(command, flagsOf(d.flag, name))
+			}
+			if alone == nil || !strings.Contains(alone.Error(), "--"+d.flag+" has no effect with") || with != nil {
+				t.Errorf("%s --%s: %v, and with an effect %v", command, d.flag, alone, with)
+			}
+		}
+	}
+}
