@@ -92,7 +92,7 @@ type Metrics struct {
 	// Jobs counts the jobs that the resource manager accepted, every task of an array as a
 	// job. JobsByState divides them by their final state.
 	Jobs        int               `json:"jobs"`
-	Rejected    int               `json:"rejected"`
+	Rejected    int               `json:"rejected"` // every task of a rejected array counts
 	JobsByState map[hpc.State]int `json:"jobs_by_state"`
 	Started     int               `json:"started"`
 	// LeftOut counts accepted jobs that are not in all of the metrics, by reason.
@@ -366,7 +366,7 @@ func bounds(rows iter.Seq[*run.Row]) (first, last hpc.Time, started int) {
 // add counts one job.
 func (a *accumulator) add(r *run.Row) {
 	if r.State == hpc.Rejected {
-		a.m.Rejected++
+		a.m.Rejected += r.Jobs()
 		return
 	}
 	a.m.Jobs++

@@ -16,7 +16,7 @@ import (
 // machine, who waited, and when. Waits are defined as in [Metrics]: jobs that never started, preset
 // jobs and jobs with inconsistent times have no wait.
 type Overview struct {
-	Jobs         int               // rows of the record, rejected jobs included
+	Jobs         int               // jobs of the record, rejected jobs included ([run.Row.Jobs])
 	States       map[hpc.State]int // states of all jobs, also [hpc.Rejected]
 	NeverStarted int               // accepted jobs that ended before they started
 	Preset       int               // jobs that ran when the window began
@@ -95,7 +95,7 @@ func NewOverview(rows []run.Row, opts Options, until hpc.Time) *Overview {
 				u = &Usage{Name: name}
 				usage[k][name] = u
 			}
-			u.Jobs++
+			u.Jobs += r.Jobs()
 			u.ProcessorSeconds += processors
 			u.GPUSeconds += gpus
 			if waited {
@@ -111,8 +111,8 @@ func NewOverview(rows []run.Row, opts Options, until hpc.Time) *Overview {
 
 // count counts a job by its state, and extends the bounds of the run.
 func (o *Overview) count(r *run.Row, opts Options) {
-	o.Jobs++
-	o.States[r.State]++
+	o.Jobs += r.Jobs()
+	o.States[r.State] += r.Jobs()
 	preset := r.Preset(opts.Window)
 	switch {
 	case preset:

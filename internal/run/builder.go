@@ -703,7 +703,11 @@ func (s *submission) appendRows(list []Row) []Row {
 	}
 	for r := range s.rows {
 		list = append(list, Row{})
-		r.put(&list[len(list)-1])
+		row := &list[len(list)-1]
+		r.put(row)
+		if s.array != nil && row.State == hpc.Rejected && row.Task < 0 {
+			row.RejectedTasks = len(s.array.tasks)
+		}
 	}
 	return list
 }
