@@ -280,7 +280,7 @@ type RunInfo struct {
 	State  run.State `json:"state"`
 	Valid  bool      `json:"valid"`
 	Doubt  string    `json:"not_valid_reason,omitempty"`
-	Jobs   int       `json:"jobs"` // rejected jobs included ([run.Row.Jobs])
+	Jobs   int       `json:"jobs"` // rejected jobs included ([metrics.JobsOf])
 	// ZeroRunTime counts the jobs that ran for 0 s. They have a bounded slowdown but no slowdown.
 	ZeroRunTime int `json:"zero_run_time_jobs"`
 }
@@ -410,7 +410,7 @@ func describe(name string, runs []table) SetInfo {
 			Name: r.Name, Engine: r.Manifest.Engine, Policy: r.Manifest.Policy, Slurm: r.Manifest.Versions.Slurm,
 			MadeBy: r.Manifest.MadeBy(), Clock: r.Manifest.Clock.Model,
 			Seed: r.Manifest.Seed, State: r.Manifest.State, Valid: r.Manifest.Valid, Doubt: r.Manifest.Doubt(),
-			Jobs: r.jobs, ZeroRunTime: r.LeftOut[metrics.ZeroRunTime],
+			Jobs: r.measured.Jobs + r.Rejected, ZeroRunTime: r.LeftOut[metrics.ZeroRunTime],
 		})
 	}
 	return info

@@ -12,6 +12,7 @@ import (
 	"github.com/expr-lang/expr/vm"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
 	"rmreplay/internal/spelling"
 	"rmreplay/internal/workload"
@@ -126,7 +127,7 @@ func FromRun(r *run.Run, opts Options) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{Columns: p.columns, Jobs: run.CountJobs(rows)}
+	t := &Table{Columns: p.columns, Jobs: metrics.CountJobs(rows)}
 	if t.Rows, err = keep(r, rows, p.keep); err != nil {
 		return nil, err
 	}
@@ -138,10 +139,10 @@ func FromRun(r *run.Run, opts Options) (*Table, error) {
 	return t, nil
 }
 
-// countJobs is [run.CountJobs] for the rows of a table.
+// countJobs is [metrics.CountJobs] for the rows of a table.
 func countJobs(rows []*run.Row) (n int) {
 	for _, row := range rows {
-		n += row.Jobs()
+		n += metrics.JobsOf(row)
 	}
 	return n
 }

@@ -203,7 +203,7 @@ var rules = []rule{
 		"the list of formats depends on every format, and on run records as workloads"},
 	{"use cases", "internal/explain", []string{"internal/hostlist", "internal/hpc", "internal/metrics", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/spelling", "internal/waits", "internal/workload", "internal/quantity"}, computes,
 		"an explanation follows only from a run record"},
-	{"use cases", "internal/jobtable", []string{"internal/hpc", "internal/inert", "internal/run", "internal/spelling", "internal/waits", "internal/workload", "internal/workload/transform", "internal/quantity"}, computes,
+	{"use cases", "internal/jobtable", []string{"internal/hpc", "internal/inert", "internal/metrics", "internal/run", "internal/spelling", "internal/waits", "internal/workload", "internal/workload/transform", "internal/quantity"}, computes,
 		"a table follows only from a run record; its caller prints it"},
 	{"use cases", "internal/compare", []string{
 		"internal/compare/clusters", "internal/compare/draws", "internal/compare/jobrows", "internal/compare/releases", "internal/compare/schedules", "internal/fairstart", "internal/formats", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/waits", "internal/workload"}, computes,

@@ -366,7 +366,7 @@ func bounds(rows iter.Seq[*run.Row]) (first, last hpc.Time, started int) {
 // add counts one job.
 func (a *accumulator) add(r *run.Row) {
 	if r.State == hpc.Rejected {
-		a.m.Rejected += r.Jobs()
+		a.m.Rejected += JobsOf(r)
 		return
 	}
 	a.m.Jobs++

@@ -63,8 +63,8 @@ func stateBar(runs []compare.Realization) StateBar {
 	for i := range runs {
 		for k := range runs[i].Rows {
 			row := &runs[i].Rows[k]
-			all += row.Jobs()
-			states[row.State] += row.Jobs()
+			all += metrics.JobsOf(row)
+			states[row.State] += metrics.JobsOf(row)
 		}
 	}
 	mean := func(n int) float64 { return float64(n) / float64(len(runs)) }

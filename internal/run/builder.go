@@ -698,15 +698,11 @@ func (b *builder) appendRows(list []Row, i int) []Row {
 
 // appendRows appends the rows of an answered submission to list, without requests.
 func (s *submission) appendRows(list []Row) []Row {
-	if !s.answered {
-		return list
-	}
-	for r := range s.rows {
+	for r := range s.rows { // none without an answer
 		list = append(list, Row{})
 		row := &list[len(list)-1]
-		r.put(row)
-		if s.array != nil && row.State == hpc.Rejected && row.Task < 0 {
-			row.RejectedTasks = len(s.array.tasks)
+		if r.put(row); s.array != nil && row.State == hpc.Rejected {
+			row.Request = string(EncodeJob(s.first.job))
 		}
 	}
 	return list

@@ -304,7 +304,7 @@ func TestBuilder(t *testing.T) {
 			name:   "a rejected array is one row",
 			job:    hpc.Job{ID: "a", Request: hpc.Request{Array: "1-3"}},
 			events: []rm.Event{event(1, rm.Refused, "a", nil)},
-			want:   []Row{{Job: "a", Task: -1, State: hpc.Rejected, Submit: at(1), RejectedTasks: 3}},
+			want:   []Row{{Job: "a", Task: -1, State: hpc.Rejected, Submit: at(1)}},
 		},
 		{
 			name: "an array whose specification we cannot read gets its tasks from the events",

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -13,7 +12,7 @@ const StateUnknown hpc.State = "UNKNOWN"
 
 // Row is the history of one job, or of one task of a job array. It is a row of jobs.parquet, with
 // the column names in the tags. A job gets its rows when the resource manager accepts or rejects
-// it. A rejected array has one row, which counts as all of its tasks ([Row.Jobs]).
+// it. A rejected array has one row, with its Request.
 //
 // Times are virtual. The zero [hpc.Time] means that something never happened, and is null in
 // Parquet. Durations are nanoseconds; [hpc.Unlimited] means no limit.
@@ -104,8 +103,6 @@ type Row struct {
 	// 0 if the array has neither, or if the time is not known. It is -1 if each task has its own dependency
 	// (aftercorr). [Run.Histories] sets it.
 	ArrayEligible hpc.Time `parquet:"-"`
-	// RejectedTasks is the number of tasks of a rejected array, by its request; 0 for other rows.
-	RejectedTasks int `parquet:"-"`
 	// PriorityParts are the components of Priority; nil if the run does not have them.
 	// [Run.Histories] adds them from the events.
 	PriorityParts []rm.PriorityPart `parquet:"-"`
@@ -131,28 +128,6 @@ type Segment struct {
 	// PreemptedBy is the job that preempted this job and so ended the period: its ID in the
 	// workload, or ID_TASK for a task. It is empty for other periods, and in older records.
 	PreemptedBy string `parquet:"preempted_by,optional"`
-}
-
-// Jobs returns the number of jobs that the row counts as: the number of tasks for a rejected array,
-// and 1 for any other row.
-func (r *Row) Jobs() int { return max(1, r.RejectedTasks) }
-
-// CountJobs returns the number of jobs of rows, as in [Row.Jobs].
-func CountJobs(rows []Row) (n int) {
-	for i := range rows {
-		n += rows[i].Jobs()
-	}
-	return n
-}
-
-// setRejectedTasks sets RejectedTasks of a row that was read from a table.
-func (r *Row) setRejectedTasks() {
-	if r.State != hpc.Rejected || r.Task >= 0 || !strings.Contains(r.Request, `"array"`) {
-		return
-	}
-	if job, err := DecodeJob([]byte(r.Request)); err == nil && job.Array != "" {
-		r.RejectedTasks = len(hpc.TasksOf(job))
-	}
 }
 
 // Held returns the periods in which the job held processors, in order. If the run ended before

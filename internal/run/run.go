@@ -134,7 +134,6 @@ func (r *Run) Jobs() ([]Row, error) {
 		if len(rows[i].Segments) == 0 {
 			rows[i].Segments = nil // as it was when written
 		}
-		rows[i].setRejectedTasks()
 	}
 	return rows, err
 }
