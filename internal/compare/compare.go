@@ -296,6 +296,8 @@ type Pair struct {
 	// Clusters are the settings in which the clusters of the first runs differ; nil if a record has
 	// no cluster files.
 	Clusters []clusters.Setting `json:"clusters,omitempty"`
+	// OtherLimits is the number of jobs with another time limit in the set's first run than in the baseline's.
+	OtherLimits int `json:"jobs_with_other_time_limit,omitempty"`
 	// Releases says what differed between the first runs of both sides before any decision of the
 	// scheduler. It is nil unless these runs are on different releases of Slurm.
 	Releases *releases.Difference `json:"releases,omitempty"`
@@ -390,7 +392,8 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 		pair.Releases = releases.Between(a.side(), b.side())
 		pair.Clusters = clusters.Between(a.Cluster, b.Cluster)
 		pair.Divergences = diverge(a, b, pair.Releases, opts.Tolerance)
-		suspect(pair.Divergences, pair.Clusters)
+		pair.OtherLimits = jobrows.OtherLimits(a.Rows, b.Rows)
+		suspect(&pair)
 		pair.Periods = periodsOf(a, b, opts)
 		if pair.Recorded, err = verdictOf(tables[0], tables[i], c.Distances, [2]int{0, i}); err != nil {
 			return nil, fmt.Errorf("comparing runs: %w", err)

@@ -190,7 +190,7 @@ var rules = []rule{
 		"internal/lines", "internal/quantity", "internal/rm/slurm/associations", "internal/rm/slurm/conf/syntax", "internal/workload",
 	}, computes,
 		"differences between two clusters follow only from their files"},
-	{"use cases", "internal/compare/jobrows", []string{"internal/hpc", "internal/metrics", "internal/run"}, computes,
+	{"use cases", "internal/compare/jobrows", []string{"internal/hpc", "internal/metrics", "internal/quantity", "internal/run"}, computes,
 		"which rows belong to one job, and why the job ended differently, follows from the rows of two records"},
 	{"use cases", "internal/compare/draws", []string{"internal/metrics", "internal/quantity", "internal/run", "internal/stats", "internal/workload"}, computes,
 		"the effect of drawn fields follows from the manifests and metrics of realizations"},
@@ -213,7 +213,7 @@ var rules = []rule{
 	{"use cases", "internal/report/chart", []string{"internal/figure", "internal/metrics", "internal/quantity"}, computes,
 		"these figures follow only from metrics"},
 	{"use cases", "internal/report", []string{
-		"internal/compare", "internal/explain", "internal/figure", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/report/chart", "internal/run", "internal/stats", "internal/waits"}, computes,
+		"internal/compare", "internal/compare/jobrows", "internal/explain", "internal/figure", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/report/chart", "internal/run", "internal/stats", "internal/waits"}, computes,
 		"a report shows run records and their comparison"},
 	{"use cases", "internal/predict/service", []string{"internal/hpc", "internal/httpjson", "internal/jobjson", "internal/origin", "internal/predict", "internal/predict/model", "internal/quantity"}, []string{"os/..."},
 		"a service answers requests; its caller has the files, the clock and the listener"},
