@@ -413,7 +413,7 @@ func describe(name string, runs []table) SetInfo {
 			Name: r.Name, Engine: r.Manifest.Engine, Policy: r.Manifest.Policy, Slurm: r.Manifest.Versions.Slurm,
 			MadeBy: r.Manifest.MadeBy(), Clock: r.Manifest.Clock.Model,
 			Seed: r.Manifest.Seed, State: r.Manifest.State, Valid: r.Manifest.Valid, Doubt: r.Manifest.Doubt(),
-			Jobs: r.measured.Jobs + r.Rejected, ZeroRunTime: r.LeftOut[metrics.ZeroRunTime],
+			Jobs: r.Jobs + r.Rejected, ZeroRunTime: r.LeftOut[metrics.ZeroRunTime],
 		})
 	}
 	return info

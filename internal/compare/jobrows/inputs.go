@@ -30,12 +30,13 @@ func OtherLimits(a, b []run.Row) (n int) {
 		task int
 	}
 	limits := make(map[key]*run.Row, len(a))
+	known := func(r *run.Row) bool { return r.State != hpc.Rejected && r.TimeLimit > 0 }
 	for i := range a {
 		limits[key{a[i].Job, a[i].Task}] = &a[i]
 	}
 	for i := range b {
 		x, y := limits[key{b[i].Job, b[i].Task}], &b[i]
-		if x != nil && x.State != hpc.Rejected && y.State != hpc.Rejected && x.TimeLimit > 0 && y.TimeLimit > 0 && x.TimeLimit != y.TimeLimit {
+		if x != nil && known(x) && known(y) && x.TimeLimit != y.TimeLimit {
 			n++
 		}
 	}
