@@ -8,7 +8,6 @@ import (
 	"rmreplay/internal/compare/jobrows"
 	"rmreplay/internal/compare/releases"
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec/history"
@@ -61,22 +60,9 @@ func (d *Divergence) causes(a, b *table, between *releases.Difference) []Cause {
 		}
 	}
 	if !d.explained && (d.Kind == DivergedStart || d.Kind == DivergedNodes) {
-		d.circumstances(between, machines(a.Manifest, b.Manifest), likely)
+		d.circumstances(between, jobrows.Machines(a.Manifest, b.Manifest), likely)
 	}
 	return list
-}
-
-// machines returns a text about how the sizes of two runs' machines differ; "" if the sizes are equal, or if a size
-// is not known.
-func machines(a, b *run.Manifest) string {
-	x, y := a.Cluster, b.Cluster
-	switch {
-	case x.Nodes != y.Nodes && x.Nodes > 0 && y.Nodes > 0:
-		return fmt.Sprintf("the machine has %s instead of %d", quantity.Regular(y.Nodes, "node"), x.Nodes)
-	case x.Processors != y.Processors && x.Processors > 0 && y.Processors > 0:
-		return fmt.Sprintf("the machine has %s instead of %d", quantity.Regular(y.Processors, "processor"), x.Processors)
-	}
-	return ""
 }
 
 // jitter returns the largest time by which a run moved submissions at random.
@@ -99,20 +85,22 @@ func (d *Divergence) moments(side string, t *table) jobrows.Moments {
 	return m
 }
 
-// suspect adds different settings of the clusters, as a likely cause, to divergences of starts and nodes.
-func suspect(list []Divergence, settings []clusters.Setting) {
-	if len(settings) == 0 {
-		return
-	}
-	for i := range list {
-		if d := &list[i]; !d.explained && (d.Kind == DivergedStart || d.Kind == DivergedNodes) {
-			d.Causes = append(d.Causes, Cause{Text: "the clusters have different settings: " + clusters.Names(settings)})
+// suspect adds different settings and different time limits, as likely causes, to divergences of starts and nodes.
+func suspect(p *Pair) {
+	for i := range p.Divergences {
+		if d := &p.Divergences[i]; !d.explained && (d.Kind == DivergedStart || d.Kind == DivergedNodes) {
+			if len(p.Clusters) > 0 {
+				d.Causes = append(d.Causes, Cause{Text: "the clusters have different settings: " + clusters.Names(p.Clusters)})
+			}
+			if p.OtherLimits > 0 {
+				d.Causes = append(d.Causes, Cause{Text: jobrows.LimitsText(p.OtherLimits)})
+			}
 		}
 	}
 }
 
 // circumstances adds likely causes for a job that started at a different time or on different nodes. The parameter
-// size is the result of [machines].
+// size is the result of [jobrows.Machines].
 func (d *Divergence) circumstances(between *releases.Difference, size string, likely func(string, ...any)) {
 	if size != "" {
 		likely("%s", size)

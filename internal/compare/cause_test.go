@@ -415,8 +415,42 @@ func TestWinnersAndLosers(t *testing.T) {
 		t.Errorf("%q, want %q", order, want)
 	}
 	var text strings.Builder
-	if err := c.Render(&text, time.UTC); err != nil || !strings.Contains(text.String(), "by user, 1 wait longer, by 0.50 h in all, and 1 shorter, by 2 h;") {
+	if err := c.Render(&text, time.UTC); err != nil || !strings.Contains(text.String(), "by user, the total wait grows in 1, by 0.50 h in all, and shrinks in 1, by 2 h;") {
 		t.Errorf("%v\n%s", err, text.String())
+	}
+}
+
+// The total wait of a group can grow while its mean wait shrinks, if more of its jobs start.
+func TestOppositeChanges(t *testing.T) {
+	of := func(user string, r run.Row) run.Row { r.User = user; return r }
+	never := of("ann", job("2", 0, 0, 0, ""))
+	never.Start, never.End, never.State = 0, 0, hpc.Pending
+	a := single("a", of("ann", job("1", 0, 100, 10, "n1")), never, of("bob", job("3", 0, 5, 10, "n2")))
+	b := single("b", of("ann", job("1", 0, 90, 10, "n1")), of("ann", job("2", 0, 80, 10, "n1")), of("bob", job("3", 0, 50, 10, "n2")))
+	var text strings.Builder
+	const want = "\nin 1 of them the mean wait moves the other way, because another number of jobs started: ann\n"
+	if err := mustCompare(t, Options{By: []metrics.By{metrics.ByUser}}, a, b).Render(&text, time.UTC); err != nil || !strings.Contains(text.String(), want) {
+		t.Errorf("%v\n%s", err, text.String())
+	}
+}
+
+// Jobs with another time limit are named, because limits decide what backfill can start. A rejected job, and a job
+// without a known limit, do not count.
+func TestOtherLimits(t *testing.T) {
+	of := func(limit time.Duration, r run.Row) run.Row { r.TimeLimit = limit; return r }
+	rejected := of(time.Hour, job("4", 0, 0, 0, ""))
+	rejected.State = hpc.Rejected
+	a := single("a", of(2*time.Hour, job("1", 0, 10, 50, "n1")), of(time.Hour, job("2", 0, 10, 50, "n2")), of(0, job("3", 0, 10, 50, "n3")), of(2*time.Hour, job("4", 0, 10, 50, "n4")))
+	b := single("b", of(time.Hour, job("1", 0, 70, 50, "n1")), of(time.Hour, job("2", 0, 10, 50, "n2")), of(time.Hour, job("3", 0, 10, 50, "n3")), rejected)
+	c := mustCompare(t, Options{}, a, b)
+	var text strings.Builder
+	if err := c.Render(&text, time.UTC); err != nil || c.Pairs[0].OtherLimits != 1 {
+		t.Errorf("%v: %d jobs", err, c.Pairs[0].OtherLimits)
+	}
+	for _, want := range []string{"\nthe workloads of the first runs differ: 1 job has another time limit in B than in A\n", "a likely cause: 1 job has another time limit\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
 	}
 }
 

@@ -280,7 +280,7 @@ type RunInfo struct {
 	State  run.State `json:"state"`
 	Valid  bool      `json:"valid"`
 	Doubt  string    `json:"not_valid_reason,omitempty"`
-	Jobs   int       `json:"jobs"` // rows, rejected jobs included
+	Jobs   int       `json:"jobs"` // rejected jobs included ([metrics.JobsOf])
 	// ZeroRunTime counts the jobs that ran for 0 s. They have a bounded slowdown but no slowdown.
 	ZeroRunTime int `json:"zero_run_time_jobs"`
 }
@@ -296,6 +296,8 @@ type Pair struct {
 	// Clusters are the settings in which the clusters of the first runs differ; nil if a record has
 	// no cluster files.
 	Clusters []clusters.Setting `json:"clusters,omitempty"`
+	// OtherLimits is the number of jobs with another time limit in the set's first run than in the baseline's.
+	OtherLimits int `json:"jobs_with_other_time_limit,omitempty"`
 	// Releases says what differed between the first runs of both sides before any decision of the
 	// scheduler. It is nil unless these runs are on different releases of Slurm.
 	Releases *releases.Difference `json:"releases,omitempty"`
@@ -390,7 +392,8 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 		pair.Releases = releases.Between(a.side(), b.side())
 		pair.Clusters = clusters.Between(a.Cluster, b.Cluster)
 		pair.Divergences = diverge(a, b, pair.Releases, opts.Tolerance)
-		suspect(pair.Divergences, pair.Clusters)
+		pair.OtherLimits = jobrows.OtherLimits(a.Rows, b.Rows)
+		suspect(&pair)
 		pair.Periods = periodsOf(a, b, opts)
 		if pair.Recorded, err = verdictOf(tables[0], tables[i], c.Distances, [2]int{0, i}); err != nil {
 			return nil, fmt.Errorf("comparing runs: %w", err)
@@ -410,7 +413,7 @@ func describe(name string, runs []table) SetInfo {
 			Name: r.Name, Engine: r.Manifest.Engine, Policy: r.Manifest.Policy, Slurm: r.Manifest.Versions.Slurm,
 			MadeBy: r.Manifest.MadeBy(), Clock: r.Manifest.Clock.Model,
 			Seed: r.Manifest.Seed, State: r.Manifest.State, Valid: r.Manifest.Valid, Doubt: r.Manifest.Doubt(),
-			Jobs: r.rowCount, ZeroRunTime: r.LeftOut[metrics.ZeroRunTime],
+			Jobs: r.Jobs + r.Rejected, ZeroRunTime: r.LeftOut[metrics.ZeroRunTime],
 		})
 	}
 	return info

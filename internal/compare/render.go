@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"rmreplay/internal/compare/clusters"
+	"rmreplay/internal/compare/jobrows"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/quantity"
@@ -112,6 +113,7 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	}
 	renderJobs(b, &p.Jobs, name)
 	clusters.Render(b, p.Clusters, Letter(p.Baseline), Letter(p.Set))
+	jobrows.RenderLimits(b, p.OtherLimits, Letter(p.Set), Letter(p.Baseline))
 	if p.Releases != nil {
 		first := hpc.Never
 		if len(p.Divergences) > 0 {
@@ -439,7 +441,7 @@ func (c *Comparison) renderGroups(b *bytes.Buffer, by metrics.By, groups []Group
 	for set := 1; set < len(c.Sets); set++ {
 		table := quantity.NewTable(22, 16, 14, 14, 14, 24, 8, 12, 8)
 		table.Row(fmt.Sprintf("by %s, %s - %s", by, Letter(set), Letter(0)), "jobs", "mean wait "+Letter(0),
-			"mean wait "+Letter(set), "difference", fmt.Sprintf("%.4g %% interval", 100*c.Level), "p", "sum [h]", "share")
+			"mean wait "+Letter(set), "difference", fmt.Sprintf("%.4g %% interval", 100*c.Level), "p", "total [h]", "share")
 		for _, g := range ByChange(groups, set) {
 			sum, share := g.change(groups, set)
 			for i := range g.Metrics {
@@ -461,21 +463,29 @@ func (c *Comparison) renderGroups(b *bytes.Buffer, by metrics.By, groups []Group
 	}
 }
 
-// renderSides writes a sentence about the groups that wait longer and the groups that wait shorter.
+// renderSides writes a sentence about the groups whose total wait grows or shrinks. It names the groups whose mean wait
+// moves in the opposite direction.
 func renderSides(b *bytes.Buffer, by metrics.By, groups []Group, set int) {
-	var lost, gained metrics.Float
-	losers, winners := 0, 0
-	for i := range groups {
-		switch sum, _ := groups[i].change(groups, set); {
-		case sum > 0:
-			losers++
-			lost += sum
-		case sum < 0:
-			winners++
-			gained -= sum
+	var n, seconds [2]metrics.Float // of groups whose total grows, and of those whose total shrinks
+	var opposite []string
+	for _, g := range ByChange(groups, set) {
+		sum, _ := g.change(groups, set)
+		for i, change := range []metrics.Float{sum, -sum} {
+			if change > 0 {
+				n[i], seconds[i] = n[i]+1, seconds[i]+change
+			}
+		}
+		for i := range g.Metrics {
+			if d := g.Metrics[i].difference(set); g.Metrics[i].Key == "mean_wait_s" && d != nil && d.Difference*sum < 0 {
+				opposite = append(opposite, orNone(g.Name))
+			}
 		}
 	}
-	fmt.Fprintf(b, "by %s, %d wait longer, by %s h in all, and %d shorter, by %s h; jobs, waits and sums: of "+
-		"jobs that started in the window, share: of all changes\n",
-		by, losers, (lost / 3600).Text(), winners, (gained / 3600).Text())
+	fmt.Fprintf(b, "by %s, the total wait grows in %.0f, by %s h in all, and shrinks in %.0f, by %s h; jobs, waits and "+
+		"totals: of jobs that started in the window, share: of all changes\n",
+		by, n[0], (seconds[0] / 3600).Text(), n[1], (seconds[1] / 3600).Text())
+	if opposite != nil {
+		fmt.Fprintf(b, "in %d of them the mean wait moves the other way, because another number of jobs started: %s\n",
+			len(opposite), strings.Join(opposite, ", "))
+	}
 }

@@ -20,7 +20,6 @@ import (
 // has only the figures and the instants of jobs, so that sets may have many runs.
 type table struct {
 	Realization
-	rowCount int // rejected jobs included
 	measured
 	// moments are the instants of the jobs, by their numbers in [jobNumbers].
 	moments []moments
@@ -179,7 +178,7 @@ func (t *table) take(numbers jobNumbers, measure func(*table, []run.Row) error) 
 	if err != nil {
 		return err
 	}
-	t.rowCount, t.moments = len(rows), make([]moments, len(numbers))
+	t.moments = make([]moments, len(numbers))
 	for i := range rows {
 		row := &rows[i]
 		number, known := numbers[Key{row.Job, row.Task}]

@@ -86,8 +86,8 @@ func TestUnread(t *testing.T) {
 		}
 		for _, runs := range tables {
 			for k := range runs[1:] {
-				if r := &runs[k+1]; r.Rows != nil || r.byKey != nil || r.rowCount != 11 {
-					t.Errorf("%s: %d rows, of which %d are kept", r.Name, r.rowCount, len(r.Rows))
+				if r := &runs[k+1]; r.Rows != nil || r.byKey != nil || r.Jobs+r.Rejected != 11 {
+					t.Errorf("%s: %d rows, of which %d are kept", r.Name, r.Jobs+r.Rejected, len(r.Rows))
 				}
 			}
 		}

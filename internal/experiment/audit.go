@@ -74,12 +74,12 @@ func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed 
 // or that has no record, always affects the result: its work is missing, so that the waits of other jobs are too
 // short.
 func (f *foreseen) rejected(result replay.Result) []run.Warning {
-	n := len(result.Rejected)
+	n := replay.RejectedJobs(result.Rejected)
 	if n == 0 {
 		return nil
 	}
 	text := fmt.Sprintf("%d %s rejected, of which %d ran when the workload was recorded or have no record: %s", n,
-		quantity.Plural(n, "job was", "jobs were"), len(result.Missing), f.rejections(result.Rejected))
+		quantity.Plural(n, "job was", "jobs were"), replay.RejectedJobs(result.Missing), f.rejections(result.Rejected))
 	if forLimit := func(r replay.Rejection) bool { return strings.Contains(r.Reason, "TIME_LIMIT") }; slices.ContainsFunc(result.Rejected, forLimit) {
 		text += " (to test a shorter MaxTime, do not change the cluster's MaxTime but lower the jobs' limits: " +
 			"workload transform --max-time-limit [PARTITION=]DURATION)"

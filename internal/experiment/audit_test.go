@@ -69,7 +69,7 @@ func TestPresetInMaintenance(t *testing.T) {
 // The hint at a shorter MaxTime says that the cluster's own must stay: under a lower MaxTime the jobs
 // that ran when the window began would be rejected.
 func TestRejectedForLimit(t *testing.T) {
-	why := []replay.Rejection{{Job: "a", Reason: "ESLURM_INVALID_TIME_LIMIT: too long"}}
+	why := []replay.Rejection{{Job: "a", Reason: "ESLURM_INVALID_TIME_LIMIT: too long", Tasks: 1}}
 	list := (&foreseen{}).rejected(replay.Result{Rejected: why})
 	if len(list) != 1 || !strings.Contains(list[0].Text, "do not change the cluster's MaxTime but lower the jobs' limits") {
 		t.Errorf("%+v", list)
@@ -79,7 +79,7 @@ func TestRejectedForLimit(t *testing.T) {
 // A rejected job that ran on record makes a run not valid on Slurm and on its model, even if --nodes made the machine
 // too small for the job. A job that did not run on record affects the result only if Slurm rejects every job.
 func TestRejectedAffects(t *testing.T) {
-	why := replay.Rejection{Job: "a", Reason: "a submission was refused: ESLURM_INVALID_NODE_COUNT: not possible"}
+	why := replay.Rejection{Job: "a", Reason: "a submission was refused: ESLURM_INVALID_NODE_COUNT: not possible", Tasks: 1}
 	some := replay.Progress{Submitted: 2, Refused: 1}
 	for name, tt := range map[string]struct {
 		result replay.Result

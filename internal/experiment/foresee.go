@@ -89,35 +89,40 @@ func (f *foreseen) notice(jobs int) string {
 	if n := f.forecast.NeverStarts; n > 0 {
 		text += fmt.Sprintf(", and never start %d", n)
 	}
-	text += fmt.Sprintf(" of %d %s", jobs, quantity.Plural(jobs, "job", "jobs"))
+	text += " of " + quantity.Regular(jobs, "submission")
 	if groups := f.forecast.Groups; len(groups) > 0 {
 		text += fmt.Sprintf(", %d of them because %s", groups[0].Count, groups[0].Text)
 	}
 	return text + " (rmreplay workload validate WORKLOAD --cluster DIR lists the reasons and remedies)"
 }
 
-// rejections returns a text that groups rejected jobs by the engine's reason and by the predicted reason. The largest
+// rejections returns a text that counts rejected jobs by the engine's reason and by the predicted reason. The largest
 // group comes first.
 func (f *foreseen) rejections(list []replay.Rejection) string {
 	type group struct{ slurms, ours string }
-	jobs := map[group][]string{}
+	jobs, tasks := map[group][]string{}, map[group]int{}
 	for _, r := range list {
 		g := group{slurms: strings.TrimPrefix(r.Reason, "a submission was refused: ")}
 		if why, known := f.jobs[r.Job]; known {
 			g.ours = why.Text
 		}
 		jobs[g] = append(jobs[g], r.Job)
+		tasks[g] += r.Tasks
 	}
 	var groups []group
 	for g := range jobs {
 		groups = append(groups, g)
 	}
 	slices.SortFunc(groups, func(a, b group) int {
-		return cmp.Or(cmp.Compare(len(jobs[b]), len(jobs[a])), cmp.Compare(a.slurms, b.slurms), cmp.Compare(a.ours, b.ours))
+		return cmp.Or(cmp.Compare(tasks[b], tasks[a]), cmp.Compare(a.slurms, b.slurms), cmp.Compare(a.ours, b.ours))
 	})
 	var texts []string
 	for _, g := range groups {
-		text := fmt.Sprintf("%d (%s)", len(jobs[g]), g.slurms)
+		text := fmt.Sprint(tasks[g])
+		if n := len(jobs[g]); n < tasks[g] { // an array is one submission
+			text += " in " + quantity.Regular(n, "submission")
+		}
+		text += " (" + g.slurms + ")"
 		if g.ours != "" {
 			text += " [" + g.ours + "]"
 		}

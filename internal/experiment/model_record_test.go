@@ -54,6 +54,39 @@ job b5 at=10 run=900 -n 4 -t 100 --uid=bob
 job later at=11 run=60 -n 16 -t 170 --uid=bob
 job dep at=12 run=10 -n 1 -d afterok:b1`
 
+// TestModelCountsAtMidnight: a workload begins at midnight, and the scheduler's statistics count every start, although
+// the model resets its counters as slurmctld does. Before 23.11 slurmctld does so at any instant within a second.
+func TestModelCountsAtMidnight(t *testing.T) {
+	dir := t.TempDir()
+	if err := scenario.WriteCluster(dir, recordCluster); err != nil {
+		t.Fatal(err)
+	}
+	midnight := hpc.Unix(1709596800)
+	what, err := rmtest.Parse("job a at=0 run=100 -n 1 -t 10\njob b at=0 run=100 -n 1 -t 10", midnight, "--uid=ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, release := range []string{"22.05", "24.11"} {
+		for seed := range uint64(3) {
+			w := &workload.Workload{Source: "a test", Epoch: midnight, Jobs: workload.JobsOf(what.Jobs...)}
+			spec := experiment.Spec{
+				Workload: experiment.Workload{Value: w}, Output: filepath.Join(t.TempDir(), "run"), Seed: seed,
+				Simulator: &experiment.Simulator{Policy: experiment.SlurmPolicy, Cluster: dir, Release: release},
+			}
+			if _, err := experiment.Run(t.Context(), spec, experiment.Hooks{}); err != nil {
+				t.Fatal(err)
+			}
+			r, err := run.Open(spec.Output)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s := r.Manifest.Scheduler; s.JobsSubmitted != 2 || s.JobsStarted != 2 || s.JobsCompleted != 2 {
+				t.Errorf("Slurm %s, seed %d: %d submitted, %d started, %d completed, want 2", release, seed, s.JobsSubmitted, s.JobsStarted, s.JobsCompleted)
+			}
+		}
+	}
+}
+
 // TestModelRecord looks into the record of the model's run: like the record of a replay, it has the
 // parts of priorities and what backfill did.
 func TestModelRecord(t *testing.T) {

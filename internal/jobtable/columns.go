@@ -92,7 +92,7 @@ var Columns = slices.Concat([]*Column{
 // waitColumns are the parts of the wait.
 func waitColumns() (list []*Column) {
 	for _, part := range waits.Parts {
-		list = append(list, &Column{Name: "wait_" + string(part), Doc: "waiting " + part.Meaning(), kind: seconds,
+		list = append(list, &Column{Name: "wait_" + string(part), Doc: "waiting " + part.MeaningInAny(), kind: seconds,
 			number: partOf(part)})
 	}
 	return list

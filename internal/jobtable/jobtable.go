@@ -12,6 +12,7 @@ import (
 	"github.com/expr-lang/expr/vm"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
 	"rmreplay/internal/spelling"
 	"rmreplay/internal/workload"
@@ -126,16 +127,24 @@ func FromRun(r *run.Run, opts Options) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{Columns: p.columns, Jobs: len(rows)}
+	t := &Table{Columns: p.columns, Jobs: metrics.CountJobs(rows)}
 	if t.Rows, err = keep(r, rows, p.keep); err != nil {
 		return nil, err
 	}
-	t.Matched = len(t.Rows)
+	t.Matched = countJobs(t.Rows)
 	slices.SortStableFunc(t.Rows, p.order)
 	if opts.Limit > 0 && len(t.Rows) > opts.Limit {
 		t.Rows = t.Rows[:opts.Limit]
 	}
 	return t, nil
+}
+
+// countJobs is [metrics.CountJobs] for the rows of a table.
+func countJobs(rows []*run.Row) (n int) {
+	for _, row := range rows {
+		n += metrics.JobsOf(row)
+	}
+	return n
 }
 
 // Value returns a row's number in a column (seconds for a duration), or NaN if the row has no

@@ -33,6 +33,16 @@ func history(t *testing.T) *run.Run {
 	return r
 }
 
+// TestColumnOfPriority: runs without priorities have the column, too.
+func TestColumnOfPriority(t *testing.T) {
+	for _, c := range Columns {
+		if c.Name == "wait_priority" && c.Doc == "waiting behind jobs ahead of it in the queue" {
+			return
+		}
+	}
+	t.Error("the column wait_priority is not described for runs with and without priorities")
+}
+
 func TestTable(t *testing.T) {
 	table, err := FromRun(history(t), Options{Columns: []string{"id", "name", "state", "wait", "time_limit", "nodes", "slowdown", "exit_code", "signal"}, Sort: []string{"wait:desc"}})
 	if err != nil {

@@ -20,8 +20,8 @@ const Version = 1
 type Document struct {
 	Version int              `json:"rmreplay_jobs"`
 	Run     string           `json:"run"`
-	Jobs    int              `json:"jobs"`    // rows of the run
-	Matched int              `json:"matched"` // rows that the filter keeps
+	Jobs    int              `json:"jobs"`    // of the run; a rejected array has one row, and each of its tasks counts
+	Matched int              `json:"matched"` // jobs that the filter keeps
 	Columns []string         `json:"columns"`
 	Rows    []map[string]any `json:"rows"` // at most as many as the limit
 }
@@ -105,14 +105,19 @@ func (t *Table) Render(w io.Writer, zone *time.Location) error {
 		}
 		b.WriteByte('\n')
 	}
+	shown, arrays := countJobs(t.Rows), ""
+	if shown > len(t.Rows) {
+		arrays = fmt.Sprintf("; %s above: a rejected array is one line, and each of its tasks is a job",
+			quantity.Regular(len(t.Rows), "line"))
+	}
 	switch {
-	case len(t.Rows) < t.Matched:
-		fmt.Fprintf(&b, "%d of %d %s (%d in the run)\n", len(t.Rows), t.Matched,
-			quantity.Plural(t.Matched, "job", "jobs"), t.Jobs)
+	case shown < t.Matched:
+		fmt.Fprintf(&b, "%d of %d %s (%d in the run)%s\n", shown, t.Matched,
+			quantity.Plural(t.Matched, "job", "jobs"), t.Jobs, arrays)
 	case t.Matched < t.Jobs:
-		fmt.Fprintf(&b, "%d of %d %s\n", t.Matched, t.Jobs, quantity.Plural(t.Jobs, "job", "jobs"))
+		fmt.Fprintf(&b, "%d of %d %s%s\n", t.Matched, t.Jobs, quantity.Plural(t.Jobs, "job", "jobs"), arrays)
 	default:
-		fmt.Fprintf(&b, "%d %s\n", t.Jobs, quantity.Plural(t.Jobs, "job", "jobs"))
+		fmt.Fprintf(&b, "%d %s%s\n", t.Jobs, quantity.Plural(t.Jobs, "job", "jobs"), arrays)
 	}
 	_, err := w.Write(b.Bytes())
 	return err

@@ -190,7 +190,7 @@ var rules = []rule{
 		"internal/lines", "internal/quantity", "internal/rm/slurm/associations", "internal/rm/slurm/conf/syntax", "internal/workload",
 	}, computes,
 		"differences between two clusters follow only from their files"},
-	{"use cases", "internal/compare/jobrows", []string{"internal/hpc", "internal/metrics", "internal/run"}, computes,
+	{"use cases", "internal/compare/jobrows", []string{"internal/hpc", "internal/metrics", "internal/quantity", "internal/run"}, computes,
 		"which rows belong to one job, and why the job ended differently, follows from the rows of two records"},
 	{"use cases", "internal/compare/draws", []string{"internal/metrics", "internal/quantity", "internal/run", "internal/stats", "internal/workload"}, computes,
 		"the effect of drawn fields follows from the manifests and metrics of realizations"},
@@ -203,7 +203,7 @@ var rules = []rule{
 		"the list of formats depends on every format, and on run records as workloads"},
 	{"use cases", "internal/explain", []string{"internal/hostlist", "internal/hpc", "internal/metrics", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/spelling", "internal/waits", "internal/workload", "internal/quantity"}, computes,
 		"an explanation follows only from a run record"},
-	{"use cases", "internal/jobtable", []string{"internal/hpc", "internal/inert", "internal/run", "internal/spelling", "internal/waits", "internal/workload", "internal/workload/transform", "internal/quantity"}, computes,
+	{"use cases", "internal/jobtable", []string{"internal/hpc", "internal/inert", "internal/metrics", "internal/run", "internal/spelling", "internal/waits", "internal/workload", "internal/workload/transform", "internal/quantity"}, computes,
 		"a table follows only from a run record; its caller prints it"},
 	{"use cases", "internal/compare", []string{
 		"internal/compare/clusters", "internal/compare/draws", "internal/compare/jobrows", "internal/compare/releases", "internal/compare/schedules", "internal/fairstart", "internal/formats", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/waits", "internal/workload"}, computes,
@@ -213,7 +213,7 @@ var rules = []rule{
 	{"use cases", "internal/report/chart", []string{"internal/figure", "internal/metrics", "internal/quantity"}, computes,
 		"these figures follow only from metrics"},
 	{"use cases", "internal/report", []string{
-		"internal/compare", "internal/explain", "internal/figure", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/report/chart", "internal/run", "internal/stats", "internal/waits"}, computes,
+		"internal/compare", "internal/compare/jobrows", "internal/explain", "internal/figure", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/report/chart", "internal/run", "internal/stats", "internal/waits"}, computes,
 		"a report shows run records and their comparison"},
 	{"use cases", "internal/predict/service", []string{"internal/hpc", "internal/httpjson", "internal/jobjson", "internal/origin", "internal/predict", "internal/predict/model", "internal/quantity"}, []string{"os/..."},
 		"a service answers requests; its caller has the files, the clock and the listener"},

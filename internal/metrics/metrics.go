@@ -94,7 +94,7 @@ type Metrics struct {
 	// job. JobsByState divides them by their final state. Jobs that the options leave out
 	// count only in LeftOut.
 	Jobs        int               `json:"jobs"`
-	Rejected    int               `json:"rejected"`
+	Rejected    int               `json:"rejected"` // every task of a rejected array counts
 	JobsByState map[hpc.State]int `json:"jobs_by_state"`
 	Started     int               `json:"started"`
 	// LeftOut counts accepted jobs that are not in all of the metrics, by reason.
@@ -370,7 +370,7 @@ func (a *accumulator) add(r *run.Row) {
 	outside := a.opts.LeavesOut(r)
 	if r.State == hpc.Rejected {
 		if !outside {
-			a.m.Rejected++
+			a.m.Rejected += JobsOf(r)
 		}
 		return
 	}

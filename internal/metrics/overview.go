@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -16,7 +17,7 @@ import (
 // machine, who waited, and when. Waits are defined as in [Metrics]: jobs that never started, preset
 // jobs and jobs with inconsistent times have no wait.
 type Overview struct {
-	Jobs         int               // rows of the record, rejected jobs included
+	Jobs         int               // jobs of the record, rejected jobs included ([JobsOf])
 	States       map[hpc.State]int // states of all jobs, also [hpc.Rejected]
 	NeverStarted int               // accepted jobs that ended before they started
 	Preset       int               // jobs that ran when the window began
@@ -32,6 +33,25 @@ type Overview struct {
 	Hours [168]Waits
 	// Longest are the jobs that waited longest, the longest wait first.
 	Longest []*run.Row
+}
+
+// JobsOf returns the number of jobs that a row counts as: the number of tasks for a rejected array, which has one row,
+// and 1 for any other row.
+func JobsOf(r *run.Row) int {
+	if r.State == hpc.Rejected && strings.Contains(r.Request, `"array"`) {
+		if job, err := run.DecodeJob([]byte(r.Request)); err == nil {
+			return len(hpc.TasksOf(job))
+		}
+	}
+	return 1
+}
+
+// CountJobs returns the number of jobs of rows ([JobsOf]).
+func CountJobs(rows []run.Row) (n int) {
+	for i := range rows {
+		n += JobsOf(&rows[i])
+	}
+	return n
 }
 
 // Waits sum up the waits of some jobs.
@@ -95,7 +115,7 @@ func NewOverview(rows []run.Row, opts Options, until hpc.Time) *Overview {
 				u = &Usage{Name: name}
 				usage[k][name] = u
 			}
-			u.Jobs++
+			u.Jobs += JobsOf(r)
 			u.ProcessorSeconds += processors
 			u.GPUSeconds += gpus
 			if waited {
@@ -111,8 +131,8 @@ func NewOverview(rows []run.Row, opts Options, until hpc.Time) *Overview {
 
 // count counts a job by its state, and extends the bounds of the run.
 func (o *Overview) count(r *run.Row, opts Options) {
-	o.Jobs++
-	o.States[r.State]++
+	o.Jobs += JobsOf(r)
+	o.States[r.State] += JobsOf(r)
 	preset := r.Preset(opts.Window)
 	switch {
 	case preset:

@@ -73,15 +73,27 @@ type Result struct {
 	// PendingReasons counts the undrained pending jobs by their last reason. It is empty if the resource
 	// manager gives no reasons.
 	PendingReasons map[string]int
-	// Rejected are the jobs that the resource manager rejected in the replay but not when the workload
-	// was recorded. Missing are the rejected jobs that ran when the workload was recorded, or that have
-	// no record.
+	// Rejected are the submissions that the resource manager rejected in the replay but not when the
+	// workload was recorded. Missing are those with jobs that ran when the workload was recorded, or
+	// that have no record; their Tasks count only such jobs.
 	Rejected []Rejection
 	Missing  []Rejection
 }
 
-// Rejection is a rejected job with the reason.
-type Rejection struct{ Job, Reason string }
+// Rejection is a rejected submission with the reason. Each of its Tasks counts as a job: 1 for a submission that is not
+// an array.
+type Rejection struct {
+	Job, Reason string
+	Tasks       int
+}
+
+// RejectedJobs returns the number of jobs of rejected submissions.
+func RejectedJobs(list []Rejection) (n int) {
+	for _, r := range list {
+		n += r.Tasks
+	}
+	return n
+}
 
 // player is a replay in progress.
 type player struct {
@@ -312,7 +324,7 @@ func (p *player) take(ev *rm.Event) error {
 		}
 		n.Pending -= tasks
 		n.Refused += tasks
-		p.rejected(ev, job)
+		p.rejected(ev, job, tasks)
 		over, end = p.end(ev, job, tasks)
 	case rm.Ended:
 		p.presets.note(ev.Job, false)
@@ -343,17 +355,26 @@ func (p *player) decide(d Decisions) {
 	p.wake(d.Wake)
 }
 
-// rejected records that the resource manager rejected a job. A job without a record counts as a job
-// that ran in the record.
-func (p *player) rejected(ev *rm.Event, job int) {
-	why := Rejection{ev.Job, ev.Reason}
+// rejected records that the resource manager rejected a submission of so many tasks. A job without a
+// record counts as a job that ran in the record.
+func (p *player) rejected(ev *rm.Event, job, tasks int) {
+	why := Rejection{ev.Job, ev.Reason, max(1, tasks)}
 	if job >= 0 {
 		p.workload.Jobs.Get(job, &p.job)
-		switch r := p.job.Recorded; {
-		case r == nil || r.Start != 0:
-			p.result.Missing = append(p.result.Missing, why)
-		case r.State == hpc.Rejected:
-			return
+		missing := why
+		if r := p.job.Recorded; r != nil {
+			if r.State == hpc.Rejected {
+				return
+			}
+			missing.Tasks = 0
+			for _, task := range hpc.TasksOf(&p.job) {
+				if of := r.OfTask(task); of.Start != 0 {
+					missing.Tasks++
+				}
+			}
+		}
+		if missing.Tasks > 0 {
+			p.result.Missing = append(p.result.Missing, missing)
 		}
 	}
 	p.result.Rejected = append(p.result.Rejected, why)

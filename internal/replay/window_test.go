@@ -220,7 +220,8 @@ over TIMEOUT 600-2400 n2
 }
 
 // TestRejected checks that a rejected job without a record counts as a job that should have run,
-// and a job that never ran does not. A job that was also rejected in the record is not reported.
+// and a job that never ran does not. A job that was also rejected in the record is not reported. Each
+// task of a rejected array counts.
 func TestRejected(t *testing.T) {
 	never := func(state hpc.State) func(*hpc.Job) {
 		return func(j *hpc.Job) { j.Recorded = &hpc.Recorded{State: state} }
@@ -231,10 +232,14 @@ func TestRejected(t *testing.T) {
 		windowJob("cancelled", 2, 60, 60, tasks(100), never(hpc.Cancelled)),
 		windowJob("then", 3, 60, 60, tasks(100), never(hpc.Rejected)),
 		windowJob("small", 4, 60, 60),
+		windowJob("array", 5, 60, 60, tasks(100), func(j *hpc.Job) {
+			j.Array = "1-3"
+			j.Recorded = &hpc.Recorded{Start: after(5), TaskStarts: map[int]hpc.Time{1: after(5), 3: after(6)}}
+		}),
 	)}
 	_, result := simulateWindow(t, w, "easy")
-	if len(result.Rejected) != 3 || len(result.Missing) != 2 || result.Refused != 4 {
-		t.Errorf("rejected %v, missing %v, %d refused; want large, ran and cancelled, 2, 4", result.Rejected, result.Missing, result.Refused)
+	if len(result.Rejected) != 4 || replay.RejectedJobs(result.Rejected) != 6 || replay.RejectedJobs(result.Missing) != 4 || result.Refused != 7 {
+		t.Errorf("rejected %v, missing %v, %d refused; want 4 submissions with 6 jobs, 4 missing, 7", result.Rejected, result.Missing, result.Refused)
 	}
 }
 

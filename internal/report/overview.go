@@ -61,9 +61,10 @@ var endings = []struct {
 func stateBar(runs []compare.Realization) StateBar {
 	all, states := 0, map[hpc.State]int{}
 	for i := range runs {
-		all += len(runs[i].Rows)
 		for k := range runs[i].Rows {
-			states[runs[i].Rows[k].State]++
+			row := &runs[i].Rows[k]
+			all += metrics.JobsOf(row)
+			states[row.State] += metrics.JobsOf(row)
 		}
 	}
 	mean := func(n int) float64 { return float64(n) / float64(len(runs)) }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/compare"
+	"rmreplay/internal/compare/jobrows"
 	"rmreplay/internal/figure"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
@@ -688,6 +689,10 @@ func (r *Report) jobs() (Section, error) {
 		if len(p.Clusters) > 0 {
 			s.Blocks = append(s.Blocks, Block{Table: &Table{Caption: "Settings of the clusters that differ in the first runs",
 				Head: []string{"setting", compare.Letter(p.Baseline), compare.Letter(p.Set)}, Rows: p.ClusterRows(), Prose: true}})
+		}
+		if p.OtherLimits > 0 {
+			s.Blocks = append(s.Blocks, Block{Text: fmt.Sprintf("In the first runs, %s in %s than in %s.",
+				jobrows.LimitsText(p.OtherLimits), compare.Letter(p.Set), compare.Letter(p.Baseline))})
 		}
 		s.Blocks = append(s.Blocks, r.releases(p)...)
 		s.Blocks = append(s.Blocks, r.divergences(p)...)

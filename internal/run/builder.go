@@ -698,12 +698,12 @@ func (b *builder) appendRows(list []Row, i int) []Row {
 
 // appendRows appends the rows of an answered submission to list, without requests.
 func (s *submission) appendRows(list []Row) []Row {
-	if !s.answered {
-		return list
-	}
-	for r := range s.rows {
+	for r := range s.rows { // none without an answer
 		list = append(list, Row{})
-		r.put(&list[len(list)-1])
+		row := &list[len(list)-1]
+		if r.put(row); s.array != nil && row.State == hpc.Rejected {
+			row.Request = string(EncodeJob(s.first.job))
+		}
 	}
 	return list
 }

@@ -12,7 +12,7 @@ const StateUnknown hpc.State = "UNKNOWN"
 
 // Row is the history of one job, or of one task of a job array. It is a row of jobs.parquet, with
 // the column names in the tags. A job gets its rows when the resource manager accepts or rejects
-// it. A rejected array has one row.
+// it. A rejected array has one row, with its Request.
 //
 // Times are virtual. The zero [hpc.Time] means that something never happened, and is null in
 // Parquet. Durations are nanoseconds; [hpc.Unlimited] means no limit.

@@ -370,7 +370,7 @@ func (w *Writer) Amend(change func(*Row)) error {
 }
 
 // Rows visits the rows of all answered jobs that were submitted before the call, in the order of
-// jobs.parquet. The rows have neither [Row.Request] nor the changes of [Writer.Amend]. Without a
+// jobs.parquet. They lack [Row.Request], except for rejected arrays, and changes of [Writer.Amend]. Without a
 // journal, a row that can no longer change has only the values that metrics are computed from: Job,
 // Task, User, State, First, the times of submission, eligibility, start and end, TimeLimit, Nodes,
 // NodeCount, Processors, Suspended, Restarts, Segments, and the four fields from AskedBegin to

@@ -88,6 +88,14 @@ func (p Part) MeaningIn(m *run.Manifest) string {
 	return p.Meaning()
 }
 
+// MeaningInAny is [Part.Meaning] for the jobs of any run, with or without priorities. Descriptions of columns use it.
+func (p Part) MeaningInAny() string {
+	if p == Priority {
+		return Ahead
+	}
+	return p.Meaning()
+}
+
 // MeaningOfMany is [Part.Meaning] for several jobs that wait now.
 func (p Part) MeaningOfMany() string { return many.Replace(meanings[p]) }
 

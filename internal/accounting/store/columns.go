@@ -104,7 +104,7 @@ var Columns = slices.Concat([]Column{
 // waitColumns returns the columns for the parts of wait_s.
 func waitColumns() (list []Column) {
 	for i, part := range waits.Parts {
-		list = append(list, Column{"wait_" + string(part) + "_s", "BIGINT", "", "the part of wait_s in which the job waited " + part.Meaning() +
+		list = append(list, Column{"wait_" + string(part) + "_s", "BIGINT", "", "the part of wait_s in which the job waited " + part.MeaningInAny() +
 			", in seconds; NULL if it is not known", number(func(j *document.Job) document.Int { return j.WaitParts[i] })})
 	}
 	return list

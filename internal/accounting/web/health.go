@@ -190,7 +190,7 @@ func (v *server) health(w http.ResponseWriter, q *http.Request) error {
 // such figures, and to a comparison only if both sides are known as clusters with jobs.
 func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s, known *sizes) error {
 	onlyClusters := func(values url.Values) {
-		for _, name := range []string{"q", "columns", "sort", "rows", "a", "b", "align"} {
+		for _, name := range []string{"q", "columns", "sort", "rows", "a", "b", "align", "shift"} {
 			values.Del(name)
 		}
 		values["f"] = slices.DeleteFunc(values["f"], func(s string) bool { return !strings.HasPrefix(s, "cluster=") })
@@ -221,10 +221,8 @@ func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s, known 
 	if pair := r.sides(); len(live.list) > 0 && live.have(pair) {
 		f.Health = "health" + r.url(func(values url.Values) {
 			onlyClusters(values)
+			values["a"], values["b"] = r.values["a"], r.values["b"]
 			r.setRange(values, r.from, r.until)
-			for i, name := range pair {
-				values.Set([]string{"a", "b"}[i], name)
-			}
 		})
 	}
 	return nil

@@ -432,11 +432,11 @@ func TestHealthPair(t *testing.T) {
 		t.Errorf("a cluster with jobs only: %s", text)
 	}
 	link := regexp.MustCompile(`href="(health[^"]*)"`)
-	for query, want := range map[string]string{"a=vale&b=easy": "", "a=easy&b=vale": "", "a=vale&b=dale": "a=vale b=dale"} {
+	for query, want := range map[string]string{"a=vale&b=easy": "", "a=easy&b=vale": "", "a=vale&b=dale": "a=vale b=dale ", "a=vale&b=dale&align=begin": "a=vale b=dale begin"} {
 		got := ""
 		if found := link.FindStringSubmatch(s.get("compare?last=all&"+query, http.StatusOK)); found != nil {
 			values, _ := url.ParseQuery(strings.TrimPrefix(strings.ReplaceAll(found[1], "&amp;", "&"), "health?"))
-			got = "a=" + values.Get("a") + " b=" + values.Get("b")
+			got = "a=" + values.Get("a") + " b=" + values.Get("b") + " " + values.Get("align")
 		}
 		if got != want {
 			t.Errorf("compare?%s: the link to the schedulers has %q, want %q", query, got, want)
@@ -593,7 +593,7 @@ func TestTogetherInBrowser(t *testing.T) {
 	r.drag("health-main", 0.2, 0.6)
 	time.Sleep(100 * time.Millisecond)
 	r.loaded()
-	if v := r.parameters(); !strings.HasPrefix(v.Get("from"), "2024-03-05T10:") || v.Get("align") != "begin" || v.Get("b") != "what-if" {
+	if v := r.parameters(); !strings.HasPrefix(v.Get("from"), "2024-03-05T10:") || v.Get("align") != "begin" || v.Get("b") != "what-if" || !strings.HasPrefix(v.Get("shift"), "-") {
 		t.Errorf("after a selection the page is %s", r.text("location.href"))
 	}
 	r.visit("health?last=all&a=vale&b=what-if&align=begin")

@@ -322,9 +322,9 @@ func (r *request) alone(v url.Values) {
 	if r.suffix == "" {
 		return
 	}
-	v.Del("a")
-	v.Del("b")
-	v.Del("f")
+	for _, name := range []string{"a", "b", "align", "shift", "f"} {
+		v.Del(name)
+	}
 	for _, t := range r.filters {
 		v.Add("f", t.String())
 	}
@@ -516,7 +516,7 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 func (v *server) readable(ctx context.Context, values url.Values, live bool) url.Values {
 	kept := url.Values{}
 	for _, name := range []string{"a", "b", "zone", "from", "until", "last", "f", "q", "column", "columns", "sort", "rows",
-		"page", "align", "refresh", "static"} {
+		"page", "align", "shift", "refresh", "static"} {
 		for _, value := range values[name][:min(len(values[name]), maxFilters)] {
 			before := kept[name]
 			kept[name] = append(slices.Clone(before), value)
@@ -602,7 +602,7 @@ func (f *frame) fill(r *request, s *sizes) {
 		}
 		f.Chips = append(f.Chips, c)
 	}
-	f.Hidden = r.hidden("q", "from", "until", "last", "zone", "refresh", "page", "width", "a", "b", "align")
+	f.Hidden = r.hidden("q", "from", "until", "last", "zone", "refresh", "page", "width", "a", "b", "align", "shift")
 	if f.Compare {
 		for _, o := range alignments {
 			o.Chosen = o.Value == r.alignment
@@ -619,7 +619,7 @@ func (f *frame) fill(r *request, s *sizes) {
 			f.Sides = append(f.Sides, one)
 		}
 		f.Title = quantity.Name(f.Sides[0].Chosen) + " and " + quantity.Name(f.Sides[1].Chosen)
-		f.Other = "./" + r.url(func(v url.Values) { v.Del("a"); v.Del("b"); v.Del("align") })
+		f.Other = "./" + r.url(func(v url.Values) { v.Del("a"); v.Del("b"); v.Del("align"); v.Del("shift") })
 	} else if len(s.named()) > 1 {
 		f.Other = "compare" + r.url(func(v url.Values) {
 			without(v)

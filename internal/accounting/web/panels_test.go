@@ -3,6 +3,7 @@ package web
 import (
 	"encoding/json"
 	"fmt"
+	"html"
 	"io"
 	"math"
 	"net/http"
@@ -282,13 +283,28 @@ func TestAligned(t *testing.T) {
 			t.Errorf("%s: the second one has %v jobs from %s, want %v from %s", c.query, jobs, from, c.jobs, c.from)
 		}
 		for i, row := range a.table.Rows {
-			if c.query != day {
-				break // the link's page would align the second cluster again
-			}
 			if _, bar, _, _ := ask(a.table.links[i]); !bar.from.Equal(row[0].(time.Time)) || !bar.until.Equal(row[1].(time.Time)) {
 				t.Fatalf("%s: the bar from %v until %v leads to %v until %v", c.query, row[0], row[1], bar.from, bar.until)
 			}
 		}
+	}
+	// The arrows, and the link to the other page, keep the alignment.
+	for _, align := range []string{"day", "begin"} {
+		r, second, _, _ := ask(both + day + "&align=" + align)
+		page := s.get("compare?"+both+day+"&align="+align, http.StatusOK)
+		for _, arrow := range []string{"Earlier", "Later"} {
+			found := regexp.MustCompile(`<a href="([^"]*)" aria-label="` + arrow).FindStringSubmatch(page)
+			if found == nil {
+				t.Fatalf("no link %s", arrow)
+			}
+			to, moved, _, _ := ask(html.UnescapeString(found[1]))
+			if got, want := moved.from.Sub(to.from), second.from.Sub(r.from); got != want || to.from.Equal(r.from) || to.alignment != align {
+				t.Errorf("align=%s, %s: the second one is moved by %v (%s), want %v", align, arrow, got, to.alignment, want)
+			}
+		}
+	}
+	if text := s.get("compare?"+both+day+"&align=day&shift=1", http.StatusBadRequest); !strings.Contains(text, "is not a duration (want, for example, -36h)") {
+		t.Errorf("a wrong shift: %.3000s", text)
 	}
 	html := strings.ReplaceAll(s.get("api/v1/panels/jobs?format=html&"+both+day, http.StatusOK), "&#43;", "+")
 	if low := fmt.Sprintf(`data-low="%g"`, float64(time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC).Unix())); strings.Count(html, low) != 2 {

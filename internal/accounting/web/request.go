@@ -43,7 +43,8 @@ var groupings = []string{"partition", "user_name", "account", "qos"}
 //	f            a filter, such as partition=gpu; several with = on one field are alternatives
 //	zone         a time zone; UTC if it is missing
 //	columns, sort, rows, page   of the table of jobs
-//	a, b, align  two clusters to show beside each other, and how to align their times
+//	a, b         two clusters to show beside each other
+//	align, shift how to align their times, and the resulting shift, which links to other ranges keep
 //	by           the column by which the panel "groups" groups jobs
 //	width        of charts, in CSS pixels
 type request struct {
@@ -67,7 +68,8 @@ type request struct {
 
 	intervals []time.Duration // between the figures of each scheduler on the page
 	alignment string          // how the times of two clusters are aligned
-	shift     time.Duration   // by which the second cluster's times are later than shown
+	shift     time.Duration   // by which this cluster's times are later than shown
+	moved     []string        // the shift of the second cluster, for URLs; nil if its times are not known
 
 	panel  *panel // the requested panel
 	suffix string // distinguishes the figures of a panel that a page shows twice
@@ -78,8 +80,8 @@ type request struct {
 // parameters are the parameters of a [request], and of single pages and panels: static, refresh, part and
 // format.
 var parameters = []string{
-	"from", "until", "last", "q", "f", "zone", "columns", "column", "sort", "rows", "page", "a", "b", "align", "by", "width",
-	"static", "refresh", "part", "format",
+	"from", "until", "last", "q", "f", "zone", "columns", "column", "sort", "rows", "page", "a", "b", "align", "shift", "by",
+	"width", "static", "refresh", "part", "format",
 }
 
 // checkParameters returns an error for an unknown parameter. If the parameter is the name of a
@@ -326,11 +328,15 @@ func hasRange(v url.Values) bool {
 }
 
 // setRange sets the parameters of a range of time. The instants include their offset from UTC,
-// because a local time is ambiguous when clocks are put back.
+// because a local time is ambiguous when clocks are put back. A page about two clusters keeps their alignment.
 func (r *request) setRange(v url.Values, from, until time.Time) {
 	v.Del("last")
 	v.Set("from", from.In(r.zone).Format(time.RFC3339))
 	v.Set("until", until.In(r.zone).Format(time.RFC3339))
+	if v.Get("b") != "" && r.alignment != "" {
+		v.Set("align", r.alignment)
+		v["shift"] = r.moved
+	}
 }
 
 // only returns a link to the page with additional filters, which are pairs of a field and a value.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -21,58 +22,57 @@ var alignments = []option{
 // scheduler, which decide the buckets. The parameter live is true if the range is for figures of schedulers.
 //
 // By the time of day, the second cluster's first day is aligned with the first day of the range. This is also the
-// default if the second cluster has nothing in the range. A run's first day is that of its workload. If the
-// request gives no beginning and the first cluster is a run, the first day of the range is that of this run's
-// workload. If the request is for the whole time, it is the first cluster's first day, also for a site.
-//
-// At first, the range is the first cluster's range. [request.widen] adds the second cluster's jobs.
-func (r *request) align(s *sizes, live bool) error {
-	names := r.clusters()
-	if sides := r.sides(); sides != nil {
+// default if the second cluster has nothing in the range. A run's first day is that of its workload. If the request
+// gives no beginning and the first cluster is a run, the first day of the range is that of this run's workload. If the
+// request is for the whole time, it is the first cluster's first day, also for a site. At first, the range is the first
+// cluster's range. [request.widen] adds the second cluster's jobs.
+func (r *request) align(s *sizes, live bool) (err error) {
+	names, sides := r.clusters(), r.sides()
+	if sides != nil {
 		names = sides
 	}
+	var first, second size
 	for _, c := range s.list {
 		if len(names) == 0 || slices.Contains(names, c.Name) {
 			r.intervals = append(r.intervals, c.every)
+		}
+		for i, side := range []*size{&first, &second} {
+			if sides != nil && c.Name == sides[i] {
+				*side = c
+			}
 		}
 	}
 	r.alignment = r.values.Get("align")
 	if !slices.ContainsFunc(alignments, func(o option) bool { return r.alignment == "" || o.Value == r.alignment }) {
 		return fmt.Errorf("align: %q (want time, day or begin)", r.alignment)
 	}
-	sides := r.sides()
-	if sides == nil {
+	if second.Newest.IsZero() {
 		return nil
 	}
-	i := slices.IndexFunc(s.list, func(c size) bool { return c.Name == sides[1] })
-	if i < 0 || s.list[i].Newest.IsZero() {
-		return nil
+	if r.alignment == "" && (!second.Oldest.Before(r.until) || second.Newest.Before(r.from)) {
+		r.alignment = "day"
 	}
-	second := s.list[i]
-	if r.alignment == "" {
-		r.alignment = "time"
-		if !second.Oldest.Before(r.until) || second.Newest.Before(r.from) {
-			r.alignment = "day"
-		}
-	}
-	var first size
-	if i := slices.IndexFunc(s.list, func(c size) bool { return c.Name == sides[0] }); i >= 0 {
-		first = s.list[i]
-	}
+	r.alignment = cmp.Or(r.alignment, "time")
 	anchor := r.from
 	if first.Kind == kindRun && r.values.Get("from") == "" && !first.Newest.IsZero() {
 		anchor = first.begins()
 	}
-	switch r.alignment {
-	case "day":
+	switch moved := r.values.Get("shift"); {
+	case r.alignment == "time":
+	case moved != "":
+		if r.shift, err = time.ParseDuration(moved); err != nil {
+			return fmt.Errorf("shift: %q is not a duration (want, for example, -36h)", moved)
+		}
+	case r.alignment == "day":
 		day := func(t time.Time) time.Time {
 			year, month, day := t.In(r.zone).Date()
 			return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
 		}
 		r.shift = day(second.begins()).Sub(day(anchor))
-	case "begin":
+	default:
 		r.shift = second.begins().Sub(anchor)
 	}
+	r.moved = []string{r.shift.String()}
 	r.widen(first, second, r.whole && (!live || r.alignment == "time"))
 	return nil
 }

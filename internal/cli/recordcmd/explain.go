@@ -151,7 +151,7 @@ func groups(r *run.Run, record *explain.Record, filter string, start, end hpc.Ti
 		return start != 0 && row.Submit < start || end != 0 && row.Submit >= end
 	})
 	if len(rows) == 0 {
-		return explain.Groupings{}, fmt.Errorf("explaining jobs: no job matches --filter, --start and --end (jobs of the run: %d)", len(record.Rows()))
+		return explain.Groupings{}, fmt.Errorf("explaining jobs: no job matches --filter, --start and --end (jobs of the run: %d)", metrics.CountJobs(record.Rows()))
 	}
 	return record.Groups(rows, by...), nil
 }

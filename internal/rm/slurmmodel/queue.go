@@ -362,6 +362,9 @@ func (e *Engine) waiting(j *job) *rm.Outcome {
 // At calls f at instant t, after all that slurmctld does at t.
 func (e *Engine) At(t hpc.Time, f func()) { e.at(t, questions, f) }
 
+// BeforeReset makes the engine call f before it resets its counters at midnight.
+func (e *Engine) BeforeReset(f func()) { e.stats.BeforeReset = f }
+
 // AskStats calls the function answer with slurmctld's counters, as sdiag shows them.
 func (e *Engine) AskStats(answer func(*rpc.Stats, error)) {
 	s := e.stats.Answer()

@@ -244,6 +244,8 @@
       const stamp = (seconds) => new Date(1000 * Math.round(seconds)).toISOString().slice(0, 19) + "Z";
       values.set("from", stamp(low));
       values.set("until", stamp(Math.max(high, low + 1)));
+      const kept = new URLSearchParams($(".moves a").search); // how two clusters are aligned
+      ["align", "shift"].forEach((name) => { if (kept.has(name)) values.set(name, kept.get(name)); });
     } else {
       const round = field === "limit_used" ? (v) => Math.round(v) : (v) => (v < 1 ? 0 : Math.round(v));
       const kept = values.getAll("f").filter((f) => !f.startsWith(field + ">=") && !f.startsWith(field + "<"));

@@ -69,9 +69,13 @@ const (
 // Watch asks for the statistics from now on, at the end of each interval of virtual time and around
 // midnight. The interval is a day or divides a day. Watch calls the function keep with one answer
 // for each interval, with the last answer before slurmctld resets its counters, and with the first
-// answer after Cut.
+// answer after Cut. If the controller has a method BeforeReset, Watch also asks then: a model knows
+// when it resets its counters.
 func Watch(controller Controller, every time.Duration, keep func(rm.Statistics)) *Counters {
 	c := &Counters{controller: controller, every: every, keep: keep}
+	if model, ok := controller.(interface{ BeforeReset(f func()) }); ok {
+		model.BeforeReset(c.Ask)
+	}
 	c.askLater()
 	return c
 }

@@ -30,10 +30,17 @@ type Counters struct {
 	rpc.Stats
 	// Exits says that slurmctld counts why passes and cycles end, as it does since 23.11.
 	Exits bool
+	// BeforeReset, if not nil, is called before the counters are reset, so that no count is lost.
+	BeforeReset func()
 }
 
 // Reset sets the counters to 0 at a second.
-func (c *Counters) Reset(second int64) { c.Stats = rpc.Stats{Since: second} }
+func (c *Counters) Reset(second int64) {
+	if c.BeforeReset != nil {
+		c.BeforeReset()
+	}
+	c.Stats = rpc.Stats{Since: second}
+}
 
 // Answer returns the counters of this instant. Later passes do not change them.
 func (c *Counters) Answer() *rpc.Stats {
