@@ -12,8 +12,7 @@ import (
 )
 
 // Root's daemons run under one of these user numbers, which systemd reserves for services without
-// an account (DynamicUser). The first run may use firstUser, firstUser+usersApart and so on; each
-// further run begins one higher.
+// an account (DynamicUser). Run n may use firstUser+n and every usersApart-th number after it.
 const (
 	firstUser  = 61184
 	lastUser   = 65519
