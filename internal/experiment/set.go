@@ -105,7 +105,7 @@ func prepareSet(spec *Spec, list []Realization) error {
 	return run.WriteSetIndex(dir, index)
 }
 
-// oldSet returns the realizations of an existing set. It returns an error if there is a set but
+// oldSet returns the realizations of an existing set. It returns an error if a set exists but
 // overwrite is false, or if the directory has other contents.
 func oldSet(dir string, overwrite bool) (old []string, err error) {
 	entries, err := os.ReadDir(dir)

@@ -63,8 +63,8 @@ type Cases struct {
 	// LeftOut counts the source's records that are not jobs, by the rule that excludes them, for example a
 	// record without a run time.
 	LeftOut map[string]int
-	// NoUser counts jobs without a user, and NoLimit jobs whose request has no value for the target:
-	// no time limit, or no memory.
+	// NoUser counts jobs without a user. NoLimit counts jobs whose request has no value for the
+	// target: no time limit, or no memory.
 	NoUser, NoLimit int
 	// NoValue counts jobs that ran but have no value of a measured target. Predictors do not learn
 	// from them.

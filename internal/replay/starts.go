@@ -331,8 +331,7 @@ func (s *starts) ended(event *Event) {
 	}
 }
 
-// await plans the next round. The parameter changed says that something has changed since the last
-// round.
+// await plans the next round. changed says that something has changed since the last round.
 func (s *starts) await(changed bool) {
 	if len(s.pending) == 0 {
 		return
@@ -342,8 +341,8 @@ func (s *starts) await(changed bool) {
 	}
 }
 
-// foresee plans the next waking: at the next round, or at an earlier change of which the controller gets no
-// event, such as the end of a phase of I/O, or a node event.
+// foresee plans the next waking. It is the next round, or an earlier change without an event for
+// the controller, such as the end of a phase of I/O or a node event.
 func (s *starts) foresee() {
 	look := hpc.Never
 	if s.next != 0 {

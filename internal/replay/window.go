@@ -97,10 +97,11 @@ func (p presets) waiting() []string {
 	return list
 }
 
-// barrier recognizes reasons that come from the barrier reservation, which keeps jobs from starting before a
-// workload's window (package rm/window). slurmctld does not change a job's reason until it looks at the job
-// again, which may be minutes after the end of this reservation. barrier is the instant up to which no other
-// reservation can be the reason: until this instant the workload has no maintenance.
+// barrier recognizes reasons that come from the barrier reservation, which keeps jobs from
+// starting before a workload's window (package rm/window). slurmctld does not change a job's
+// reason until it looks at the job again, which may be minutes after the end of this reservation.
+// Up to the instant barrier, no other reservation can be the reason, because the workload has no
+// maintenance until then.
 type barrier hpc.Time
 
 func newBarrier(w *workload.Workload) barrier {

@@ -412,8 +412,8 @@ func (r *taskRow) amend(o *rm.Outcome) {
 }
 
 // keepLost stores the nodes of a lost run, its cause, and when the job became eligible for that
-// run, because the job's own fields will have the values of its next run. The parameter eligible
-// is the time that was known before the requeue.
+// run. The job's own fields will get the values of its next run. eligible is the time that was
+// known before the requeue.
 func (r *taskRow) keepLost(nodes string, eligible hpc.Time, o *rm.Outcome) {
 	list := r.rare.segments
 	if n := len(list); n > 0 && o != nil && o.State.Requeues() {
@@ -684,8 +684,7 @@ func (r *rareRow) putSegments(row *Row) {
 // submitted returns the number of submitted jobs.
 func (b *builder) submitted() int { return b.final.len() + len(b.open) }
 
-// appendRows appends the rows of submission i to list, without requests. The parameter i counts
-// from 0.
+// appendRows appends the rows of submission i to list, without requests. i counts from 0.
 func (b *builder) appendRows(list []Row, i int) []Row {
 	open := i - b.final.len()
 	if open >= 0 {

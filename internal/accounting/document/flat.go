@@ -7,13 +7,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// flat reads a document in the form that Slurm writes: an object whose values are strings, numbers,
-// true, false or null. It returns false for every other text, valid or not, and for invalid
-// escapes. If it returns false, the caller must not use the parser any more. The text must be
-// UTF-8.
+// flat reads a document in the form that Slurm writes: an object whose values are strings,
+// numbers, true, false or null. It returns false for every other text, valid or not, and for
+// invalid escapes. If it returns false, the caller must not use the parser any more. The text must
+// be UTF-8.
 //
-// For a document in this form, flat has the same result as [parser.object] in a quarter of the
-// time.
+// For such a document, flat gives the same result as [parser.object] in a quarter of the time.
 func (p *parser) flat(text string) bool {
 	s := scanner{text: text}
 	s.space()
@@ -52,7 +51,8 @@ func (p *parser) flat(text string) bool {
 	}
 }
 
-// scanner reads JSON (RFC 8259). A method returns false if the text is not what the method reads.
+// scanner reads JSON (RFC 8259). A method returns false if the text does not have the expected
+// form.
 type scanner struct {
 	text string
 	at   int

@@ -69,7 +69,7 @@ func (l *lanes) seat() {
 	}
 }
 
-// await waits until the seat is given. If the question's time ends before, the error is [ErrBusy],
+// await waits until the seat is given. If the question's time ends first, the error is [ErrBusy],
 // because other questions had all seats.
 func (s *seat) await(ctx context.Context) error {
 	select {

@@ -28,8 +28,8 @@ const (
 
 // security returns a client's options for connecting to brokers, from a file with librdkafka's
 // properties, such as the file for Slurm's plugin. Properties other than those of TLS and SASL
-// concern sending, and are ignored. An unknown property of TLS or SASL is an error, because the
-// client would otherwise connect differently from what the file says.
+// concern sending, and are ignored. An unknown property of TLS or SASL is an error. Otherwise the
+// client might connect differently from what the file demands.
 func security(path string) ([]kgo.Opt, error) {
 	if path == "" {
 		return nil, nil

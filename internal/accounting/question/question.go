@@ -1,7 +1,7 @@
-// Package question defines the questions that the dashboards ask about finished jobs, independently
-// of where the jobs are stored. A question says which jobs it is about (a [Filter]), into which
-// buckets they are grouped (a [Key]), and what is computed for each bucket (a [Measure]). The
-// package also parses the language in which users write filters ([Reader]).
+// Package question defines the questions that the dashboards ask about finished jobs,
+// independently of where the jobs are stored. A question selects jobs (a [Filter]), groups them
+// into buckets (a [Key]), and computes figures for each bucket (a [Measure]). The package also
+// parses the language in which users write filters ([Reader]).
 //
 // Two packages answer questions: accounting/embedded with SQL on the store, and accounting/elastic
 // with searches in an Elasticsearch or OpenSearch cluster.

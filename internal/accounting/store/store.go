@@ -106,7 +106,7 @@ type Store struct {
 	gone    map[int64]int64
 	recent  map[key]standing // the fresh rows
 	named   int              // number of the last file in fresh/
-	less    *sync.Cond       // its lock is writing; signals that there are fewer fresh rows, or that fault has changed
+	less    *sync.Cond       // its lock is writing; signals fewer fresh rows, or a change of fault
 	fault   error            // why the last attempt to write a part failed; nil if it succeeded
 
 	mu     sync.Mutex // guards the fields below

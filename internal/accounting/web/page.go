@@ -394,7 +394,7 @@ type side struct {
 
 func (v *server) dashboard(w http.ResponseWriter, q *http.Request) error {
 	values := q.URL.Query()
-	// Runs are alternatives: their sum would describe a machine that never existed.
+	// Runs are alternatives, and their sum would describe a machine that never existed.
 	if s, err := v.known(q.Context()); err == nil && len(values) == 0 && s.onlyRuns() && len(s.list) > 1 {
 		http.Redirect(w, q, receive.Pages+"compare", http.StatusFound)
 		return nil
@@ -512,7 +512,7 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 	return render(w, "page", f)
 }
 
-// readable returns the parameters without those that are wrong. It checks each filter separately.
+// readable returns the parameters that can be read.
 func (v *server) readable(ctx context.Context, values url.Values, live bool) url.Values {
 	kept := url.Values{}
 	for _, name := range []string{"a", "b", "zone", "from", "until", "last", "f", "q", "column", "columns", "sort", "rows",

@@ -98,8 +98,8 @@ func (s *sizes) extent(names []string, now time.Time) (oldest, newest time.Time)
 	return oldest, newest
 }
 
-// capacity returns the number of processors of the clusters whose jobs a filter can choose; 0 if it
-// is unknown for one of these. Clusters without jobs count only if all these clusters have no jobs.
+// capacity returns the number of processors of the clusters whose jobs can match a filter; 0 if
+// the number of one of these clusters is unknown.
 func (s *sizes) capacity(chosen question.Filter) (cpus int64) {
 	list := slices.DeleteFunc(slices.Clone(s.list), func(c size) bool {
 		can, _ := question.Possible(chosen, "cluster", c.Name)
@@ -118,9 +118,9 @@ func (s *sizes) capacity(chosen question.Filter) (cpus int64) {
 	return cpus
 }
 
-// addedUp returns a note that the numbers are sums over clusters and runs. The note is empty if the
-// filter can choose jobs of only one of them, or if none of them is a run. A run may repeat jobs of
-// a cluster.
+// addedUp returns a note that the numbers are sums over clusters and runs. The note is empty if
+// the filter can match jobs of only one of them, or if no run is among them. A run may repeat jobs
+// of a cluster.
 func (s *sizes) addedUp(chosen question.Filter) string {
 	var clusters, runs []string
 	for _, c := range s.list {

@@ -16,8 +16,8 @@ const (
 	overlap    = 15 * time.Minute
 )
 
-// since returns the instant from which sacct is queried, and sets the earlier history to which sacct's output is
-// appended. It returns zero if the options request no history. An earlier capture that cannot be read is ignored.
+// since returns the beginning of the range of sacct's query. It also sets the earlier history, to
+// which sacct's output is appended.
 func (c *capturing) since() time.Time {
 	if c.opts.History <= 0 {
 		return time.Time{}

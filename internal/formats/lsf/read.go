@@ -164,8 +164,8 @@ func (f *fields) next() []byte {
 
 func (f *fields) text() string { return lines.UTF8(f.next()) }
 
-// number reads a number from minValue to maxValue. Any other number is an error, in which the
-// parameter what is the field's name.
+// number reads a number from minValue to maxValue. For any other number, it returns an error that
+// names the field what.
 func (f *fields) number(what string, minValue, maxValue int64) int64 {
 	field := f.next()
 	n, err := strconv.ParseFloat(string(field), 64)
@@ -379,7 +379,7 @@ func (j *job) ran(hosts []string) {
 	}
 }
 
-// ended sets the state. The parameter exit is the status of wait(2).
+// ended sets the state. exit is a status of wait(2).
 func (j *job) ended(status, exit, reason int64) {
 	j.ExitCode, j.Signal, j.HasExit = int(exit>>8)&0xff, int(exit&0x7f), true
 	switch {

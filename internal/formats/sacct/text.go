@@ -409,7 +409,7 @@ func (s *textReader) release() error {
 }
 
 // goesOn adds a line with too few fields to the last column of the previous record. It returns
-// false if there is no such record, or if the line begins like a record: with a valid value of the
+// false if there is no record, or if the line begins like a new record: with a valid value of the
 // first column and a bar. s.fields has the line's fields.
 func (s *textReader) goesOn(line []byte) bool {
 	if s.held == nil {

@@ -27,7 +27,7 @@ type Floor struct {
 	Resubmitted float64 `json:"resubmitted"`
 	// TwinMAE is the mean absolute distance of twins from the median of their group. Twins are jobs
 	// of one class between whose submissions no job of their user ended. For all twins of a group, a
-	// predictor has the same request and the same ended jobs of the user, so it can distinguish them
+	// predictor sees the same request and the same ended jobs of the user. So it can distinguish them
 	// only by other events. The median is computed from the group itself, so the distance is too
 	// small rather than too large. Twins counts the twins.
 	TwinMAE float64 `json:"twin_floor_mae"`

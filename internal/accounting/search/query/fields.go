@@ -175,11 +175,10 @@ const texts = `"([^"\\]|\\.)*"`
 
 // Tables returns a statement's FROM clause.
 //
-// If the request uses fields without a column, unnest prevents two things: that the database reads
-// the document once per condition, and that it reads documents before it has applied the conditions
-// on columns. A document that is not UTF-8, not JSON, or too large counts as a document without
-// members. (TRY would be shorter, but DuckDB 1.5 then mixes up rows if another condition removed
-// some.)
+// If the request uses fields without a column, unnest has two effects: the database reads the
+// document only once for all conditions, and only after it has applied the conditions on columns.
+// A document that is not UTF-8, not JSON, or too large counts as a document without members. (TRY
+// would be shorter, but DuckDB 1.5 then mixes up rows if another condition removed some.)
 func (c *Compiler) Tables() SQL {
 	if len(c.members.pointers) == 0 {
 		return SQL{Text: "FROM jobs j"}
