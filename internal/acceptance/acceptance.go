@@ -53,8 +53,7 @@ func Ask(ctx context.Context, w *workload.Workload, o Options) (*admission.Forec
 	return ask(ctx, w, o, nil)
 }
 
-// ask is [Ask]. The function each, unless it is nil, is called for every job that has a finding,
-// with the job's ID.
+// ask is [Ask]. If each is not nil, ask calls it with the ID of every job that has a finding.
 func ask(ctx context.Context, w *workload.Workload, o Options, each func(string, admission.Finding)) (
 	*admission.Forecast, error) {
 	cluster, err := experiment.OpenCluster(o.Cluster, 0)
@@ -139,8 +138,8 @@ type answer struct {
 // itself have no such name.
 var slurmsName = regexp.MustCompile(`ESLURM_[A-Z0-9_]+`)
 
-// finding returns what the answer means, or nil for a job that starts. The parameter foreseen is the finding of the
-// rules. If foreseen has the same cause, its words are used.
+// finding returns what the answer means, or nil for a job that starts. foreseen is the finding of
+// the rules. If foreseen has the same cause, its words are used.
 func (a *answer) finding(foreseen *admission.Finding) *admission.Finding {
 	var is admission.Finding
 	switch {
@@ -162,16 +161,15 @@ func (a *answer) finding(foreseen *admission.Finding) *admission.Finding {
 }
 
 // means reports whether a foreseen finding has the same cause as slurmctld's answer. For some jobs
-// that never start, the rules have the answer to the submission but not the reason to wait, which
-// differs between releases.
+// that never start, the rules predict the answer to the submission but not the reason to wait,
+// which differs between releases.
 func means(foreseen, is *admission.Finding) bool {
 	return foreseen.Verdict == is.Verdict && (foreseen.Slurm == is.Slurm ||
 		is.Verdict == admission.NeverStarts && slurmsName.MatchString(foreseen.Slurm))
 }
 
-// patience is the virtual time after which a job that has not started on the idle machine counts as a
-// job that never starts. It covers several cycles of the backfill scheduler, and several queries for
-// the reasons of pending jobs.
+// patience is the virtual time after which a job that has not started on the idle machine is
+// judged to never start.
 const patience = 5 * time.Minute
 
 // deadline is the reason of a job that cannot end before its deadline.

@@ -99,8 +99,8 @@ func mixedTrace() string {
 	return trace(records...)
 }
 
-// A replaying is an `rmreplay replay` that a test has started, in a process group of its own,
-// as a shell does.
+// A replaying is an `rmreplay replay` that a test has started in a separate process group, as a
+// shell does.
 type replaying struct {
 	cmd     *exec.Cmd
 	dir     string // with cluster, work.jsonl and run
@@ -121,8 +121,8 @@ func program(t *testing.T) string {
 	return path
 }
 
-// startReplay starts a replay. The parameter wrapper is a command that starts it, such as setpriv
-// with its options, or empty.
+// startReplay starts a replay. wrapper is a command that starts it, such as setpriv with its
+// options, or empty.
 func startReplay(t *testing.T, workload string, wrapper ...string) *replaying {
 	t.Helper()
 	r := newReplay(t, workload)
@@ -539,8 +539,8 @@ func orDriver(name string) string {
 }
 
 // TestReplayInterrupted ends a replay as a user does, while it runs and at every step of its
-// start: with Ctrl-C, which the terminal sends to the whole process group, with SIGTERM, or with
-// SIGHUP, which the kernel and the shell send when the terminal closes.
+// start. It uses Ctrl-C, which the terminal sends to the whole process group, SIGTERM, and SIGHUP,
+// which the kernel and the shell send when the terminal closes.
 func TestReplayInterrupted(t *testing.T) {
 	needSlurm(t)
 	for _, c := range []struct {
@@ -743,8 +743,8 @@ func TestReplayAsAnybody(t *testing.T) {
 	}
 }
 
-// TestReplayRejections checks that the record has the jobs that Slurm refuses, with Slurm's
-// reason, and that the others run.
+// TestReplayRejections checks that the record contains the jobs that Slurm refuses, with Slurm's
+// reason, and that all other jobs run.
 func TestReplayRejections(t *testing.T) {
 	needSlurm(t)
 	job := func(id string, submit int, more string) string {

@@ -54,8 +54,8 @@ job b5 at=10 run=900 -n 4 -t 100 --uid=bob
 job later at=11 run=60 -n 16 -t 170 --uid=bob
 job dep at=12 run=10 -n 1 -d afterok:b1`
 
-// TestModelRecord looks into the record of the model's run: like the record of a replay, it has the
-// parts of priorities and what backfill did.
+// TestModelRecord checks the record of the model's run: like the record of a replay, it has the
+// parts of priorities and the actions of backfill.
 func TestModelRecord(t *testing.T) {
 	dir := t.TempDir()
 	if err := scenario.WriteCluster(dir, recordCluster); err != nil {

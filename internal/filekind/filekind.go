@@ -16,7 +16,7 @@ import (
 type Kind struct {
 	// Name is the name of the kind with its article: "a slurm.conf".
 	Name string
-	// Want says what to do with the file, as an error writes it: "want ...".
+	// Want says what to do with the file, as an error message ends: "want ...".
 	Want string
 	// Slurm says that the file belongs to Slurm's configuration.
 	Slurm bool

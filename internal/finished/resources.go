@@ -67,9 +67,9 @@ func (r *Job) take(tres allocation) (taken bool) {
 	return taken
 }
 
-// takeOthers sets licenses and generic resources other than GPUs from a list of TRES. A request has
-// generic resources per node. The result all is false if the list has something that cannot be
-// requested, such as a burst buffer or an amount that cannot be divided evenly among the nodes.
+// takeOthers sets licenses and generic resources other than GPUs from a list of TRES. A request
+// has generic resources per node. all is false if the list has something that a job cannot
+// request, such as a burst buffer or an amount that cannot be divided evenly among the nodes.
 func (r *Job) takeOthers(list string) (all bool) {
 	if !strings.ContainsRune(list, '/') {
 		return true
@@ -202,9 +202,9 @@ func (r *Job) nodes() int {
 }
 
 // hold compares a request from the command line with the record. If they differ, or if the command
-// line has no value, hold uses the record's value: the batch script may have the option, and a
-// user, an operator or a plugin may have changed the job. hold counts the jobs whose command line
-// contradicts the record.
+// line lacks the value, hold uses the record's value: the batch script may contain the option, and
+// a user, an operator or a plugin may have changed the job. hold counts the jobs whose command
+// line contradicts the record.
 func (b *Builder) hold(request *hpc.Request, r *Job) error {
 	var differs []string
 	asked, size := *request, givesSize(request)

@@ -10,8 +10,9 @@ import (
 	"rmreplay/internal/forecast/empirical"
 )
 
-// TestPosterior: over many realizations, the mean of the drawn distributions is the learned distribution. Jobs of a
-// class are long or short together; jobs of users whose jobs have nothing in common are not.
+// TestPosterior: over many realizations, the mean of the drawn distributions is the learned
+// distribution. Jobs of one class are long or short together. Jobs of users whose jobs have
+// nothing in common are not.
 func TestPosterior(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 9))
 	var jobs []past

@@ -109,8 +109,8 @@ func preemptors(r *run.Row) string {
 	return strings.Join(list, ",")
 }
 
-// lostTime sums up the runs that ended in a requeue or by a preemption, as package metrics does for
-// its lost processor seconds; NaN for a job without such runs.
+// lostTime sums up the runs that ended in a requeue or by a preemption, as package metrics does
+// for lost processor seconds; NaN for a job without such runs.
 func lostTime(r *run.Row) float64 {
 	lost, run := math.NaN(), 0.0
 	held := r.Held()

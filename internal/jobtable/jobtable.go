@@ -1,5 +1,5 @@
-// Package jobtable makes tables of the jobs of a run: which jobs, which columns, and in which order.
-// A run is a record, or a recorded workload ([rmreplay/internal/run.FromWorkload]).
+// Package jobtable makes tables of a run's jobs. Options select the jobs, the columns and the
+// order.
 package jobtable
 
 import (
@@ -139,7 +139,7 @@ func FromRun(r *run.Run, opts Options) (*Table, error) {
 }
 
 // Value returns a row's number in a column (seconds for a duration), or NaN if the row has no
-// value. The error says that no column has this name, or that the column has texts.
+// value. The error says that no column has this name, or that the column contains texts.
 func (*Table) Value(r *run.Row, column string) (float64, error) {
 	c, err := columnOf(column)
 	if err == nil && c.number == nil {

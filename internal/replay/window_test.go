@@ -66,7 +66,7 @@ func windowJob(id string, submit, run, limit int, change ...func(*hpc.Job)) *hpc
 func on(nodes string) func(*hpc.Job) { return func(j *hpc.Job) { j.NodeList = nodes } }
 func tasks(n int) func(*hpc.Job)     { return func(j *hpc.Job) { j.Tasks = n } }
 
-// ran records in a job on which nodes and from when to when it ran.
+// ran records a run in a job: its nodes, its start and its end.
 func ran(nodes string, from, to int) func(*hpc.Job) {
 	return func(j *hpc.Job) {
 		j.Recorded = &hpc.Recorded{Start: after(from), End: after(to), Nodes: nodes}
@@ -428,9 +428,8 @@ func TestWindowWithFeedback(t *testing.T) {
 	}
 }
 
-// TestPerformance checks that processors that are twice as fast halve run times, also those of
-// single tasks, but change neither time limits nor endless jobs. Processors half as fast must make
-// jobs reach their limits.
+// TestPerformance checks that processors of double speed halve run times, including run times of
+// single tasks, but change neither time limits nor endless jobs.
 func TestPerformance(t *testing.T) {
 	w := &workload.Workload{Epoch: after(0)}
 	for i := range 20 {

@@ -126,8 +126,8 @@ type Outcome struct {
 	// Parts are the parts of Priority. Priority is their sum, rounded down. Parts is nil if the
 	// resource manager does not report them.
 	Parts []PriorityPart
-	// Backfill is what the backfill scheduler did with a pending job in the last cycle that concerned
-	// it; empty if the resource manager does not report it.
+	// Backfill is the backfill scheduler's action on a pending job in the last cycle that concerned
+	// the job; empty if the resource manager does not report it.
 	Backfill Backfill
 	// First is the instant at which the job became the first in the queue of its partition. Before this instant the
 	// job waited for the jobs ahead, and afterwards for resources. If the job was never the first, First is its

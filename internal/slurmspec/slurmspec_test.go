@@ -127,7 +127,8 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// Each flag has its own bit, and slurmdbd's record of a flag is read as the name that sets it.
+// Each flag has its own bit. slurmdbd's record of a flag is read back as the name that sets the
+// flag.
 func TestReservationFlagBits(t *testing.T) {
 	taken := map[uint64]string{}
 	for _, f := range ReservationFlags {

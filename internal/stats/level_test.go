@@ -69,8 +69,9 @@ func skewed(random *rand.Rand, n, dim int) [][]float64 {
 	return points
 }
 
-// If the sets do not differ, each test rejects as often as its level says: for fewer and for more
-// runs than jobs, for sets of equal and unequal sizes, and for normal and skewed waits.
+// If the sets do not differ, each test rejects as often as its level says. This is checked for
+// fewer and for more runs than jobs, for sets of equal and unequal sizes, and for normal and
+// skewed waits.
 func TestFalsePositives(t *testing.T) {
 	nulls := map[string]func(*rand.Rand) (a, b [][]float64){
 		"10 and 10 runs of 5 normal jobs":   func(r *rand.Rand) (a, b [][]float64) { return cloud(r, 10, 5, 0), cloud(r, 10, 5, 0) },

@@ -85,8 +85,8 @@ func TestEnergyAgreesWithSciPy(t *testing.T) {
 	}
 }
 
-// The 26 values and the 90 % BCa interval of their variance are those of Efron and
-// Tibshirani, section 14.2 and table 14.2: a = 0.061, (115.8, 259.6).
+// The 26 values and the 90 % BCa interval of their variance come from Efron and Tibshirani,
+// section 14.2 and table 14.2: a = 0.061, (115.8, 259.6).
 func TestBCaAgreesWithTheBook(t *testing.T) {
 	values := []float64{48, 36, 20, 29, 42, 42, 20, 42, 22, 41, 45, 14, 6, 0, 33, 28, 34, 4, 32, 24, 47, 41, 24, 26, 30, 41}
 	variance := func(s ...[]float64) float64 { return stat.PopVariance(s[0], nil) }

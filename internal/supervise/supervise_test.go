@@ -210,8 +210,8 @@ func TestSurroundings(t *testing.T) {
 	}
 }
 
-// TestUser checks that processes run as the user of the options, and that a log which a process
-// reopens belongs to that user only while the guard runs.
+// TestUser checks that processes run as the user of the options. A log that a process reopens
+// belongs to that user only while the guard runs.
 func TestUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED: not root: other users of processes are not tested")

@@ -276,8 +276,8 @@ func TestOpenBehind(t *testing.T) {
 	}
 }
 
-// TestConcurrent checks that records of many goroutines get numbers of their own, and that a reader
-// sees each record meanwhile.
+// TestConcurrent checks that records of many goroutines get different numbers, and that a reader
+// sees each record.
 func TestConcurrent(t *testing.T) {
 	j := open(t, t.TempDir(), 41, wal.Options{Kind: "test", SegmentBytes: 4096})
 	const workers, each = 16, 25

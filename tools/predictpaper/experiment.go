@@ -124,8 +124,8 @@ func Run(ctx context.Context, w *workload.Workload, o Options) (*Result, error) 
 }
 
 // filter applies the authors' filter. It also moves the log to an instant at which a week begins:
-// the learner's features count from the log's beginning, as the authors' do. Jobs of one instant are
-// submitted in the order of their numbers, as in the authors' simulator.
+// the learner's features count from the log's beginning, as the authors' features do. Jobs of one
+// instant are submitted in the order of their numbers, as in the authors' simulator.
 func (r *Result) filter(w *workload.Workload) (*workload.Workload, error) {
 	filtered := *w
 	var list []*hpc.Job

@@ -119,8 +119,8 @@ func parseOptions(args []string) (options, error) {
 	return o, nil
 }
 
-// sleepPrefix begins the argument with which the script of a job starts this program: the run time
-// in seconds, negative for a job that runs until its time limit.
+// sleepPrefix begins the argument with which a job's script starts this program. The run time in
+// seconds follows; it is negative for a job that runs until its time limit.
 const sleepPrefix = "sleep="
 
 // sleep is a job. Slurm ends it with a signal at its time limit.

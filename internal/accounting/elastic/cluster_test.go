@@ -151,8 +151,8 @@ func derived() map[string]string {
 	return names
 }
 
-// stock changes the fields to those of an index to which the plugin itself sends documents: strings
-// become texts with sub-fields, as with dynamic mapping.
+// stock makes the fields like those of an index that the plugin itself fills: with dynamic
+// mapping, strings become texts with sub-fields.
 func stock(fields map[string]any) {
 	for _, name := range derived() {
 		delete(fields, name)
@@ -299,8 +299,8 @@ func randomRequest(r *rand.Rand, computed bool) url.Values {
 var names = []string{"summary", "jobs", "utilization", "shares", "users", "accounts", "waits", "reasons", "groups", "runs", "sizes", "requested", "limits", "waste", "exits", "week", "partitions", "names", "table"}
 
 // TestEqual checks with random requests that the pages show the same numbers for a store and for
-// three kinds of clusters with the same jobs: with documents from this program, with documents from
-// the plugin itself, and this program's own API.
+// three clusters with the same jobs. One cluster has documents from this program, one has
+// documents from the plugin itself, and one is this program's own API.
 func TestEqual(t *testing.T) {
 	s := newStore(t, 900, false)
 	want := pages(t, s, nil)

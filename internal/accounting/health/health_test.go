@@ -101,8 +101,8 @@ func (c *controller) submit(n int) {
 	}
 }
 
-// TestReleases asks a stock slurmctld of each release in real time. The figures count what the test
-// does, have a gap while slurmctld is down, and start again at 0 after that.
+// TestReleases asks a stock slurmctld of each release in real time. The figures count the test's
+// actions, have a gap while slurmctld is down, and then start again at 0.
 func TestReleases(t *testing.T) {
 	rpctest.Each(t, slurmspec.R2205, []string{"slurmctld-wlm", "sdiag", "sinfo", "sbatch"}, func(t *testing.T, slurm *rpctest.Slurm) {
 		c := newController(t, slurm)

@@ -80,9 +80,9 @@ func TestWindowRequests(t *testing.T) {
 	}
 }
 
-// TestWindowHealth checks that the figures of a run begin with its window, in a record whose
-// counters were reset before the window, in one where they were not, and in one that has no answer
-// just before the window: its first figures are those after the interval in which the window begins.
+// TestWindowHealth checks that the figures of a run begin with its window. The counters were reset
+// before the window in one record, and were not reset in another. A third record has no answer
+// just before the window: its figures begin after the interval in which the window begins.
 func TestWindowHealth(t *testing.T) {
 	const window = 36000
 	row := func(at, since, started int64) rm.Statistics {

@@ -1,6 +1,5 @@
-// Package console has what all commands share, whichever package they are in: how it prints, shows
-// its progress, checks its arguments, adds the flags that many commands have, and which exit
-// statuses errors have.
+// Package console has the code that all commands share: printing, progress, the checks of
+// arguments, common flags, and the exit statuses of errors.
 package console
 
 import (

@@ -72,8 +72,7 @@ func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 	o.add(f, 0)
 }
 
-// options returns the options of a forecast. The parameter course is the course of the run of
-// --freeze, or nil.
+// options returns the options of a forecast. course is the course of the run of --freeze, or nil.
 func (o *engineOptions) options(out commands, course *forecast.Course, captured string) (forecast.Options, func() (forecast.Learner, error), error) {
 	opts := forecast.Options{Realizations: o.realizations, Parallel: o.parallel, Seed: o.seed, Horizon: o.horizon}
 	err := o.check()
@@ -184,8 +183,8 @@ func (o *engineOptions) useCluster(out commands, course *forecast.Course) error 
 	return console.BadInput(course.UseCluster(clusterOf(&spec)))
 }
 
-// learner sets the source of run times in opts. It returns a function that makes a model that
-// learns run times, or nil if the source needs no model.
+// learner sets the source of run times in opts. It returns a function that makes a learning model
+// of run times, or nil if the source needs no model.
 func (o *drawOptions) learner(out commands, opts *forecast.Options) (func() (forecast.Learner, error), error) {
 	switch {
 	case o.trueRunTimes && (o.model != "" || o.runTimes != ""):

@@ -36,7 +36,7 @@ type Map struct {
 	// first line.
 	Delimiter string   `yaml:"delimiter"`
 	Comment   string   `yaml:"comment"` // the character that begins a comment
-	Header    *bool    `yaml:"header"`  // the first row has the columns' names; default: true unless Columns are given
+	Header    *bool    `yaml:"header"`  // the first row has the columns' names; default: true without Columns
 	Columns   []string `yaml:"columns"` // the names of the columns
 	Rows      string   `yaml:"rows"`    // of JSON: the name of the list in the outermost object
 

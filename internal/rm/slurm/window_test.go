@@ -204,9 +204,8 @@ func testReconfiguration(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// TestWindowReservations: reservations that are open when the window begins exist although preset
-// jobs run on the reservations' nodes, or may still run when a reservation begins. Jobs that wait
-// for such a reservation start in it when the window begins.
+// TestWindowReservations: reservations that exist when the window begins are made even if preset
+// jobs run on their nodes, or may still run when a reservation begins.
 func TestWindowReservations(t *testing.T) { eachSlurm(t, testWindowReservations) }
 
 func testWindowReservations(t *testing.T, slurm *install.Installation) {
@@ -273,8 +272,8 @@ func testPresetsStartOnTime(t *testing.T, slurm *install.Installation) {
 		soon  COMPLETED 703-4303 c4`)
 }
 
-// TestWindowInArray: slurmctld counts the tasks of an array that ran when the window began for the
-// limit of the array (%N), so the next task starts when one of them ends.
+// TestWindowInArray: for the array's limit (%N), slurmctld counts the tasks that ran when the
+// window began, so the next task starts when one of them ends.
 func TestWindowInArray(t *testing.T) { eachSlurm(t, testWindowInArray) }
 
 func testWindowInArray(t *testing.T, slurm *install.Installation) {
@@ -294,7 +293,8 @@ func testWindowInArray(t *testing.T, slurm *install.Installation) {
 		// The user cancels the waiting tasks.
 		job("gone_0", 720, 0, with(inArray(""), ranOn("c4", 730, 4000))),
 		job("gone", 720, 500, with(inArray("1-3%1"), cancelledAfter(3000))),
-		// This array's limit was raised after its tasks had started: slurmctld has the task by itself.
+		// This array's limit was raised after its tasks had started, so slurmctld has the task as a
+		// separate job.
 		job("lower_0", 740, 0, with(inArray(""), ranOn("c4", 740, 4000))),
 		job("lower_1", 740, 0, with(inArray(""), ranOn("c4", 741, 4000))),
 		job("lower", 740, 10, with(inArray("2%1"))),

@@ -3,8 +3,8 @@
 //
 // Virtual time starts before the window (the pre-roll). Each preset job is submitted at its
 // recorded start, on its recorded nodes, and ends at its recorded end. Jobs that were pending when
-// the window began are submitted at their recorded instants, so that their age in the queue is
-// right. A reservation of all nodes, the barrier, keeps them pending until the window begins. The
+// the window began are submitted at their recorded instants, which gives them the right age in the
+// queue. A reservation of all nodes, the barrier, keeps them pending until the window begins. The
 // preset jobs run in the barrier.
 //
 // RM-Replay instead starts all preset jobs in one burst, which takes 22 virtual minutes
@@ -27,8 +27,8 @@ import (
 // Reservation is the name of the barrier. The engines leave it out of their events.
 const Reservation = workload.WindowReservation
 
-// Plan returns the reservations for a window as [rm.ResourceManager.PlanWindow] does. The
-// parameter now is the current virtual time.
+// Plan returns the reservations for a window as [rm.ResourceManager.PlanWindow] does. now is the
+// current virtual time.
 func Plan(w rm.Window, now hpc.Time) []hpc.ReservationEvent {
 	return append([]hpc.ReservationEvent{barrier(w, now)}, Reservations(w)...)
 }
@@ -85,9 +85,9 @@ func Reservations(w rm.Window) []hpc.ReservationEvent {
 	return append(open, later...)
 }
 
-// fit changes a reservation so that Slurm can create it at an instant, and returns by how much its
-// start was delayed. Slurm creates no reservation that began long ago. Three kinds begin no earlier
-// than the window: reservations that end by themselves while no job uses them (PURGE_COMP),
+// fit changes a reservation to a form that Slurm can create at a given instant, and returns the
+// delay of its start. Slurm creates no reservation that began long ago. Three kinds begin no
+// earlier than the window: reservations that end early while no job uses them (PURGE_COMP),
 // reservations whose jobs may run in spite of the barrier (MAINT), and reservations without named
 // nodes, for which the barrier leaves no nodes. A recurring reservation keeps its hours and begins
 // at its first possible time.
@@ -132,7 +132,7 @@ func OperatorsJob(job *hpc.Job) *hpc.Job {
 	return p
 }
 
-// Job returns a preset job as an engine plays it, in the barrier. It leaves out the options that
+// Job returns a preset job as an engine plays it, in the barrier. It omits the options that
 // decided when and where the job started: dependencies, begin time, hold, other reservations.
 func Job(job *hpc.Job) *hpc.Job {
 	p := *job
@@ -149,7 +149,7 @@ func Job(job *hpc.Job) *hpc.Job {
 	}
 	p.EndAt = r.Start.Add(p.RunTime)
 	if r.End > p.EndAt && r.State != hpc.TimedOut {
-		// The job was suspended for a while, which does not count towards its time limit.
+		// The job's suspension does not count towards its time limit.
 		p.EndAt = r.End
 		if took := r.End.Sub(r.Start); p.TimeLimit > 0 && took > p.TimeLimit {
 			p.TimeLimit = (took + time.Minute - 1) / time.Minute * time.Minute

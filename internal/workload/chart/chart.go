@@ -1,6 +1,6 @@
-// Package chart draws a workload, as the figures of Martinasso et al., "RM-Replay" (SC'18)
-// do: the number of jobs by size and duration (Table I), the submissions over time (Fig.
-// 4), and the used share of the requested time (Fig. 9).
+// Package chart draws a workload in the figures of Martinasso et al., "RM-Replay" (SC'18): the
+// number of jobs by size and duration (Table I), the submissions over time (Fig. 4), and the used
+// share of the requested time (Fig. 9).
 package chart
 
 import (

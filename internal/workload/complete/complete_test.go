@@ -469,7 +469,7 @@ func TestRules(t *testing.T) {
 }
 
 // TestAssociations: the commands let each made user use its account and the site's QOS, and create
-// the QOS that the site does not have.
+// the QOS that the site lacks.
 func TestAssociations(t *testing.T) {
 	out := completed(t, bare(100), Options{Site: site(), Seed: 1})
 	commands := Associations(out, nil, map[string]bool{"normal": true, "short": true})
@@ -585,8 +585,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestUsageOfPreset checks that a user's made usage is at least what the user's preset jobs have
-// used when the window begins: a resource manager cannot start with less.
+// TestUsageOfPreset checks that a user's made usage is at least the usage of the user's preset
+// jobs up to the window's begin: a resource manager cannot start with less.
 func TestUsageOfPreset(t *testing.T) {
 	const begin = hpc.Time(100 * 24 * time.Hour)
 	job := func(id, user string, from, run time.Duration) *hpc.Job {

@@ -14,8 +14,8 @@ import (
 	"rmreplay/internal/workload/transform"
 )
 
-// popular are the limits that users request most: the popular limits that all four logs of Tsafrir,
-// Etsion and Feitelson (JSSPP 2005) share, and longer limits in whole days.
+// popular are the limits that users request most. They are the popular limits that all four logs
+// of Tsafrir, Etsion and Feitelson (JSSPP 2005) share, and longer limits in whole days.
 var popular = func() []time.Duration {
 	var list []time.Duration
 	for _, minutes := range []int{5, 10, 15, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 720, 1080} {
@@ -145,9 +145,9 @@ func (m *maker) batchLimits(field *workload.MadeField) error {
 }
 
 // cutBy returns the popular limit that seems to have ended a job: the job ran exactly for this
-// limit, or at most a minute longer. It returns 0 for all other jobs, for completed jobs, and for
-// short jobs, which may have such a run time by chance. cutBy is not used if the record says which
-// jobs ended at their limits.
+// limit, or at most a minute longer. It returns 0 for all other jobs and for completed jobs. It
+// also returns 0 for short jobs, which may have such a run time by chance. cutBy is not used if
+// the record says which jobs ended at their limits.
 func cutBy(f *fact) time.Duration {
 	const shortest, late = 30 * time.Minute, time.Minute
 	i, exact := slices.BinarySearch(popular, f.run)
@@ -275,8 +275,7 @@ func (m *maker) bounds() []time.Duration {
 	return bounds
 }
 
-// siteBound returns the longest limit that the site allows for a job, or 0 if the site has no such
-// limit.
+// siteBound returns the longest limit that the site allows for a job, or 0 if the site sets none.
 func (m *maker) siteBound(f *fact) time.Duration {
 	p := m.partition(f.partition)
 	longest := time.Duration(0)

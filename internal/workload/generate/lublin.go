@@ -34,10 +34,9 @@ type LublinOptions struct {
 	Seed  uint64
 }
 
-// lublinClass is a class of jobs with its parameters. Their names are those of the tables
-// of Lublin and Feitelson, "The workload on parallel supercomputers: modeling the
-// characteristics of rigid jobs", Journal of Parallel and Distributed Computing 63(11),
-// 2003.
+// lublinClass is a class of jobs with its parameters. The names come from the tables of Lublin and
+// Feitelson, "The workload on parallel supercomputers: modeling the characteristics of rigid
+// jobs", Journal of Parallel and Distributed Computing 63(11), 2003.
 type lublinClass struct {
 	name string
 	// Sizes: a job is serial with probability serial. Otherwise its size is 2^x with

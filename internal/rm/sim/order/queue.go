@@ -16,8 +16,8 @@ import (
 // job is both. The zero Queue is empty.
 type Queue[J any] struct {
 	classes []class[J] // by size
-	// ranges is a complete binary tree in an array: the root is ranges[1], the children
-	// of i are 2i and 2i+1, and the leaf of class i is ranges[leaves+i].
+	// ranges is a complete binary tree in an array. The root is ranges[1], the children of i are 2i
+	// and 2i+1, and the leaf of class i is ranges[leaves+i].
 	ranges []sizeRange[J]
 	leaves int
 	len    int
@@ -68,8 +68,8 @@ func (q *Queue[J]) Remove(j *Entry[J]) {
 	q.update(i)
 }
 
-// summary returns the summary of a class from which a job was removed. The parameter first is the
-// job that was the class's first before the removal.
+// summary returns the summary of a class from which a job was removed. first is the job that was
+// the class's first before the removal.
 func (c *class[J]) summary(first, taken *Entry[J]) sizeRange[J] {
 	if c.jobs.root == nil {
 		return sizeRange[J]{minLimit: noLimit}
@@ -148,10 +148,10 @@ func (q *Queue[J]) Pop() *Entry[J] {
 }
 
 // Backfill removes jobs and passes them to the function start, in the order of the queue, by the
-// rule of EASY. A job may start if its size is at most the parameter free, and if its Expected is
-// at most the parameter within, or its size is at most the parameter extra. Each start reduces
-// free by the job's size. If the job's Expected is above within, the start reduces extra, too.
-// Backfill returns what then remains of extra.
+// rule of EASY. A job may start if its size is at most free, and if in addition its Expected is at
+// most within or its size is at most extra. Each start reduces free by the job's size. If the
+// job's Expected is above within, the start reduces extra, too. Backfill returns what then remains
+// of extra.
 //
 // The numbers free and extra only shrink, so a job that may not start may not start later in the
 // same pass, either. One pass is therefore enough.

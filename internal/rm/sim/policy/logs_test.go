@@ -228,8 +228,8 @@ func BenchmarkEASYNodes(b *testing.B) {
 }
 
 // overload returns small jobs with long time limits and large jobs with short limits. This mix is
-// the hardest for a search: every part of the queue has a job that is small enough and a job that
-// is short enough, but hardly any job is both.
+// the hardest for a search: every part of the queue has jobs that are small enough and jobs that
+// are short enough, but hardly any job is both.
 func overload(n int) []*hpc.Job {
 	list := make([]*refJob, n)
 	for i := range list {
