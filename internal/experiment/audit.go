@@ -17,9 +17,8 @@ import (
 )
 
 // audit adds a warning for every input that the run did not carry out, and for every difference
-// between the record and slurmdbd. It stores slurmdbd's records in the log directory. unfixed is
-// the number of jobs whose priority could not be fixed, because the workload gives no priority for
-// them.
+// between the record and slurmdbd. It stores slurmdbd's records in the log directory. unfixed is the
+// number of jobs whose priority could not be fixed, because the workload gives no priority for them.
 func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Result, report *slurm.Report,
 	unfixed int) error {
 	var never []string
@@ -88,10 +87,9 @@ func (f *foreseen) rejected(result replay.Result) []run.Warning {
 	return []run.Warning{{Code: "jobs-rejected", Text: text, AffectsResult: affects, Count: n}}
 }
 
-// undone returns warnings about jobs that had not ended when the run ended. It also returns
-// warnings about jobs that ran at the window's begin in the record but not in the run. The
-// parameter never lists jobs with dependencies that can never be met. Such jobs affect the result
-// only if they ran in the record.
+// undone returns warnings about jobs that had not ended when the run ended. It also returns warnings about
+// jobs that ran at the window's begin in the record but not in the run. The parameter never lists jobs
+// with dependencies that can never be met. Such jobs affect the result only if they ran in the record.
 func (p *Prepared) undone(result replay.Result, never []string) (list []run.Warning) {
 	never = replay.NeverStart(p.workload, result.Undrained, never)
 	if n := len(never); n > 0 {

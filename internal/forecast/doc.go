@@ -10,6 +10,5 @@
 // distribution ([RunTimes]). Later submissions are unknown as well, and jobs of a higher priority
 // delay the jobs that wait. [Arrivals] says which later submissions a forecast assumes.
 //
-// [Evaluate] compares forecasts with what a run did; docs/measurements/forecast.md has the
-// figures.
+// [Evaluate] compares forecasts with what a run did; docs/measurements/forecast.md has the figures.
 package forecast

@@ -217,11 +217,10 @@ func (q *Queue) copy() *workload.Workload {
 	return &w
 }
 
-// Quantile returns the quantile p of sorted starts. It interpolates linearly between order
-// statistics at p(n+1): one more draw exceeds this p-quantile of n draws with probability 1-p
-// (Hyndman and Fan, "Sample quantiles in statistical packages", 1996, definition 6). It returns
-// [hpc.Never] if it needs a start that never happens, and [Later] if it needs a start after the
-// horizon.
+// Quantile returns the quantile p of sorted starts. It interpolates linearly between order statistics
+// at p(n+1): one more draw exceeds this p-quantile of n draws with probability 1-p (Hyndman and Fan,
+// "Sample quantiles in statistical packages", 1996, definition 6). It returns [hpc.Never] if it needs
+// a start that never happens, and [Later] if it needs a start after the horizon.
 func Quantile(sorted []hpc.Time, p float64) hpc.Time {
 	place := p*float64(len(sorted)+1) - 1
 	place = min(max(place, 0), float64(len(sorted)-1))

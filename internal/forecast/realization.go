@@ -193,9 +193,8 @@ func (r *realization) why(key Key) string {
 	return cmp.Or(r.reasons[key], r.reasons[Key{key.Job, -1}])
 }
 
-// start returns the first start of a job at an instant or later. It returns [Later] if the job
-// still waited at the horizon, where the realization ended, and [hpc.Never] if the job does not
-// start.
+// start returns the first start of a job at an instant or later. It returns [Later] if the job still
+// waited at the horizon, where the realization ended, and [hpc.Never] if the job does not start.
 func (r *realization) start(key Key, from hpc.Time) hpc.Time {
 	for _, at := range r.starts[key] {
 		if at >= from {
@@ -216,9 +215,8 @@ func (r *realization) never(jobs []string) {
 	}
 }
 
-// doubtsOf returns notes about realizations. Each note counts realizations in which a running job
-// of the queue did not run at the beginning, in which a pending job was refused, or in which the
-// engine warned.
+// doubtsOf returns notes about realizations. Each note counts realizations in which a running job of the
+// queue did not run at the beginning, in which a pending job was refused, or in which the engine warned.
 func doubtsOf(all []*realization) (list []string) {
 	late, lost, refused := 0, 0, ""
 	warned := map[string]int{}

@@ -1,6 +1,5 @@
-// Package lines reads text files line by line for the readers of all text formats. Errors name the
-// file and the line. A byte order mark and carriage returns are not part of a line. Text that is
-// not UTF-8 can be converted.
+// Package lines reads text files line by line for the readers of all text formats. Errors name the file and the
+// line. A byte order mark and carriage returns are not part of a line. Text that is not UTF-8 can be converted.
 package lines
 
 import (

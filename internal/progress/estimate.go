@@ -1,5 +1,4 @@
-// Package progress says how far a replay is and how long it will still take, and writes this on
-// one line.
+// Package progress says how far a replay is and how long it will still take, and writes this on one line.
 //
 // Real time is spent on virtual time (slurmctld's periodic work), on jobs (submissions, starts and
 // ends) and, most of all, on scheduling a full machine. Each of these alone is a bad measure of
@@ -88,8 +87,7 @@ func drain(p *replay.Progress) float64 {
 type Estimate struct {
 	Left  time.Duration
 	Known bool
-	// AtLeast says that Left is a lower bound, because the run has just become slower or may become
-	// slower.
+	// AtLeast says that Left is a lower bound, because the run has just become slower or may become slower.
 	AtLeast bool
 }
 

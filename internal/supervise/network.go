@@ -108,9 +108,8 @@ func RaiseLoopback() error {
 }
 
 // HearLoopback makes a TCP socket accept packets only from the loopback interface, so that other
-// machines cannot reach it, whatever its address. It tries two ways. The error comes from
-// setsockopt; it is EPERM if the kernel allows neither method to this process in the socket's
-// network.
+// machines cannot reach it, whatever its address. It tries two ways. The error comes from setsockopt;
+// it is EPERM if the kernel allows neither method to this process in the socket's network.
 func HearLoopback(fd int) error {
 	err := unix.BindToDevice(fd, "lo")
 	if errors.Is(err, unix.EPERM) { // before Linux 5.7 it takes the capability NET_RAW

@@ -35,8 +35,7 @@ var families = []family{
 }
 
 // newer are families that were added later. Each of them has its own case numbers, the first from
-// 1,000,000 on and the second from 2,000,000 on. So the cases of the older families keep their
-// numbers.
+// 1,000,000 on and the second from 2,000,000 on. So the cases of the older families keep their numbers.
 var newer = []family{
 	{"licenses", (*drawing).licenses},
 	{"deadlines", (*drawing).deadlines},

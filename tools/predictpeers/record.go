@@ -23,9 +23,8 @@ import (
 // firstTraining is that of [model.Options.First].
 const firstTraining = 200
 
-// recorder is a [predict.Predictor] that predicts nothing. It keeps the data from which a model
-// would learn: the features of each job at its submission, the order in which run times become
-// known, and when [model.Online] would be trained.
+// recorder is a [predict.Predictor] that predicts nothing. It keeps the input of a model: the features of each
+// job at its submission, the order in which run times become known, and when [model.Online] would be trained.
 type recorder struct {
 	history *features.History
 	growth  float64

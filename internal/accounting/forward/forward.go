@@ -328,8 +328,7 @@ func oneLine(text []byte) []byte {
 // deliver sends the part of a batch that fits into one request. It returns the documents that are
 // left to send, and an error if some must be sent again. The position advances to the first of
 // these documents. If all were sent, it advances to upTo, the end of the batch. If the outcome
-// cannot be written to disk, deliver returns the whole batch; the cluster then replaces its
-// copies.
+// cannot be written to disk, deliver returns the whole batch; the cluster then replaces its copies.
 func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (left []item, err error) {
 	part := batch[:min(len(batch), f.maxDocuments)]
 	waiting := make([]item, 0, len(part))
@@ -371,9 +370,8 @@ func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (left
 	return left, fault
 }
 
-// fit halves the size of requests when the cluster has no room for a request of n documents, since
-// a small node never has room for large requests. After growAfter successes, it doubles the size
-// again.
+// fit halves the size of requests when the cluster has no room for a request of n documents, since a
+// small node never has room for large requests. After growAfter successes, it doubles the size again.
 func (f *Forwarder) fit(n int, fault error) {
 	switch {
 	case errors.Is(fault, errBusy):
@@ -463,9 +461,8 @@ type bulkAnswer struct {
 	} `json:"items"`
 }
 
-// mendable reports whether the fault is in the index or the cluster, although the error's status
-// blames the request. The cluster accepts the unchanged document after the repair of the index or
-// the cluster.
+// mendable reports whether the fault is in the index or the cluster, although the error's status blames
+// the request. The cluster accepts the unchanged document after the repair of the index or the cluster.
 func mendable(text json.RawMessage) bool {
 	var fault struct{ Type, Reason string }
 	if json.Unmarshal(text, &fault) != nil {

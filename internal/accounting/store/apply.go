@@ -33,10 +33,9 @@ const maxFresh = 4
 // the document. Entries that an earlier call applied are skipped: after an error, a caller can
 // pass the same entries again, and each is applied exactly once.
 //
-// A run of a job has one row. A later, different document replaces the row, with two exceptions.
-// An imported document does not replace a document from Slurm. The document of a job's start does
-// not replace the document of its end. A record of a waiting job is replaced by a later record of
-// the same submission that has a run.
+// A run of a job has one row. A later, different document replaces the row. But an imported
+// document does not replace one from Slurm, and the start of a job does not replace its end. A
+// record of a waiting job is replaced by a later record of the same submission that has a run.
 func (s *Store) Apply(ctx context.Context, entries []Entry) (out Outcome, err error) {
 	prepared := prepare(entries)
 	s.writing.Lock()

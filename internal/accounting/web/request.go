@@ -354,9 +354,8 @@ type buckets struct {
 	round []time.Time // the edges before the first and the last were replaced by the ends of the range
 }
 
-// buckets returns the buckets of the range of time. For the utilization, the range is rounded down
-// to quarters of an hour if the edges are multiples of a quarter, because rollups store instants
-// in these steps.
+// buckets returns the buckets of the range of time. For the utilization, the range is rounded down to
+// quarters of an hour if the edges are multiples of a quarter, because rollups store instants in these steps.
 func (r *request) buckets() buckets {
 	step, round := calendar.Divide(r.from, r.until, r.zone, r.intervals)
 	b := buckets{step: step, edges: slices.Clone(round), round: round}

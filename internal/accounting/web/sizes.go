@@ -118,9 +118,8 @@ func (s *sizes) capacity(chosen question.Filter) (cpus int64) {
 	return cpus
 }
 
-// addedUp returns a note that the numbers are sums over clusters and runs. The note is empty if
-// the filter can match jobs of only one of them, or if no run is among them. A run may repeat jobs
-// of a cluster.
+// addedUp returns a note that the numbers are sums over clusters and runs. The note is empty if the filter
+// can match jobs of only one of them, or if no run is among them. A run may repeat jobs of a cluster.
 func (s *sizes) addedUp(chosen question.Filter) string {
 	var clusters, runs []string
 	for _, c := range s.list {

@@ -17,18 +17,15 @@ var alignments = []option{
 	{Name: "at the beginning", Value: "begin"},
 }
 
-// align sets the shift of the second of two clusters or schedulers, and the intervals between the
-// figures of each scheduler, which decide the buckets. live is true if the range is for figures of
-// schedulers.
+// align sets the shift of the second of two clusters or schedulers, and the intervals between the figures
+// of each scheduler, which decide the buckets. live is true if the range is for figures of schedulers.
 //
-// By the time of day, the second cluster's first day is aligned with the first day of the range.
-// This is also the default if the second cluster has nothing in the range. A run's first day is
-// that of its workload. If the request gives no beginning and the first cluster is a run, the
-// first day of the range is that of this run's workload. If the request is for the whole time, it
-// is the first cluster's first day, also for a site.
+// By the time of day, the second cluster's first day is aligned with the first day of the range. This is also
+// the default if the second cluster has nothing in the range. A run's first day is that of its workload. If
+// the request gives no beginning and the first cluster is a run, the first day of the range is that of this
+// run's workload. If the request is for the whole time, it is the first cluster's first day, also for a site.
 //
-// At first, the range is the first cluster's range. [request.widen] adds the second cluster's
-// jobs.
+// At first, the range is the first cluster's range. [request.widen] adds the second cluster's jobs.
 func (r *request) align(s *sizes, live bool) error {
 	names := r.clusters()
 	if sides := r.sides(); sides != nil {
@@ -80,11 +77,10 @@ func (r *request) align(s *sizes, live bool) error {
 	return nil
 }
 
-// widen extends a range to include the second cluster's jobs. If the request gives no end, it
-// extends the end to the last jobs. If the request is for the whole time, it extends the beginning
-// to the first jobs. A range that counts back from the newest job keeps its length, so it moves to
-// a later time. The beginning stays if the first cluster has no jobs at that time, or if the
-// second cluster's beginning is aligned.
+// widen extends a range to include the second cluster's jobs. If the request gives no end, it extends the
+// end to the last jobs. If the request is for the whole time, it extends the beginning to the first jobs. A
+// range that counts back from the newest job keeps its length, so it moves to a later time. The beginning
+// stays if the first cluster has no jobs at that time, or if the second cluster's beginning is aligned.
 func (r *request) widen(first, second size, whole bool) {
 	until := second.Newest.Add(time.Second - r.shift).Truncate(time.Second)
 	if until.After(r.after) {

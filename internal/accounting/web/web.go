@@ -6,10 +6,9 @@
 // that are obsolete because a filter changed. The URL contains all choices of the reader
 // ([request]): a filter is a link, which also works without the script.
 //
-// The server, and not the browser, draws the charts with package figure, like those of the report.
-// So charts have a single implementation, pages print well, screen readers can read them, and
-// tests see the same as readers. Links lie over the parts of a chart. With the script, a reader
-// can also select a range of time in a chart.
+// The server, and not the browser, draws the charts with package figure, like those of the report. So charts have
+// a single implementation, pages print well, screen readers can read them, and tests see the same as readers.
+// Links lie over the parts of a chart. With the script, a reader can also select a range of time in a chart.
 package web
 
 import (

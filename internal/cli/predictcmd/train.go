@@ -116,8 +116,7 @@ func scored(c model.Check, of predict.Target) string {
 		100*c.Coverage, c.Jobs, quantity.Plural(c.Jobs, "job", "jobs"))
 }
 
-// notes returns a text about the jobs that a training could not use, and about fields that rules
-// made.
+// notes returns a text about the jobs that a training could not use, and about fields that rules made.
 func notes(cases *predict.Cases) string {
 	text := ""
 	if made := cases.MadeNote(); made != "" {

@@ -82,9 +82,8 @@ func commands(since time.Time) []command {
 type Options struct {
 	// History is how far back finished jobs are read with sacct; 0 to read no finished jobs.
 	History time.Duration
-	// Earlier, if it is not empty, is the directory of an earlier capture with the same History.
-	// sacct then returns only events after that capture, unless the last query of the whole history
-	// was more than a day ago.
+	// Earlier, if it is not empty, is the directory of an earlier capture with the same History. sacct then
+	// returns only events after that capture, unless the last query of the whole history was more than a day ago.
 	Earlier string
 	// Timeout bounds each command.
 	Timeout time.Duration
@@ -213,9 +212,8 @@ func (c *capturing) accounts(cluster string) error {
 // a different time zone.
 const skew = 10 * time.Minute
 
-// instant returns the instant of a capture, in whole seconds. It is when scontrol printed the
-// jobs. If slurmctld's clock is ahead, it is later: all submissions and starts must come before
-// it.
+// instant returns the instant of a capture, in whole seconds. It is when scontrol printed the jobs.
+// If slurmctld's clock is ahead, it is later: all submissions and starts must come before it.
 func instant(jobs []*job, before time.Time) time.Time {
 	at := before.UTC().Truncate(time.Second)
 	latest := hpc.Unix(at.Add(skew).Unix())

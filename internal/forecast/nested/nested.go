@@ -27,12 +27,11 @@ func Ranks(values []float64) []float64 {
 type sums struct{ n, x, squares, parts, pairs, differences float64 }
 
 // Concentrations estimates, for each level except the widest, the concentration c of the Dirichlet
-// process of the level's groups, from the values of their members. groups are the groups of each
-// value, the narrowest first. Two members of one group are also in one group of each wider level.
-// Given the wider group's distribution, two members of a group are then correlated by 1/(1+c). So
-// D = V c/(1+c). D is half the mean squared difference of two members whose narrowest common group
-// is of this level. V is the same quantity for the next wider level. Each group's mean is weighted
-// by its number of members.
+// process of the level's groups, from the values of their members. groups are the groups of each value,
+// the narrowest first. Two members of one group are also in one group of each wider level. Given the
+// wider group's distribution, two members of a group are then correlated by 1/(1+c). So D = V c/(1+c). D
+// is half the mean squared difference of two members whose narrowest common group is of this level. V is
+// the same quantity for the next wider level. Each group's mean is weighted by its number of members.
 //
 // With few groups, the estimate of the correlation is uncertain. So the result comes from the mean
 // of the correlation's posterior distribution ([likely]). If a level or all wider levels have no
@@ -62,11 +61,10 @@ func Concentrations[G comparable](values []float64, groups [][]G) []float64 {
 	return found
 }
 
-// likely returns the mean of the posterior distribution of an intraclass correlation. The prior
-// distribution is uniform from 0 to 1. estimate is the correlation of n groups of k members; NaN
-// if it is unknown. The likelihood is normal, with Fisher's standard error (Donner, "A review of
-// inference procedures for the intraclass correlation coefficient in the one-way random effects
-// model", International Statistical Review 54(1), 1986).
+// likely returns the mean of the posterior distribution of an intraclass correlation. The prior distribution is
+// uniform from 0 to 1. estimate is the correlation of n groups of k members; NaN if it is unknown. The likelihood
+// is normal, with Fisher's standard error (Donner, "A review of inference procedures for the intraclass
+// correlation coefficient in the one-way random effects model", International Statistical Review 54(1), 1986).
 func likely(estimate, n, k float64) float64 {
 	if math.IsNaN(estimate) || n < 2 {
 		return 0.5

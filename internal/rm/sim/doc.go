@@ -2,14 +2,12 @@
 // [rm.ResourceManager].
 //
 // It has three parts. The [Engine] has virtual time and the jobs: submission, dependencies, begin
-// times, ends, time limits. The [Machine] has the free processors, the running jobs with their
-// latest ends, and the choice of nodes. A [Policy] decides which pending jobs start, and when.
-// Package policy has the policies of the literature, and docs/SIMULATOR.md shows how to write
-// another one.
+// times, ends, time limits. The [Machine] has the free processors, the running jobs with their latest
+// ends, and the choice of nodes. A [Policy] decides which pending jobs start, and when. Package
+// policy has the policies of the literature, and docs/SIMULATOR.md shows how to write another one.
 //
-// With [EndsFirst], the events of one instant have this order. First, ending jobs leave the
-// machine. Then the machine changes, for example by reservations. Then the policy's Schedule is
-// called once. At last, the policy gets the jobs that become eligible, one by one in the order of
-// submission. Nothing depends on real time or on the order of a map: the same input gives the same
-// events.
+// With [EndsFirst], the events of one instant have this order. First, ending jobs leave the machine.
+// Then the machine changes, for example by reservations. Then the policy's Schedule is called once.
+// At last, the policy gets the jobs that become eligible, one by one in the order of submission.
+// Nothing depends on real time or on the order of a map: the same input gives the same events.
 package sim

@@ -76,9 +76,8 @@ func (j *Job) held() int {
 func (j *Job) exitCode() int { return j.of.job.ExitCodeOf(int(j.task)) }
 
 // recordedEnd returns the final state of a job that ends on its own: the recorded state, if the
-// simulator itself produces no other state. Logs have jobs that failed without an exit code, or
-// were cancelled while they ran. In an array, only tasks with an exit code end in their recorded
-// state.
+// simulator itself produces no other state. Logs have jobs that failed without an exit code, or were
+// cancelled while they ran. In an array, only tasks with an exit code end in their recorded state.
 func (j *Job) recordedEnd() hpc.State {
 	code := j.exitCode()
 	if r := j.of.job.Recorded; r != nil && r.Start != 0 && (j.task < 0 || code != 0) {

@@ -1,11 +1,10 @@
 // Package window brings a resource manager into the state in which a workload's window begins.
 // Real Slurm and the simulator share it, so both make the same reservations.
 //
-// Virtual time starts before the window (the pre-roll). Each preset job is submitted at its
-// recorded start, on its recorded nodes, and ends at its recorded end. Jobs that were pending when
-// the window began are submitted at their recorded instants, which gives them the right age in the
-// queue. A reservation of all nodes, the barrier, keeps them pending until the window begins. The
-// preset jobs run in the barrier.
+// Virtual time starts before the window (the pre-roll). Each preset job is submitted at its recorded
+// start, on its recorded nodes, and ends at its recorded end. Jobs that were pending when the window began
+// are submitted at their recorded instants, which gives them the right age in the queue. A reservation of
+// all nodes, the barrier, keeps them pending until the window begins. The preset jobs run in the barrier.
 //
 // RM-Replay instead starts all preset jobs in one burst, which takes 22 virtual minutes
 // (Martinasso et al., SC'18, section V).
@@ -85,12 +84,11 @@ func Reservations(w rm.Window) []hpc.ReservationEvent {
 	return append(open, later...)
 }
 
-// fit changes a reservation to a form that Slurm can create at a given instant, and returns the
-// delay of its start. Slurm creates no reservation that began long ago. Three kinds begin no
-// earlier than the window: reservations that end early while no job uses them (PURGE_COMP),
-// reservations whose jobs may run in spite of the barrier (MAINT), and reservations without named
-// nodes, for which the barrier leaves no nodes. A recurring reservation keeps its hours and begins
-// at its first possible time.
+// fit changes a reservation to a form that Slurm can create at a given instant, and returns the delay
+// of its start. Slurm creates no reservation that began long ago. Three kinds begin no earlier than
+// the window: reservations that end early while no job uses them (PURGE_COMP), reservations whose jobs
+// may run in spite of the barrier (MAINT), and reservations without named nodes, for which the barrier
+// leaves no nodes. A recurring reservation keeps its hours and begins at its first possible time.
 func fit(r *hpc.ReservationEvent, at, start hpc.Time) (later time.Duration) {
 	earliest := at
 	switch {

@@ -124,8 +124,7 @@ type limit struct {
 	always bool
 	// safe is set if the limit blocks the job only when AccountingStorageEnforce has "safe".
 	safe bool
-	// wall is set for a limit on the run time. slurmctld checks such limits before it looks for
-	// nodes.
+	// wall is set for a limit on the run time. slurmctld checks such limits before it looks for nodes.
 	wall bool
 	// isMinimum is set for a lower limit: the job asks for too little.
 	isMinimum bool

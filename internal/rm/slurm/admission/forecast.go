@@ -26,8 +26,7 @@ type Forecast struct {
 	Groups []Group `json:"groups"`
 	// Changes is set if actions of the workload may change the rules during the replay.
 	Changes bool `json:"actions"`
-	// Asked describes the test submissions to a slurmctld; nil if only the rules of this package
-	// decided.
+	// Asked describes the test submissions to a slurmctld; nil if only the rules of this package decided.
 	Asked *Asked `json:"asked,omitempty"`
 }
 
@@ -36,8 +35,7 @@ type Asked struct {
 	Slurm    string `json:"slurm"`    // its version
 	Requests int    `json:"requests"` // different submissions
 	ByRules  int    `json:"by_rules"` // jobs about which slurmctld could not be asked
-	// Complaint is sacctmgr's message if it refuses a command for the cluster's accounts; otherwise
-	// empty.
+	// Complaint is sacctmgr's message if it refuses a command for the cluster's accounts; otherwise empty.
 	Complaint string `json:"complaint,omitempty"`
 }
 

@@ -19,9 +19,8 @@ func (c *creation) start() *Finding {
 		return nil // slurmctld does not look for nodes of a held job
 	}
 	several := len(c.partitions) > 1 || c.release.Since(slurmspec.R2411) || strings.Contains(c.j.Reservation, ",")
-	// accepted is the finding of a partition in which slurmctld lets the job pend. failed is the
-	// finding of a partition for which slurmctld may reject the job. The job may still start in
-	// another partition.
+	// accepted is the finding of a partition in which slurmctld lets the job pend. failed is the finding
+	// of a partition for which slurmctld may reject the job. The job may still start in another partition.
 	var accepted, failed *Finding
 	for _, p := range c.partitions {
 		waits := c.waitsIn(p)
@@ -125,9 +124,8 @@ func (c *creation) withMemory(p *partition) rpc.JobDesc {
 	return j
 }
 
-// place returns why the nodes of a partition cannot run the job even if all nodes are free, or
-// nil. The finding's error is errPartConfig if the partition excludes the job, and otherwise
-// errNodeConfig.
+// place returns why the nodes of a partition cannot run the job even if all nodes are free, or nil.
+// The finding's error is errPartConfig if the partition excludes the job, and otherwise errNodeConfig.
 func (c *creation) place(p *partition) *Finding {
 	if c.waitsAtOnce {
 		return c.waits

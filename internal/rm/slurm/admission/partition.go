@@ -156,8 +156,7 @@ func timeLimit(p *conf.Partition, key string, to *uint32) error {
 }
 
 // memory returns a partition's memory limit: DefMemPerCPU or DefMemPerNode for the prefix "Def",
-// MaxMemPerCPU or MaxMemPerNode for "Max". If the partition sets no value, memory returns the
-// cluster's.
+// MaxMemPerCPU or MaxMemPerNode for "Max". If the partition sets no value, memory returns the cluster's.
 func (s *Site) memory(p *conf.Partition, prefix string) uint64 {
 	for _, get := range []func(string) (string, bool){p.Get, s.cluster.Get} {
 		for _, key := range []string{"CPU", "Node"} {

@@ -251,8 +251,7 @@ func (c *creation) checkTasks() *Finding {
 	return nil
 }
 
-// always reports whether slurmctld rejects a job for the given finding even without
-// EnforcePartLimits.
+// always reports whether slurmctld rejects a job for the given finding even without EnforcePartLimits.
 func (c *creation) always(why *Finding) bool {
 	return why.Slurm == errAccess.Name() || why.Slurm == errGroup.Name() && !c.release.Since(slurmspec.R2302)
 }

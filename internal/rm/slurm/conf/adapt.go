@@ -145,10 +145,9 @@ type adapter struct {
 	topologyConf []byte
 }
 
-// Adapt rewrites a cluster's configuration for a release of Slurm in the given environment. It
-// fails when it does not know the configuration of the release ([CheckRelease]), when env is
-// incomplete, when a plugin that affects scheduling is not installed, or when slurmctld of the
-// release would refuse the result.
+// Adapt rewrites a cluster's configuration for a release of Slurm in the given environment. It fails when
+// it does not know the configuration of the release ([CheckRelease]), when env is incomplete, when a plugin
+// that affects scheduling is not installed, or when slurmctld of the release would refuse the result.
 func Adapt(cluster *Cluster, release slurmspec.Release, env Environment) (*Adapted, error) {
 	if err := errors.Join(CheckRelease(release), env.check()); err != nil {
 		return nil, fmt.Errorf("adapting %s: %w", cluster.Path, err)
@@ -236,7 +235,6 @@ func (a *adapter) scalars() {
 	}
 }
 
-// rule returns the rule for a key in the run's release.
 func (a *adapter) rule(key string) *rule { return ruleOf(key, a.release) }
 
 func repeatedReason(r *rule) string {
@@ -271,7 +269,6 @@ func (a *adapter) scalar(s Statement, r *rule) {
 	}
 }
 
-// added adds the changed keys that the site does not have.
 func (a *adapter) added() {
 	for i := range rules {
 		r := &rules[i]

@@ -117,7 +117,6 @@ func (a *adapter) accountingPort(string) string {
 	return strconv.Itoa(int(a.env.DBPort))
 }
 
-// accountingOnly keeps the value of a key that needs slurmdbd.
 func (a *adapter) accountingOnly(site string) string {
 	if !a.out.Accounting {
 		return ""
@@ -154,7 +153,6 @@ func (a *adapter) jobCompletionPath(string) string {
 	return filepath.Join(a.env.LogDir, "jobcomp.log")
 }
 
-// siteScript keeps a script of slurmctld if [Environment.KeepScripts] is set.
 func (a *adapter) siteScript(site string) string {
 	if a.env.KeepScripts {
 		return site
@@ -221,11 +219,10 @@ var siteParameters = []string{"cloud_dns", "cloud_reg_addrs", "enable_async_repl
 	"health_check_report", "idle_on_node_suspend", "max_dbd_msg_action", "max_powered_nodes", "no_quick_restart",
 	"power_save_interval", "power_save_min_interval", "reboot_from_controller", "reconfig_on_restart"}
 
-// controllerParameters drops the options of siteParameters, the limits on the rate of messages
-// (rl_), and the options of the connection manager (conmgr_). A rate limit would make a real
-// client pause. Since 25.05, the order in which slurmctld serves messages depends on the number of
-// processors unless conmgr_threads is set (workers.c). So controllerParameters sets conmgr_threads
-// to its default for two processors.
+// controllerParameters drops the options of siteParameters, the limits on the rate of messages (rl_), and
+// the options of the connection manager (conmgr_). A rate limit would make a real client pause. Since 25.05,
+// the order in which slurmctld serves messages depends on the number of processors unless conmgr_threads is
+// set (workers.c). So controllerParameters sets conmgr_threads to its default for two processors.
 func (a *adapter) controllerParameters(site string) string {
 	kept := selectOptions(site, func(name string) bool {
 		return !slices.Contains(siteParameters, name) && !strings.HasPrefix(name, "rl_") && !strings.HasPrefix(name, "conmgr_")

@@ -30,8 +30,7 @@ var sitePartitionAttributes = map[string]string{
 	"SuspendTimeout":  whyPower,
 }
 
-// objects returns the lines of nodes, followed by the node sets and partitions in the site's
-// order.
+// objects returns the lines of nodes, followed by the node sets and partitions in the site's order.
 func (a *adapter) objects() []string {
 	lines := a.nodes()
 	for _, s := range a.cluster.Statements {

@@ -23,8 +23,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// The names of the files in a cluster directory. The files of accounts and of users may have
-// either of two names.
+// The names of the files in a cluster directory. The files of accounts and of users may have either of two names.
 const (
 	slurmConf    = "slurm.conf"
 	gresConf     = "gres.conf"
@@ -91,8 +90,7 @@ func Open(dir string) (*Cluster, error) {
 	return OpenFile(filepath.Join(dir, slurmConf))
 }
 
-// OpenFile reads the directory of a slurm.conf as [Open] does. The slurm.conf may have another
-// name.
+// OpenFile reads the directory of a slurm.conf as [Open] does. The slurm.conf may have another name.
 func OpenFile(path string) (*Cluster, error) {
 	c, err := load(path, readFile)
 	if err != nil {
@@ -246,7 +244,6 @@ func (c *Cluster) statement(key string) (Statement, bool) {
 	return Statement{}, false
 }
 
-// all returns every statement of a key, in order.
 func (c *Cluster) all(key string) []Statement {
 	var found []Statement
 	for _, s := range c.Statements {
@@ -277,9 +274,8 @@ func (c *Cluster) Accounting() bool {
 	return true
 }
 
-// EnforcesAssociations reports whether slurmctld refuses jobs whose user has no association. Every
-// value of AccountingStorageEnforce except jobs, steps and their opposites implies this
-// (slurm.conf(5)).
+// EnforcesAssociations reports whether slurmctld refuses jobs whose user has no association. Every value
+// of AccountingStorageEnforce except jobs, steps and their opposites implies this (slurm.conf(5)).
 func (c *Cluster) EnforcesAssociations() bool {
 	value, _ := c.Get("AccountingStorageEnforce")
 	return slices.ContainsFunc(syntax.List(value), func(item string) bool {
@@ -300,7 +296,6 @@ func (c *Cluster) Node(name string) (int, bool) {
 	return i, ok
 }
 
-// resolve computes the other fields from the statements.
 func (c *Cluster) resolve() error {
 	name, ok := c.Get("ClusterName")
 	if !ok || name == "" {

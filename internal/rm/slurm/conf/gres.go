@@ -103,7 +103,6 @@ func parseNodeGRES(expr string) ([]hpc.GRES, error) {
 	return list, nil
 }
 
-// splitGRES splits at the commas outside parentheses.
 func splitGRES(s string) []string {
 	var items []string
 	depth, start := 0, 0
@@ -177,7 +176,6 @@ func (c *Cluster) parseGRESLine(s Statement, config *gresConfig) (*gresRecord, e
 	return &r, r.fill()
 }
 
-// fill reads the line's attributes.
 func (r *gresRecord) fill() error {
 	s := r.statement
 	r.resource.Type, _ = s.Get("Type")

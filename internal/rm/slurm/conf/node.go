@@ -151,7 +151,6 @@ func (c *Cluster) addNodes(l nodeLine) error {
 	return nil
 }
 
-// lineOf returns the file and line that define a node.
 func (c *Cluster) lineOf(node int) string {
 	for _, l := range c.nodeLines {
 		if node < l.first+l.count {

@@ -165,8 +165,7 @@ type nodeSet struct {
 	nodes   []string
 }
 
-// nodeSets returns the node sets by name. If several node sets have the same name, the first
-// counts.
+// nodeSets returns the node sets by name. If several node sets have the same name, the first counts.
 func (c *Cluster) nodeSets() (map[string]nodeSet, error) {
 	sets := make(map[string]nodeSet)
 	var errs []error
@@ -229,8 +228,7 @@ func (c *Cluster) expandNodes(expr string, sets map[string]nodeSet) ([]string, e
 	return names, nil
 }
 
-// eachOfSet calls visit for the nodes of a set: first the nodes with its feature, then its named
-// nodes.
+// eachOfSet calls visit for the nodes of a set: first the nodes with its feature, then its named nodes.
 func (c *Cluster) eachOfSet(s nodeSet, visit func(string)) {
 	if s.feature != "" {
 		for i := range c.Nodes {

@@ -20,8 +20,7 @@ func Preview(cluster *Cluster, release slurmspec.Release, pluginDir string) (*Ad
 	})
 }
 
-// Unplayed returns the warnings of [Adapt] about settings that both a replay and the model of
-// slurmctld ignore.
+// Unplayed returns the warnings of [Adapt] about settings that both a replay and the model of slurmctld ignore.
 func (c *Cluster) Unplayed() (list []string) {
 	for i := range rules {
 		if site, _ := c.Get(rules[i].key); site != "" && rules[i].warning != nil && rules[i].warning(site) != "" {

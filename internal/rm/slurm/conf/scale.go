@@ -15,12 +15,11 @@ import (
 // cluster comes from [Cluster.Scale].
 func (c *Cluster) Factor() float64 { return cmp.Or(c.factor, 1) }
 
-// Scale returns the cluster with another number of nodes of each kind. The new number is the old
-// number times the factor, rounded, and at least one. It answers questions such as "what if we had
-// half the machine?". Nodes are of one kind if they have the same hardware, features, generic
-// resources and weight and are in the same partitions. Scale removes the last nodes of a kind, or
-// adds copies of its first nodes, named x2-NAME, x3-NAME and so on. A copy is in the same
-// partitions, on the same switches and in the same lines of gres.conf as its original.
+// Scale returns the cluster with another number of nodes of each kind. The new number is the old number times the
+// factor, rounded, and at least one. It answers questions such as "what if we had half the machine?". Nodes are of
+// one kind if they have the same hardware, features, generic resources and weight and are in the same partitions.
+// Scale removes the last nodes of a kind, or adds copies of its first nodes, named x2-NAME, x3-NAME and so on. A
+// copy is in the same partitions, on the same switches and in the same lines of gres.conf as its original.
 //
 // Scale keeps everything else: limits of partitions and accounts, licences, and the nodes that
 // jobs request by name. It does not change the receiver. [Adapt] reports the changes.
@@ -156,7 +155,6 @@ func (sc *scaling) statement(s Statement) (Statement, bool) {
 	return s, true
 }
 
-// value scales the host list at the beginning of a statement.
 func (sc *scaling) value(s Statement) (Statement, bool) {
 	to, stays := sc.list(s.Value)
 	if to != s.Value {
@@ -194,7 +192,6 @@ func withoutNodes(s Statement) Statement {
 	return s
 }
 
-// gres scales a line of gres.conf.
 func (sc *scaling) gres(s Statement) (Statement, bool) {
 	if !strings.EqualFold(s.Key, "NodeName") {
 		return s, true

@@ -17,8 +17,7 @@ type translation struct {
 	a *adapter
 	// findings are the changes that the site itself must make for the release.
 	findings []Change
-	// moved are options of PreemptParameters that the release reads from other keys. It is indexed by
-	// these keys.
+	// moved are options of PreemptParameters that the release reads from other keys. It is indexed by these keys.
 	moved map[string][]string
 	out   []Statement
 }
@@ -41,8 +40,7 @@ func (a *adapter) translate() {
 	a.out.SelectType, _ = translated.Get("SelectType")
 }
 
-// find adds a finding. from and to are the old and the new value; an empty to means that the key
-// must be removed.
+// find adds a finding. from and to are the old and the new value; an empty to means that the key must be removed.
 func (t *translation) find(s Statement, key, from, to, reason string) {
 	t.findings = append(t.findings, Change{Key: key, From: from, To: to, Reason: reason, File: s.File, Line: s.Line})
 }
@@ -73,9 +71,8 @@ func shown(r *rule, value string) string {
 	return value
 }
 
-// missing handles a key that the release does not know. The adaptation drops it. If the release
-// reads some of the key's options from another key, missing moves these options there. It warns of
-// a loss that changes scheduling.
+// missing handles a key that the release does not know. The adaptation drops it. If the release reads some of the
+// key's options from another key, missing moves these options there. It warns of a loss that changes scheduling.
 func (t *translation) missing(s Statement, r *rule) {
 	switch r.key {
 	case "PreemptParameters":
@@ -234,8 +231,7 @@ func (t *translation) attributes(s Statement, r *rule) Statement {
 	return s
 }
 
-// partitionOptions translates a partition's attribute that has the same options as a key of
-// slurm.conf.
+// partitionOptions translates a partition's attribute that has the same options as a key of slurm.conf.
 func (t *translation) partitionOptions(s Statement, key, from string) []Attribute {
 	object := "PartitionName=" + s.Value + " " + key
 	to, reasons := t.options(Statement{File: s.File, Line: s.Line, Value: from}, object, true, history.Options[key])

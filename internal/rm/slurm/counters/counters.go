@@ -1,11 +1,10 @@
 // Package counters adds up slurmctld's own statistics (sdiag) over a run. It warns of values that
 // may make a result invalid.
 //
-// slurmctld resets its counters in the second after every midnight (controller.c,
-// _slurmctld_background). So Counters requests the statistics many times around midnight. From
-// 23.11 on, a reconfiguration also resets the counters, so the engine requests the statistics
-// before each reconfiguration. Counters also requests them at regular intervals, to record some of
-// the peaks and the development over time.
+// slurmctld resets its counters in the second after every midnight (controller.c, _slurmctld_background).
+// So Counters requests the statistics many times around midnight. From 23.11 on, a reconfiguration also
+// resets the counters, so the engine requests the statistics before each reconfiguration. Counters also
+// requests them at regular intervals, to record some of the peaks and the development over time.
 package counters
 
 import (
@@ -121,8 +120,7 @@ func (c *Counters) Answered() bool { return c.asked == 0 }
 // Err returns the error of the last request, or nil.
 func (c *Counters) Err() error { return c.err }
 
-// take adds an answer. An answer's time is a whole second, and take keeps the last answer of each
-// second.
+// take adds an answer. An answer's time is a whole second, and take keeps the last answer of each second.
 func (c *Counters) take(s *rpc.Stats) {
 	switch {
 	case c.last.Since != 0 && s.Since != c.last.Since:
@@ -221,9 +219,8 @@ func (l limits) longest(computing float64) float64 {
 	return computing * (1 + l.yieldIs.Seconds()/l.yieldEvery.Seconds())
 }
 
-// CheckBackfill warns of backfill cycles that ended before they had tried the whole queue.
-// parameters is the value of SchedulerParameters in slurm.conf. frozen is set if computing takes
-// no virtual time.
+// CheckBackfill warns of backfill cycles that ended before they had tried the whole queue. parameters
+// is the value of SchedulerParameters in slurm.conf. frozen is set if computing takes no virtual time.
 func CheckBackfill(s *rm.Scheduler, parameters string, frozen bool, warn Warn) {
 	checkBackfill(s, backfillLimits(parameters), frozen, warn)
 }

@@ -20,8 +20,7 @@ import (
 type Edited struct {
 	// Files are the texts of the changed files, by their paths relative to the directory.
 	Files map[string][]byte
-	// Lines are the lines that the site itself would write for the settings, in the order of the
-	// settings.
+	// Lines are the lines that the site itself would write for the settings, in the order of the settings.
 	Lines []Line
 	// Warnings are about settings that have no effect in this configuration.
 	Warnings []string
@@ -412,9 +411,8 @@ func (e *editor) relative(path string) (string, error) {
 	return name, nil
 }
 
-// withItem returns a comma list in which an item has the given value. The item keeps its place; a
-// new item comes last. The value [values.On] sets a name without a value, and [values.Off] removes
-// the item.
+// withItem returns a comma list in which an item has the given value. The item keeps its place; a new
+// item comes last. The value [values.On] sets a name without a value, and [values.Off] removes the item.
 func withItem(list, name, separator, value string) string {
 	item := name + separator + value
 	if value == values.On {

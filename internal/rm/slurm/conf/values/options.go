@@ -29,8 +29,7 @@ func flags(names ...string) map[string]options.Option {
 	return all
 }
 
-// lists are the keys of slurm.conf whose values are lists of options and whose options are all
-// known.
+// lists are the keys of slurm.conf whose values are lists of options and whose options are all known.
 var lists = map[string]map[string]options.Option{
 	"accountingstorageenforce": of("AccountingStorageEnforce"),
 	"dependencyparameters": {
@@ -74,8 +73,7 @@ func CheckOption(key, name, value string) error {
 	return nil
 }
 
-// checkValue checks the value of an option. An error lists the right values, followed by
-// otherwise.
+// checkValue checks the value of an option. An error lists the right values, followed by otherwise.
 func checkValue(o options.Option, value, otherwise string) error {
 	switch {
 	case o.Number:
@@ -124,8 +122,7 @@ func wrongValue(key, item string, o options.Option) string {
 	return ""
 }
 
-// Ignored returns the mistakes in a whole list: items that slurmctld accepts, but ignores or
-// misreads.
+// Ignored returns the mistakes in a whole list: items that slurmctld accepts, but ignores or misreads.
 func Ignored(key, list string) (mistakes []string) {
 	known := lists[strings.ToLower(key)]
 	if known == nil {

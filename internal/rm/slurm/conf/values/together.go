@@ -72,8 +72,7 @@ func jobIDs(get Settings) error {
 	return nil
 }
 
-// sharedResources checks the generic resources that share GPUs (gres_init in
-// src/interfaces/gres.c).
+// sharedResources checks the generic resources that share GPUs (gres_init in src/interfaces/gres.c).
 func sharedResources(get Settings) error {
 	types := words(get.lower("GresTypes"))
 	for _, shared := range []string{"mps", "shard"} {
