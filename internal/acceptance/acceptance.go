@@ -40,8 +40,8 @@ type Options struct {
 	Say func(text string)
 }
 
-// maxRequests is the largest number of requests that slurmctld is asked about: each takes some 5 ms of
-// CPU time, and 20 ms on thousands of nodes.
+// maxRequests is the largest number of requests about which rmreplay asks slurmctld. Each takes
+// some 5 ms of CPU time, and 20 ms on thousands of nodes.
 const maxRequests = 5000
 
 // Ask returns which jobs of a workload Slurm rejects or never starts. slurmctld is asked about the most
@@ -138,8 +138,8 @@ type answer struct {
 // itself have no such name.
 var slurmsName = regexp.MustCompile(`ESLURM_[A-Z0-9_]+`)
 
-// finding returns what the answer means, or nil for a job that starts. foreseen is the finding of
-// the rules. If foreseen has the same cause, its words are used.
+// finding returns what the answer means, or nil for a job that starts. The parameter foreseen is
+// the finding of the rules. If foreseen has the same cause, its words are used.
 func (a *answer) finding(foreseen *admission.Finding) *admission.Finding {
 	var is admission.Finding
 	switch {

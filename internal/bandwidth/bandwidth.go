@@ -121,9 +121,9 @@ func (m *Model) Rates() iter.Seq2[int, int64] {
 	}
 }
 
-// Start adds a job that starts at an instant, on a number of nodes. run is the job's run time
-// without other jobs. The job's number must not be in use. A phase on a file system that the model
-// does not have takes its planned time.
+// Start adds a job that starts at an instant, on a number of nodes. The parameter run is the job's
+// run time without other jobs. The job's number must not be in use. A phase on a file system that
+// the model does not have takes its planned time.
 func (m *Model) Start(at hpc.Time, id, nodes int, run time.Duration, phases []hpc.Phase) {
 	m.progress(at)
 	j := &job{id: id, nodes: int64(max(nodes, 1))}

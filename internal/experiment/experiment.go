@@ -289,8 +289,8 @@ func measure(record *run.Writer, m run.Manifest, end hpc.Time, opts metrics.Opti
 	}
 }
 
-// summarize returns the metrics of a run with a complete record. known are the metrics of its
-// jobs; if it is nil, they are computed from the record.
+// summarize returns the metrics of a run with a complete record. The parameter known contains the
+// metrics of its jobs; if it is nil, they are computed from the record.
 func summarize(record *run.Writer, known *measured, opts metrics.Options) (*metrics.Summary, error) {
 	r, err := run.Open(record.Dir())
 	if err != nil {

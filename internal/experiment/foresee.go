@@ -20,9 +20,9 @@ import (
 const RuleUndeclaredQOS = "undeclared_qos"
 
 // Foresee predicts by rmreplay's rules which jobs of a workload Slurm will reject on a cluster. It
-// also returns the problems because of which slurmctld would not start. named is an argument of
-// [install.FindSlurm], or a release that is not installed, such as "26.05". If named is empty, the
-// default Slurm is used. The error is a [FieldError] or an [InputError].
+// also returns the problems because of which slurmctld would not start. The parameter named is an
+// argument of [install.FindSlurm], or a release that is not installed, such as "26.05". If named
+// is empty, the default Slurm is used. The error is a [FieldError] or an [InputError].
 func Foresee(w *workload.Workload, cluster *conf.Cluster, named string) (*admission.Forecast, []workload.Problem,
 	error) {
 	site, err := Rules(w, cluster, named)

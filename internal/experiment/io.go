@@ -50,8 +50,8 @@ func describeFileSystems(systems []hpc.FileSystem) (list []run.FileSystem) {
 	return list
 }
 
-// scheduleIO changes the cluster's configuration so that the driver can decide on starts, if the
-// specification has a driver.
+// scheduleIO changes the cluster's configuration if the specification has a driver. The driver
+// then decides when jobs start.
 func (e *slurmEngine) scheduleIO() error {
 	if e.spec.IOSchedule == "" {
 		return nil

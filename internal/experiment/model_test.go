@@ -86,8 +86,8 @@ func rotation(t *testing.T) func() bool {
 // scene is a cluster and a workload.
 type scene struct{ cluster, lines string }
 
-// replay compares the model's run of the scene with Slurm's, and returns the outcome on Slurm.
-// live says that Slurm runs the scene again; otherwise the test uses its recorded outcome.
+// replay compares the model's run of the scene with Slurm's, and returns the outcome on Slurm. The
+// parameter live says that Slurm runs the scene again; otherwise the test uses its recorded outcome.
 func (s *scene) replay(t *testing.T, d *datadriven.TestData, live bool) string {
 	release, seed := "22.05", uint64(1)
 	for _, a := range d.CmdArgs {

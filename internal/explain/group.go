@@ -251,7 +251,8 @@ func (rec *Record) causeAt(row *run.Row, s waits.Span, t hpc.Time) cause {
 	return cause{best.Kind, best.subject}
 }
 
-// list sets the list of causes. found contains the time that each job waited for each cause.
+// list sets the list of causes. The parameter found contains the time that each job waited for
+// each cause.
 func (g *Group) list(rec *Record, found map[cause]map[*run.Row]time.Duration) {
 	g.Causes = []GroupCause{}
 	for c, jobs := range found {

@@ -9,10 +9,8 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// Postponed says that a run submitted a job later than the workload, so that the job's wait is too
-// short. The job depends, directly or through other jobs, on a preset job. A replay on Slurm submits
-// preset jobs only at their starts, and slurmctld refuses dependencies on jobs that have not been
-// submitted.
+// Postponed says that the run submitted a job later than the workload does. The job's wait is then
+// too short.
 type Postponed struct {
 	By      string  `json:"by"` // the preset job
 	Seconds float64 `json:"seconds"`

@@ -229,7 +229,7 @@ func (s *Stall) Render(w io.Writer, zone *time.Location) error {
 	return err
 }
 
-// of returns the text "n of all things". all is 0 if the machine's size is unknown.
+// of returns the text "n of all things". The parameter all is 0 if the machine's size is unknown.
 func of(n, all int, thing string) string {
 	if all == 0 {
 		return quantity.Regular(n, thing)

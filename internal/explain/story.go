@@ -536,8 +536,8 @@ func (s *Story) madeRoom(rec *Record, row *run.Row) {
 	}
 }
 
-// negligible is the share of a wait below which a part needs no explanation. worthHolders is the
-// smallest share of waits for nodes for which the story names the jobs that held the nodes.
+// negligible is the share of a wait below which a part needs no explanation. worthHolders is a
+// share of waits for nodes. From this share on, the story names the jobs that held the nodes.
 const (
 	negligible   = 0.01
 	worthHolders = 0.1

@@ -213,8 +213,8 @@ func (t roundTicks) Ticks(low, high float64) []plot.Tick {
 	return ticksEvery(RoundStep(high-low, t.most), low, high)
 }
 
-// RoundStep returns the smallest round step that fits into a span at most the given number
-// of times; 0 if the span is not above 0.
+// RoundStep returns the smallest round step that fits into a span at most the given number of
+// times; 0 if the span is not positive.
 func RoundStep(span float64, maxTicks int) float64 {
 	if !(span > 0) || math.IsInf(span, 0) {
 		return 0

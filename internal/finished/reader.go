@@ -32,8 +32,8 @@ func (n NewReader) Read(r io.Reader, name string, opts workload.ReadOptions) (*w
 	return w, err
 }
 
-// Close calls [Builder.Finish], and returns the results of [Reader.Finish]. what is the name of
-// the format for error messages.
+// Close calls [Builder.Finish], and returns the results of [Reader.Finish]. The parameter what is
+// the name of the format for error messages.
 func (b *Builder) Close(what string) (w *workload.Workload, missing []string, err error) {
 	if w, err = b.Finish(); err != nil {
 		return nil, nil, fmt.Errorf("reading %s: %s: %w", what, b.w.Source, err)

@@ -13,8 +13,8 @@ import (
 
 // fromTRES fills in fields of a record from its lists of TRES. The builder does this, and not the
 // readers, because every source has these lists. If only the allocation is known, the request is
-// taken from it. This is counted, because the job may have requested less: whole nodes and whole
-// cores are allocated in full. Resources that cannot be requested are counted, too.
+// taken from it. A rule counts this, because the job may have requested less: whole nodes and
+// whole cores are allocated in full. Resources that cannot be requested are counted, too.
 func (b *Builder) fromTRES(r *Job) {
 	got := r.takeAllocated()
 	if r.WholeLine {
@@ -68,8 +68,9 @@ func (r *Job) take(tres allocation) (taken bool) {
 }
 
 // takeOthers sets licenses and generic resources other than GPUs from a list of TRES. A request
-// has generic resources per node. all is false if the list has something that a job cannot
-// request, such as a burst buffer or an amount that cannot be divided evenly among the nodes.
+// has generic resources per node. The result all is false if the list has something that a job
+// cannot request, such as a burst buffer or an amount that cannot be divided evenly among the
+// nodes.
 func (r *Job) takeOthers(list string) (all bool) {
 	if !strings.ContainsRune(list, '/') {
 		return true

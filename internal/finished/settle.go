@@ -101,8 +101,9 @@ func (b *Builder) runs(e *built) error {
 	return b.checkTimes(&e.rec)
 }
 
-// looks returns the sorted records of an ID, without those that another record supersedes. ended
-// is the rule that counts records of runs whose end was in a record that the builder dropped.
+// looks returns the sorted records of an ID, without those that another record supersedes. The
+// parameter ended is the rule that counts records of runs whose end was in a record that the
+// builder dropped.
 func (b *Builder) looks(e *built, ended string) []Job {
 	list := append([]Job{e.rec}, e.others...)
 	e.others = nil
@@ -359,10 +360,10 @@ func compareKnowledge(a, b *Job) int {
 	return bytes.Compare(text(a), text(b))
 }
 
-// outsiders are ended jobs whose records are not stored, such as jobs that ended before the window.
-// Another file may have a record that was written while the job waited or ran. Because there can be
-// many of these jobs, only hashes are stored: of the ID with the submit time, and of the ID with
-// the negative start.
+// outsiders are ended jobs whose records are not stored, such as jobs that ended before the
+// window. Another file may have a record that was written while the job waited or ran. There can
+// be many of these jobs, so only hashes are stored: of the ID with the submit time, and of the ID
+// with the negative start.
 type outsiders struct {
 	hashes []uint64
 	sorted bool

@@ -28,7 +28,7 @@ type realization struct {
 	// run ended.
 	horizon, ended hpc.Time
 	starts         map[Key][]hpc.Time // the starts of each job at the instant from or later, in order
-	// open has the tasks that the realization waits for, by job; -1 for a job that is not an array.
+	// open are the tasks for which the realization waits, by job; -1 for a job that is not an array.
 	open map[string]map[int]bool
 	// whole says that starts are whole seconds, as in Slurm. Each launch counts as the start:
 	// slurmctld mostly launches a script in the second of the allocation, and reports a longer delay

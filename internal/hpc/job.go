@@ -182,8 +182,8 @@ const (
 	Deadlined   State = "DEADLINE"
 	OutOfMemory State = "OUT_OF_MEMORY"
 	Requeued    State = "REQUEUED"
-	// Rejected is a state of our own: the resource manager refused the submission, so it has no
-	// such job.
+	// Rejected is a state of rmreplay: the resource manager refused the submission, so it has no such
+	// job.
 	Rejected State = "REJECTED"
 )
 

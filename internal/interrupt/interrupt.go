@@ -69,8 +69,9 @@ func caught() []os.Signal {
 	return list
 }
 
-// Run calls a command and returns its exit status. ended is false if the program must exit
-// although the command has not returned. The command may continue to run until the program ends.
+// Run calls a command and returns its exit status. The result ended is false if the program must
+// exit although the command has not returned. The command may continue to run until the program
+// ends.
 func Run(command func(context.Context) int) (status int, ended bool) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, caught()...)

@@ -167,8 +167,9 @@ func (r *Round) Now(now hpc.Time) []int {
 	return list
 }
 
-// Plan plans one round. pending is in order of priority. Planned starts after the instant now are
-// multiples of the resolution. A job's planned window is as long as its time limit.
+// Plan plans one round. The parameter pending is in order of priority. Planned starts after the
+// instant now are multiples of the resolution. A job's planned window is as long as its time
+// limit.
 func Plan(now hpc.Time, cluster *Cluster, running []Running, pending []Job, options Options) Round {
 	p := newPlanner(now, cluster, running, pending, options)
 	if options.StartsOnly && !p.anyFits(0) {

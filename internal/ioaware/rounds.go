@@ -35,7 +35,7 @@ type Rounds struct {
 func (r *Rounds) Planned(at hpc.Time) { r.last, r.planned = at, true }
 
 // Next returns the instant of the next round: now or later, and with fixed rounds always later
-// than now. changed says whether something has changed since the last round.
+// than now. The parameter changed says whether something has changed since the last round.
 func (r *Rounds) Next(now hpc.Time, changed bool) hpc.Time {
 	switch {
 	case now < r.Begin:

@@ -91,7 +91,7 @@ type Source interface {
 	// yet.
 	Use(job Job) (use counters.Use, found bool)
 	// Rate returns the measured rate of the whole file system between two instants, in bytes per
-	// second. known is false if there is no measurement.
+	// second. The result known is false if there is no measurement.
 	Rate(from, to hpc.Time) (rate float64, known bool)
 }
 

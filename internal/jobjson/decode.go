@@ -115,8 +115,8 @@ func hint(name string, t reflect.Type) string {
 	return ""
 }
 
-// usualNames has names of values in other tools, without underscores, and for each name the fields
-// that have these values.
+// usualNames are names of values in other tools, without underscores. Each name has the fields
+// that contain these values.
 var usualNames = func() map[string][]string {
 	all := map[string][]string{}
 	for fields, names := range map[string]string{

@@ -36,8 +36,8 @@ type Options struct {
 var Default = []string{"id", "user", "account", "partition", "qos", "cpus", "nodes", "time_limit", "submit", "wait",
 	"run_time", "state"}
 
-// Fields are what a filter can use: the fields of `workload transform --filter`, and what happened
-// to the job. A duration is in seconds, or -1 if the job did not reach its end.
+// Fields are the names that a filter can use: the fields of `workload transform --filter`, and the
+// fields of the job's outcome.
 type Fields struct {
 	transform.Fields
 	Task       int     `expr:"task"`    // of an array, or -1

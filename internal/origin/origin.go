@@ -32,9 +32,8 @@ type Policy struct {
 var errForeign = errors.New("the request comes from a web page of another site (want it from a program, " +
 	"from the server's own pages, or from a link to a page)")
 
-// Admit returns an error unless the request comes from a program, from the server's own pages, or from a link to a page
-// of the server. On an error, the caller must answer with the status 403. Admit also sets the
-// headers that prevent other sites from showing the answer in their frames and documents.
+// Admit returns an error unless the request comes from a program, from the server's own pages, or
+// from a link to one of these pages.
 func (p Policy) Admit(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
 	h.Set("X-Frame-Options", "DENY")

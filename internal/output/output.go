@@ -242,8 +242,8 @@ func (e *Refused) Error() string {
 const headLength = 4 << 10
 
 // Replaces returns a [Refused] error if path is a file that the function recognize does not accept
-// by its first bytes. want names the accepted files: "a report". An empty file may always be
-// replaced.
+// by its first bytes. The parameter want names the accepted files: "a report". An empty file may
+// always be replaced.
 func Replaces(path, want string, recognize func(head []byte) bool) error {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {

@@ -43,8 +43,8 @@ func (l *ledger[T]) Measure(number int64, value float64) {
 	}
 }
 
-// end removes a job and returns the target's value. known is false if the job is unknown, never
-// started, is requeued, or has no measured value.
+// end removes a job and returns the target's value. The result known is false if the job is
+// unknown, never started, is requeued, or has no measured value.
 func (l *ledger[T]) end(number int64, at hpc.Time, state hpc.State) (what T, value float64, known bool) {
 	job, known := l.jobs[number]
 	delete(l.jobs, number)

@@ -54,8 +54,8 @@ func (c *Case) Value() float64 {
 // data.
 type Cases struct {
 	List []Case
-	// NeverRan counts jobs that left the queue without a start, and Unknown the jobs whose end is
-	// not known. Predictors also receive the submissions of these jobs.
+	// NeverRan counts jobs that left the queue without a start. Unknown counts jobs whose end is
+	// unknown.
 	NeverRan, Unknown int
 	// NoStart counts jobs whose start is not recorded. Such a job is assumed to start at its
 	// submission, the earliest possible instant.
@@ -75,8 +75,8 @@ type Cases struct {
 	Target Target
 }
 
-// MadeNote returns a note about fields that predictors read and that rules made, and about what this
-// means for scores. It returns "" if there is no such field.
+// MadeNote returns a note about fields that predictors read and that rules made. The note says
+// what this means for scores.
 func (c *Cases) MadeNote() string {
 	var made []string
 	for _, f := range workload.Fields {
@@ -204,7 +204,8 @@ func (c *Cases) add(i int, job *hpc.Job, request *hpc.Request, task int) {
 }
 
 // taskState returns the state in which a task of an array ended, from the task's own outcome. The
-// recorded state is that of the whole array, which is known only after the last task has ended.
+// recorded state is the state of the whole array, which is known only after the last task has
+// ended.
 func taskState(job *hpc.Job, task int, record *hpc.Recorded) hpc.State {
 	switch {
 	case record.End == 0:

@@ -65,7 +65,7 @@ func shorten(text string, width int) string {
 }
 
 // Parts describes the progress of a run after some real time. Virtual time is in the given time
-// zone. left is the run's remaining time.
+// zone. The parameter left is the run's remaining time.
 func Parts(s *Snapshot, zone *time.Location, left Estimate) []Part {
 	p := &s.Progress
 	parts := []Part{

@@ -22,8 +22,8 @@ type realization struct {
 	history History
 }
 
-// NewSet returns the progress of a set. total is the number of realizations, and parallel is the
-// number of realizations that run at the same time.
+// NewSet returns the progress of a set. The parameter total is the number of realizations, and
+// parallel is the number of realizations that run at the same time.
 func NewSet(total, parallel int) *Set {
 	return &Set{total: total, batch: Batch{Parallel: parallel}, running: map[int]*realization{}}
 }

@@ -127,8 +127,8 @@ type player struct {
 }
 
 // Rigid plays the workload with every job submitted at its recorded instant, as [Play] does. After
-// an error, including that of ctx, the result and the recorder have all that happened before the
-// error.
+// an error, including ctx's error, the result and the recorder have everything that happened
+// before the error.
 func Rigid(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, recorder Recorder,
 	opts Options) (Result, error) {
 	return Play(ctx, manager, w, NewRigid(w), recorder, opts)
@@ -136,8 +136,8 @@ func Rigid(ctx context.Context, manager rm.ResourceManager, w *workload.Workload
 
 // Play plays the workload with a controller. It returns when every submitted job has ended and the
 // controller has no further decision, or when it gives up the open jobs ([Options.DrainLimit]).
-// After an error, including that of ctx, the result and the recorder have all that happened before
-// the error.
+// After an error, including ctx's error, the result and the recorder have everything that happened
+// before the error.
 func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, controller Controller,
 	recorder Recorder, opts Options) (Result, error) {
 	if opts.DrainLimit == 0 {

@@ -331,7 +331,8 @@ func (s *starts) ended(event *Event) {
 	}
 }
 
-// await plans the next round. changed says that something has changed since the last round.
+// await plans the next round. The parameter changed says that something has changed since the last
+// round.
 func (s *starts) await(changed bool) {
 	if len(s.pending) == 0 {
 		return

@@ -135,8 +135,8 @@ type Difference struct {
 	Count         int
 }
 
-// OfWindow returns the differences for preset jobs that, unlike in the record, did not run at the
-// window's begin, and for jobs that waited for preset jobs.
+// OfWindow returns two kinds of differences: preset jobs that ran at the window's begin in the
+// record but not in the run, and jobs that waited for preset jobs.
 func (r *Result) OfWindow() (list []Difference) {
 	if n := len(r.LatePresets); n > 0 {
 		text := fmt.Sprintf("%d %s when the window began on record, and not in this run: %s", n,

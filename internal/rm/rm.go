@@ -70,8 +70,8 @@ const (
 	Reserved  EventKind = "reservation"
 	Acted     EventKind = "action"  // an administrator's action has ended or failed: Reason
 	Commanded EventKind = "command" // a command was carried out or refused: Reason
-	// Dependency says that the dependencies of a pending job can never be met, so that the job
-	// waits for ever. Reason is Slurm's reason.
+	// Dependency says that the dependencies of a pending job can never be met: the job waits for
+	// ever.
 	Dependency EventKind = "dependency"
 	// Waiting reports that the reason for which a pending job waits has changed. Reason is the new
 	// reason, in Slurm's words. Outcome, if set, has the job's priority. Outcome.Start is the start

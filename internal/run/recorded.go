@@ -109,7 +109,7 @@ const LackPrefix = "not-recorded-"
 // counts the runs that jobs lost to requeues, and does not have their times.
 const LostRuns = "lost-runs"
 
-// EndsAsFailed is the code of the warning that some jobs end as FAILED in a replay, because in the
+// EndsAsFailed is the code of a warning: some jobs end as FAILED in a replay, because in the
 // record a user, a failed node, lack of memory, preemption or the deadline ended them.
 const EndsAsFailed = "ends-as-failed"
 

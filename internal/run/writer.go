@@ -194,8 +194,8 @@ func (w *Writer) Event(e rm.Event) error {
 }
 
 // finalize writes jobs that have ended to jobs.parquet, in order, up to the first job that has not
-// ended. changed is the submission of the last event. finalize also stops at an array: Finish
-// writes arrays and the jobs after them.
+// ended. The parameter changed is the submission of the last event. finalize also stops at an
+// array: Finish writes arrays and the jobs after them.
 func (w *Writer) finalize(changed *submission) error {
 	if changed.final {
 		return fmt.Errorf("job %s: an event comes after the job's end", changed.first.job.ID)

@@ -200,11 +200,11 @@ func nodeEvents(outages []outage) []hpc.NodeEvent {
 	return events
 }
 
-// readUsage computes the usage of every association at the window's start, in processor seconds, or
-// in billing × seconds if the database has these. Usage is halved for every half-life that has
+// readUsage computes the usage of every association at the window's start, in processor seconds,
+// or in billing × seconds if the database has these. Usage is halved for every half-life that has
 // passed, and counts from the last reset (Slurm's src/plugins/priority/multifactor, decay thread).
-// readUsage adds up hourly sums as far back as slurmdbd keeps these, daily sums for the time
-// before, and monthly sums for the time before that.
+// For recent usage, readUsage adds up hourly sums, as far back as slurmdbd keeps them. For the
+// time before, it uses daily sums, and for the time before that, monthly sums.
 func (r *reader) readUsage() ([]hpc.Usage, error) {
 	if r.opts.Start == 0 {
 		return nil, nil

@@ -24,10 +24,10 @@
 // setting with a failed run ranks last.
 //
 // At the end, the best settings run on all blocks, and the best setting is simplified. One
-// parameter after the other is set back to the site's value, if the setting without this change
-// still has 95 % of its gain in the search. (Fawcett and Hoos, "Analysing differences between
-// algorithm configurations through ablation", J. Heuristics 22, 2016, examine the effects of
-// single changes in a similar way.)
+// parameter after the other is set back to the site's value, if the setting then still has 95 % of
+// its gain in the search. (Fawcett and Hoos, "Analysing differences between algorithm
+// configurations through ablation", J. Heuristics 22, 2016, examine the effects of single changes
+// in a similar way.)
 //
 // # The proof
 //

@@ -46,7 +46,8 @@ type Measurement struct {
 	Failure string
 }
 
-// worsening returns how much worse b is than a. lower says that lower values are better.
+// worsening returns how much worse b is than a. The parameter lower says that lower values are
+// better.
 func worsening(lower bool, a, b float64) float64 {
 	if lower {
 		return b - a

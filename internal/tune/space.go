@@ -190,9 +190,9 @@ func (sp Space) hypercube(n int, random *rand.Rand) []Setting {
 }
 
 // near draws a setting near a parent. Numbers are normally distributed around the parent's value,
-// within the range. deviation is the standard deviation as a share of the range. A parameter whose
-// values have no order has the parent's value with the probability keep, and otherwise a random
-// value. A number whose present value is not known has a random value.
+// within the range. The parameter deviation is the standard deviation as a share of the range. A
+// parameter whose values have no order has the parent's value with the probability keep, and
+// otherwise a random value. A number whose present value is not known has a random value.
 func (sp Space) near(parent Setting, deviation, keep float64, random *rand.Rand) Setting {
 	child := make(Setting, len(sp))
 	for i := range sp {

@@ -213,9 +213,10 @@ const ChargedEnvironment = "RMREPLAY_CHARGED=1"
 func (c *Clock) SetFactor(factor float64) { c.s.factor.Store(math.Float64bits(factor)) }
 
 // CoarseEnvironment returns the environment variable of a process in which one thread may work
-// late. thread is the name that this thread gives itself (prctl(2), PR_SET_NAME). For this thread,
-// time(2) advances in steps of length step, cut to whole seconds. Its waits for a condition with a
-// time limit end at such a step. Children of the process do not inherit the variable.
+// late. The parameter thread is the name that this thread gives itself (prctl(2), PR_SET_NAME).
+// For this thread, time(2) advances in steps of length step, cut to whole seconds. Its waits for a
+// condition with a time limit end at such a step. Children of the process do not inherit the
+// variable.
 func CoarseEnvironment(thread string, step time.Duration) string {
 	return fmt.Sprintf("RMREPLAY_COARSE=%s=%d", thread, int64(step/time.Second))
 }

@@ -52,8 +52,8 @@ var homes = struct {
 	clocks map[int]int
 }{clocks: map[int]int{}}
 
-// settle prepares the choice. used returns the CPU time of the managed processes. On a machine
-// with one CPU, settle does nothing.
+// settle prepares the choice. The function used returns the CPU time of the managed processes. On
+// a machine with one CPU, settle does nothing.
 func (h *home) settle(s *shared, used func() time.Duration) {
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil || allowed.Count() < 2 {

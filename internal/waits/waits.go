@@ -20,8 +20,8 @@
 //     records: [Priority] until the job was the first of its partition, and then [Resources];
 //   - the rest is [Unknown].
 //
-// A replay queries reasons only every few minutes. So a reason for which a job was not eligible
-// ends at the latest when the job became eligible.
+// A replay queries reasons only every few minutes. So a reason that makes a job ineligible ends at
+// the latest when the job becomes eligible.
 package waits
 
 import (
@@ -253,8 +253,8 @@ func divide(row *run.Row, p Period, visit func(s Span, after bool)) {
 	}
 }
 
-// classify finds the part of a span. seen is the instant at which the span's reason was first
-// seen. begins says that the requested begin time is in the future.
+// classify finds the part of a span. The parameter seen is the instant at which the span's reason
+// was first seen. The parameter begins says that the requested begin time is in the future.
 func (s *Span) classify(row *run.Row, p Period, seen hpc.Time, begins, after bool, eligible hpc.Time) {
 	s.Part = PartOf(s.Reason)
 	asked := row.ArrayEligible <= 0 || s.From < row.ArrayEligible // a hold and a dependency apply to all tasks of an array

@@ -48,7 +48,7 @@ func (f Field) Words() string {
 }
 
 // Completion says how missing fields of a workload's record were made. It has all data that the
-// rules need, so that any program can make the fields again with other draws.
+// rules need. So any program can make the fields again with other draws.
 type Completion struct {
 	Fields []MadeField `json:"fields"`
 	Site   SiteFacts   `json:"site"`

@@ -37,15 +37,15 @@ type Workload struct {
 	// the counts. It is "" if there was no mistake, or if the workload was written and read again.
 	Mistake string
 
-	// Transforms are the changes made to the workload since it was read from its source, in
-	// order, each as the options of the command that made it.
+	// Transforms are the changes to the workload since it was read from its source. They are in
+	// order, and each is given as the options of the command that made it.
 	Transforms []string
 
 	// Completion says how rules made fields that were not recorded; nil if rules made no field.
 	Completion *Completion
 
 	// MachineNodes and MachineProcessors are the size of the machine on which the workload was
-	// recorded; 0 if not known.
+	// recorded; 0 if unknown.
 	MachineNodes, MachineProcessors int
 	// FileSystems are the file systems to and from which the jobs move data.
 	FileSystems []hpc.FileSystem
@@ -184,7 +184,7 @@ const (
 	// sbatch, they get as many nodes as tasks.
 	RuleFewerNodes = "nodes_above_tasks"
 	// RuleLeftRunning counts jobs that ran when a window began, but are left out because their nodes
-	// are not known.
+	// are unknown.
 	RuleLeftRunning = "running_left_out"
 )
 

@@ -123,9 +123,9 @@ func (s *scanner) quoted() (text string, ok bool) {
 }
 
 // plain returns the number of bytes before the first quote, backslash or control character. It
-// examines eight bytes at a time: the highest bit of each byte in found is set if the same byte of
-// word is one of these characters. Only the lowest set bit is reliable; higher bits may also be set
-// for other bytes.
+// examines eight bytes at a time. In found, the highest bit of each byte is set if the same byte
+// of word is one of these characters. Only the lowest set bit is reliable; higher bits may also be
+// set for other bytes.
 func plain(text string) (n int) {
 	const ones, highest = 0x0101010101010101, 0x8080808080808080
 	for ; n+8 <= len(text); n += 8 {

@@ -77,7 +77,7 @@ func valueOf(e *store.Entry, row []any, name string, clock question.Clock) any {
 }
 
 // list returns the documents of a page, without the jobs' scripts. If the page is sorted by a
-// column of [ifRan], jobs that never ran come last, although Slurm's documents of these jobs have a
+// column of [ifRan], jobs that never ran come last, even if Slurm's documents of these jobs have a
 // value in the column.
 func (c *Cluster) list(ctx context.Context, p question.Page) ([]question.Job, error) {
 	if !ifRan[p.Sort] {

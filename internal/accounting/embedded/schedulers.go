@@ -55,13 +55,13 @@ func (b Bars) divide() Query {
 }
 
 // Levels returns a function that makes a query with a row for each bar: its number, the time with
-// figures in seconds, and the value of what. what is SQL that aggregates over clusters: its input
-// has one row for each cluster, with the cluster's figures in the bar. Counters are spread evenly
-// over their intervals. For a level, such as the number of running jobs, the row has the largest
-// answer in the bar; the SQL can add up levels over clusters. Figures of the last cycle count only
-// if a cycle ran in their interval; queues and tables are means of the bar's answers. The longest
-// cycle is the longest of the intervals that touch the bar; it is at least each interval's mean
-// cycle. An unknown figure is NULL.
+// figures in seconds, and the value of what. The parameter what is SQL that aggregates over
+// clusters: its input has one row for each cluster, with the cluster's figures in the bar.
+// Counters are spread evenly over their intervals. For a level, such as the number of running
+// jobs, the row has the largest answer in the bar; the SQL can add up levels over clusters.
+// Figures of the last cycle count only if a cycle ran in their interval; queues and tables are
+// means of the bar's answers. The longest cycle is the longest of the intervals that touch the
+// bar; it is at least each interval's mean cycle. An unknown figure is NULL.
 func Levels(what string) func(b Bars) Query {
 	of := "sum(covered) AS covered"
 	for _, name := range counters {
@@ -88,8 +88,8 @@ func Levels(what string) func(b Bars) Query {
 // Counts returns a function that makes a query with three kinds of rows. A row with a name is for
 // the counts of this kind and name in a bar. It has the sum of the SQL expression what over these
 // counts. A row without a name has the time with figures. A row without a bar names a cluster that
-// has figures but no counts of this kind. It has the sum of the SQL expression events, which is
-// the number of such events; NULL if events is NULL.
+// has figures but no counts of this kind. It has the number of such events, which is the sum of
+// the SQL expression events; NULL if events is NULL.
 func Counts(kind, what, events string) func(b Bars) Query {
 	return func(b Bars) Query {
 		parts := b.divide()

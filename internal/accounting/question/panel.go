@@ -32,8 +32,7 @@ type Panel struct {
 	Lacking []Lacking
 }
 
-// Lack is a reason why a panel leaves jobs out: the jobs never ran, or one of their values is
-// unknown.
+// Lack is a reason why a panel omits jobs: they never ran, or one of their values is unknown.
 type Lack int
 
 // The reasons. All but NeverRan are about jobs that ran.
@@ -175,8 +174,8 @@ func aboutStarted(where Filter, measures []Measure, by ...Key) *Panel {
 }
 
 // byClass returns a panel with the number of runs that started, and their CPU hours, in each class
-// of a column. The parameter each is the number of classes per doubling. where is a filter of the
-// runs.
+// of a column. The parameter each is the number of classes per doubling. The parameter where is a
+// filter of the runs.
 func byClass(each int, column string, where Filter) *Panel {
 	return aboutStarted(where, []Measure{countRuns, sumUsed}, Classes{Column: column, Each: each})
 }

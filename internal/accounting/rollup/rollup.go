@@ -17,9 +17,9 @@ import (
 )
 
 // Rollup defines sums over jobs for each UTC day of their ends, each cluster, and each combination
-// of some keys. The sums for one such combination are called a cell. For each part of the store
-// there is a file with the cells of its jobs; part and cells are written together and never change.
-// The view daily_NAME has the cells of all parts without replaced or removed jobs.
+// of some keys. The sums for one such combination are called a cell. For each part of the store, a
+// file contains the cells of its jobs. Part and cells are written together and never change. The
+// view daily_NAME has the cells of all parts without replaced or removed jobs.
 type Rollup struct {
 	Name string
 	// Keys maps the view's columns to SQL expressions over the columns of jobs. The columns a and b

@@ -203,8 +203,8 @@ func (e *evaluation) statement(n node, path []*buckets, above map[string]*bucket
 		grouped), len(aggregates)
 }
 
-// inner returns the innermost SELECT of a level, which has the keys and the inputs of metrics for
-// each job, and the aggregates of these inputs.
+// inner returns the innermost SELECT of a level. For each job, it has the keys, the inputs of
+// metrics, and the aggregates of these inputs.
 func (e *evaluation) inner(n node, path []*buckets, keys []string) (inner query.SQL, aggregates []string) {
 	var columns []query.SQL
 	for i, b := range path {

@@ -15,8 +15,8 @@ import (
 	"sync"
 )
 
-// key identifies a run of a job. It is the first half of the SHA-256 of cluster, number and run, so that
-// nobody can make two runs with the same key, even on purpose.
+// key identifies a run of a job. It is the first half of the SHA-256 of cluster, number and run.
+// So nobody can make two runs with the same key, even on purpose.
 type key [16]byte
 
 func keyOf(cluster string, jobID, run int64) key {
@@ -78,7 +78,6 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// keyed is a row of a part with its key.
 type keyed struct {
 	key key
 	standing

@@ -472,8 +472,8 @@ const (
 	whoCountsRequests = "No simulation counts requests."
 )
 
-// shapeCounts makes a table from the rows of [embedded.Counts]. who is a sentence for the note on
-// clusters without counts.
+// shapeCounts makes a table from the rows of [embedded.Counts]. The parameter who is a sentence
+// for the note on clusters without counts.
 func shapeCounts(unit string, f format, who string) func(r *request, _ *sizes, raw [][]any) *table {
 	return func(r *request, _ *sizes, raw [][]any) *table {
 		var named [][]any

@@ -17,8 +17,8 @@ var alignments = []option{
 	{Name: "at the beginning", Value: "begin"},
 }
 
-// align sets the shift of the second of two clusters or schedulers, and the intervals between the figures
-// of each scheduler, which decide the buckets. live is true if the range is for figures of schedulers.
+// align sets the shift of the second of two clusters or schedulers, and the intervals between the figures of each
+// scheduler, which decide the buckets. The parameter live is true if the range is for figures of schedulers.
 //
 // By the time of day, the second cluster's first day is aligned with the first day of the range. This is also
 // the default if the second cluster has nothing in the range. A run's first day is that of its workload. If

@@ -123,7 +123,8 @@ func AddOutput(f *pflag.FlagSet, to *string, usage string) {
 	f.StringVarP(to, "output", "o", "", usage)
 }
 
-// AddSeed adds --seed. what completes the usage text: the purpose of the random numbers.
+// AddSeed adds --seed. The parameter what completes the usage text: the purpose of the random
+// numbers.
 func AddSeed(f *pflag.FlagSet, to *uint64, what string) {
 	f.Uint64Var(to, "seed", 1, "`SEED` of the random numbers for "+what)
 }

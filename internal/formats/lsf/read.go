@@ -125,8 +125,8 @@ func (s *reader) record(text []byte) error {
 // errEnd says that a record has too few fields.
 var errEnd = errors.New("too few fields")
 
-// fields reads one field after another: a number, or a text between quotes, in which two quotes
-// mean one quote. After an error all fields are empty.
+// fields reads one field after another. A field is a number, or a text between quotes, in which
+// two quotes mean one quote.
 type fields struct {
 	rest []byte
 	at   int // the number of fields that were read
@@ -379,7 +379,7 @@ func (j *job) ran(hosts []string) {
 	}
 }
 
-// ended sets the state. exit is a status of wait(2).
+// ended sets the state. The parameter exit is a status of wait(2).
 func (j *job) ended(status, exit, reason int64) {
 	j.ExitCode, j.Signal, j.HasExit = int(exit>>8)&0xff, int(exit&0x7f), true
 	switch {

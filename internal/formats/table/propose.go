@@ -481,10 +481,10 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 	return text
 }
 
-// strange returns the states that are not Slurm's words, each with a Slurm state that it could mean.
-// The user must check them, because sites use words such as killed in several ways, and the letter F
-// is FAILED to squeue, but finished to qstat. RUNNING and PENDING are strange for a job that has an
-// end; CANCELLED is proposed for them.
+// strange returns the states that are not Slurm's words, each with a Slurm state that it could
+// mean. The user must check them: sites use words such as killed in several ways, and the letter F
+// means FAILED in squeue, but finished in qstat. RUNNING and PENDING are strange for a job that
+// has an end; CANCELLED is proposed for them.
 func (p *proposal) strange(column string) (list []string) {
 	var field Field
 	at, end := slices.Index(p.columns, column), slices.Index(p.columns, p.fields["end"])

@@ -150,8 +150,8 @@ func (s *Store) Drop(before hpc.Time) {
 
 // Rate returns the total rate of all counters between two instants, in bytes per second. For each
 // counter, it uses the first and the last sample in this time. Jobs' counters are used only if
-// there are no nodes' counters, because both count the same bytes. known is false unless a counter
-// has two samples.
+// there are no nodes' counters, because both count the same bytes. The result known is false
+// unless a counter has two samples.
 func (s *Store) Rate(from, to hpc.Time) (rate float64, known bool) {
 	rate, known = s.rate(from, to, false)
 	if !known {
@@ -203,8 +203,8 @@ func added(a, b reading) float64 {
 
 // Job returns the use of a job. If start and end are 0, the samples determine the job's length. It
 // is the time from the first to the last sample plus two mean intervals between samples, because
-// the job began before the first sample and ended after the last. found is true if one counter has
-// two samples, or if there are totals.
+// the job began before the first sample and ended after the last. The result found is true if one
+// counter has two samples, or if there are totals.
 func (s *Store) Job(id string, start, end hpc.Time) (use Use, found bool) {
 	var parts [][]reading
 	first, last := hpc.Time(math.MaxInt64), hpc.Time(math.MinInt64)
@@ -271,7 +271,7 @@ func ofJob(part []reading, start, end hpc.Time) []reading {
 
 // During returns the use of a job that had its nodes exclusively from start to end. It
 // interpolates the nodes' counters at both instants. It adds a second to the end, because Slurm's
-// times have no fractions. found is false unless a node has samples before and after the job.
+// times have no fractions. Without samples of a node before and after the job, found is false.
 func (s *Store) During(nodes []string, start, end hpc.Time) (use Use, found bool) {
 	named := map[string]bool{}
 	for _, n := range nodes {

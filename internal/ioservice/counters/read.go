@@ -85,8 +85,8 @@ func (l *LDMS) counts(fs string) bool {
 	return l.FileSystem == "" || fs == l.FileSystem || strings.HasPrefix(fs, l.FileSystem+"-")
 }
 
-// Line parses a line after the header. skip is true if the line is about a file system that is not
-// counted.
+// Line parses a line after the header. The result skip is true if the line is about a file system
+// that is not counted.
 func (l *LDMS) Line(line string) (x Sample, skip bool, err error) {
 	cells := strings.Split(line, ",")
 	if len(cells) != l.columns {

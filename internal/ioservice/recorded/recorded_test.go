@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/run"
 )
 
-// row returns the row of a job that writes 100 bytes/s to lustre. alone is the run time that the
-// job would need if it had the file system to itself. took is its real run time.
+// row returns the row of a job that writes 100 bytes/s to lustre. The parameter alone is the run
+// time that the job would need if it had the file system to itself. took is its real run time.
 func row(id string, start int64, alone, took time.Duration, comment string) run.Row {
 	job := &hpc.Job{ID: id}
 	job.Comment, job.RunTime, job.IO = comment, alone, []hpc.Phase{{FileSystem: "lustre", Rate: 100}}

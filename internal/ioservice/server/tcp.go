@@ -195,8 +195,8 @@ func (f *framer) add(data []byte) { f.data = append(f.data, data...) }
 // pending returns the number of bytes received of an incomplete object.
 func (f *framer) pending() int { return len(f.data) }
 
-// next returns the next complete object, or nil. bad is true if something other than an object
-// arrived; the beginning of the next request is then unknown.
+// next returns the next complete object, or nil. The result bad is true if something other than an
+// object arrived; the beginning of the next request is then unknown.
 func (f *framer) next() (object []byte, bad bool) {
 	for ; f.at < len(f.data); f.at++ {
 		c := f.data[f.at]

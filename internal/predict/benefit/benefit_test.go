@@ -119,8 +119,8 @@ func TestBadWorkloads(t *testing.T) {
 }
 
 // compared returns a comparison in which predictors have the given mean slowdowns, and time limits
-// a mean of 100. The runs differ by noise. better is the number of weeks, of 40, in which
-// predictors have a lower slowdown.
+// a mean of 100. The runs differ by noise. The parameter better is the number of weeks, of 40, in
+// which predictors have a lower slowdown.
 func compared(runs int, noise float64, better int, predictors ...float64) *Comparison {
 	c := &Comparison{Realizations: runs, Schedulers: cast(&Options{Quantile: 0.9}), Seed: 1}
 	rng := rand.New(rand.NewPCG(5, 6))

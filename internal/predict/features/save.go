@@ -34,8 +34,7 @@ type savedPast struct {
 	Jobs []past `json:"jobs"`
 }
 
-// maxSavedPast is the maximum number of jobs that are saved one by one, so that the file stays
-// small. The jobs of those users whose last job ended longest ago are left out.
+// maxSavedPast is the largest number of jobs that are saved one by one. It keeps the file small.
 const maxSavedPast = 200000
 
 type savedKey struct {

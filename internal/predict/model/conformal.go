@@ -74,8 +74,8 @@ func cut(p predict.Prediction, longest float64) predict.Prediction {
 	return p
 }
 
-// learn moves the bounds after a job has ended with a value. raw is the prediction at the job's
-// submission before apply, and made is the prediction after apply.
+// learn moves the bounds after a job has ended with a value. The parameter raw is the prediction
+// at the job's submission before apply, and made is the prediction after apply.
 func (c *conformal) learn(raw, made predict.Prediction, value float64) {
 	c.Answers++
 	now := c.apply(raw)

@@ -148,9 +148,9 @@ func (p *LastTwo) End(number int64, at hpc.Time, state hpc.State) {
 	last[1], last[0] = last[0], max(at.Sub(job.at), 1)
 }
 
-// Correction returns the new expected run time of a job that has run longer than expected. first
-// is the prediction at its submission, last is the latest expectation, and n is the number of
-// earlier corrections. The caller bounds the result by the parameter limit.
+// Correction returns the new expected run time of a job that has run longer than expected. The
+// parameter first is the prediction at its submission, last is the latest expectation, and n is
+// the number of earlier corrections. The caller bounds the result by the parameter limit.
 type Correction func(first, last, limit time.Duration, n int) time.Duration
 
 // increments are the increments of Tsafrir et al.

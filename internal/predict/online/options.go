@@ -107,8 +107,8 @@ func (o *Options) Set(name, value string) (bool, error) {
 	return false, nil
 }
 
-// Check returns an error if an option is set that has no effect. set says whether any option was
-// set.
+// Check returns an error if an option is set that has no effect. The parameter set says whether
+// any option was set.
 func (o *Options) Check(set bool) error {
 	switch {
 	case set && o.predictor == "":

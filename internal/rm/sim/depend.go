@@ -286,8 +286,8 @@ func (s *submission) waitFor(c *condition) {
 }
 
 // tell checks the conditions of other submissions that wait for the submission s, after its job j
-// has started or ended. whole says that conditions on the whole submission may have changed,
-// because j was its last job to start or to end.
+// has started or ended. The parameter whole says that conditions on the whole submission may have
+// changed, because j was its last job to start or to end.
 func (s *submission) tell(e *Engine, j *Job, whole bool) {
 	if s.waiters == nil {
 		return

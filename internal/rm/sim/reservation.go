@@ -21,8 +21,8 @@ type reservation struct {
 	flexible bool
 	// overlaps is Slurm's flag OVERLAP: this reservation may share nodes with others.
 	overlaps bool
-	// releases is Slurm's flag NO_HOLD_JOBS_AFTER_END: when the reservation has ended, jobs that
-	// wait for it may run outside it.
+	// releases is Slurm's flag NO_HOLD_JOBS_AFTER_END: when the reservation has ended, its waiting
+	// jobs may run outside it.
 	releases bool
 }
 

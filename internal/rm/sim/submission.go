@@ -269,7 +269,7 @@ func (s *submission) started(e *Engine, j *Job) {
 	s.tell(e, j, s.pending == 0)
 }
 
-// ended records the end of one of its jobs. was is the job's previous state.
+// ended records the end of one of its jobs. The parameter was is the job's previous state.
 func (s *submission) ended(e *Engine, j *Job, was jobState) {
 	s.open--
 	if j.offered {

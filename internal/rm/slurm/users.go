@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/supervise"
 )
 
-// users has the users that exist in a run: the cluster's users, and those users of the workload
-// that the cluster does not list.
+// users are the users that exist in a run: the cluster's users, and the users of the workload that
+// the cluster does not list.
 type users struct {
 	daemons supervise.User
 	byName  map[string]hpc.User

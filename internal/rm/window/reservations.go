@@ -26,8 +26,8 @@ import (
 // Reservation is the name of the barrier. The engines leave it out of their events.
 const Reservation = workload.WindowReservation
 
-// Plan returns the reservations for a window as [rm.ResourceManager.PlanWindow] does. now is the
-// current virtual time.
+// Plan returns the reservations for a window as [rm.ResourceManager.PlanWindow] does. The
+// parameter now is the current virtual time.
 func Plan(w rm.Window, now hpc.Time) []hpc.ReservationEvent {
 	return append([]hpc.ReservationEvent{barrier(w, now)}, Reservations(w)...)
 }
@@ -85,9 +85,9 @@ func Reservations(w rm.Window) []hpc.ReservationEvent {
 }
 
 // fit changes a reservation to a form that Slurm can create at a given instant, and returns the delay
-// of its start. Slurm creates no reservation that began long ago. Three kinds begin no earlier than
-// the window: reservations that end early while no job uses them (PURGE_COMP), reservations whose jobs
-// may run in spite of the barrier (MAINT), and reservations without named nodes, for which the barrier
+// of its start. Slurm refuses a reservation that began long ago. Three kinds begin no earlier than the
+// window: reservations that end early while no job uses them (PURGE_COMP), reservations whose jobs may
+// run in spite of the barrier (MAINT), and reservations without named nodes, for which the barrier
 // leaves no nodes. A recurring reservation keeps its hours and begins at its first possible time.
 func fit(r *hpc.ReservationEvent, at, start hpc.Time) (later time.Duration) {
 	earliest := at

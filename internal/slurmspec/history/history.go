@@ -264,8 +264,8 @@ var Options = map[string]OptionList{
 	},
 }
 
-// PreemptOptions has the options of PreemptParameters that 22.05 knows, with the key that has them
-// in 22.05 under the prefix preempt_ (slurm.conf(5) of 22.05 and 23.02).
+// PreemptOptions are the options of PreemptParameters that 22.05 knows. Each has the key that
+// contains it in 22.05 with the prefix preempt_ (slurm.conf(5) of 22.05 and 23.02).
 var PreemptOptions = map[string]string{
 	"reorder_count":    "SchedulerParameters",
 	"send_user_signal": "SlurmctldParameters",

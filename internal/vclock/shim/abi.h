@@ -113,7 +113,7 @@ struct rmr_clock {
 	_Atomic double factor;   /* virtual seconds that a charged second of CPU time takes; 0: none */
 	_Atomic int64_t charged; /* virtual ns that threads have waited for their own computing */
 	_Atomic uint32_t connecting; /* calls of connect whose connection is not among links yet */
-	_Atomic uint32_t turn;       /* slot, plus 1, of the thread whose turn it is; 0: none */
+	_Atomic uint32_t turn;       /* slot, plus 1, of the thread that has the turn; 0: none */
 	_Atomic uint64_t tickets;    /* number of tickets given out */
 	_Atomic uint32_t home;       /* CPU, plus 1, on which all managed threads run; 0: on all CPUs in cpus */
 	uint32_t pad3;

@@ -312,7 +312,7 @@ extern bool charged; /* whether this process is charged for CPU time */
 struct cpu_use {
 	int64_t read;      /* its CPU clock when the library last read it, ns */
 	int64_t uncharged; /* CPU ns before `read` for which the thread was not charged */
-	uint64_t since;    /* ticks at which uncharged was 0, if the thread has always run since */
+	uint64_t since;    /* ticks at which uncharged was 0 if the thread has run ever since */
 	bool has_asked;    /* it wrote to a pipe and has not waited since: see charge_output */
 };
 extern __thread struct cpu_use cpu_use OF_THREAD;

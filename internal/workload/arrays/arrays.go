@@ -71,9 +71,9 @@ func (a Parts) Limited() (n int) {
 }
 
 // depend returns the dependencies that replace a dependency on an array or on a task of an array.
-// The list is empty if no task is left. oneOf is true if one of several conditions suffices. The
-// result isArray is false if the dependency is not on one of the arrays. The result exact is false
-// if the result is an approximation.
+// The list is empty if no task is left. The parameter oneOf is true if one of several conditions
+// suffices. The result isArray is false if the dependency is not on one of the arrays. The result
+// exact is false if the result is an approximation.
 func (a Parts) depend(d sbatch.Dependency, oneOf bool) (list []sbatch.Dependency, isArray, exact bool) {
 	on := func(name, kind string) {
 		d.Job, d.Type = name, kind

@@ -65,8 +65,8 @@ func Complete(w *workload.Workload, opts Options) (*workload.Workload, error) {
 	return apply(base, c)
 }
 
-// Redraw returns the workload with its made fields made again. draw gives the seed of each field.
-// A workload without made fields is returned unchanged.
+// Redraw returns the workload with its made fields made again. The parameter draw gives the seed
+// of each field. A workload without made fields is returned unchanged.
 func Redraw(w *workload.Workload, draw func(place int, f workload.Field) uint64) (*workload.Workload, error) {
 	if w.Completion == nil {
 		return w, nil

@@ -229,8 +229,8 @@ func (m *maker) uniformLimits() func(i int) time.Duration {
 	}
 }
 
-// likeLimit draws a limit that batches with similar run times have in the log from which the rule
-// learned.
+// likeLimit draws one of the limits of batches with similar run times in the log from which the
+// rule learned.
 func (m *maker) likeLimit(i int) time.Duration {
 	run, classes := m.batches[i].run, m.c.Like.Limits
 	for k := min(runClass(run), len(classes)-1); k < len(classes); k++ {

@@ -105,8 +105,8 @@ func more(rng *rand.Rand, like []*draft, n int) []*draft {
 // neutral is the bend that leaves the numbers of a draft unchanged.
 const neutral = 0.5
 
-// shape gives the draft its nodes and its run time. bend is between 0 and 1: a higher bend makes
-// the job larger and longer within its cell.
+// shape gives the draft its nodes and its run time. The parameter bend is between 0 and 1: a
+// higher bend makes the job larger and longer within its cell.
 func (d *draft) shape(bend float64) {
 	class := durationClasses[d.duration]
 	d.nodes = d.bentSize(bend)

@@ -173,8 +173,8 @@ func (c *lublinClass) drawRunTime(rng *rand.Rand, n int) time.Duration {
 	}
 }
 
-// arrivals is a stream of arrival instants. It counts in points: at the mean rate of the
-// day a half-hour is one point, and a half-hour with twice the jobs is two points.
+// arrivals is a stream of arrival instants. Its clock counts points. At the mean rate of the day,
+// a half-hour is one point, and a half-hour with twice the jobs is two points.
 type arrivals struct {
 	gap        distuv.Gamma // the gap: logarithm of seconds, at the mean rate
 	cumulative [buckets + 1]float64

@@ -194,8 +194,8 @@ func appendCopy(w, once *workload.Workload, start hpc.Time, shift time.Duration,
 	}
 }
 
-// renameReservations renames the reservation, or the list of reservations, that the job requests,
-// if newNames has a new name.
+// renameReservations renames the reservations that the job requests, if newNames has new names for
+// them.
 func renameReservations(job *hpc.Job, newNames map[string]string) {
 	if job.Reservation == "" {
 		return

@@ -3,7 +3,7 @@
 // more jobs. Each [Step] is one such change. [Apply] applies steps in order and notes them in the
 // workload, so that a result can be traced to the changes of its input.
 //
-// Random steps draw from a seed. Each step has its own generator, so that it does not depend on
+// Random steps draw from a seed. Each step has its own generator. It therefore does not depend on
 // the number of draws in earlier steps.
 package transform
 

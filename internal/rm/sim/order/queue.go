@@ -68,8 +68,8 @@ func (q *Queue[J]) Remove(j *Entry[J]) {
 	q.update(i)
 }
 
-// summary returns the summary of a class from which a job was removed. first is the job that was
-// the class's first before the removal.
+// summary returns the summary of a class from which a job was removed. The parameter first is the
+// job that was the class's first before the removal.
 func (c *class[J]) summary(first, taken *Entry[J]) sizeRange[J] {
 	if c.jobs.root == nil {
 		return sizeRange[J]{minLimit: noLimit}

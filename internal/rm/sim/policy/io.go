@@ -87,8 +87,8 @@ func (p *withFileSystem) Remove(j *sim.Job) {
 // Change implements [sim.Policy].
 func (p *withFileSystem) Change(_ *sim.Job, change func()) { change() }
 
-// await sets the machine's timer for the next round. changed says that something has changed since
-// the last round.
+// await sets the machine's timer for the next round. The parameter changed says that something has
+// changed since the last round.
 func (p *withFileSystem) await(changed bool) {
 	if len(p.queue) == 0 {
 		return

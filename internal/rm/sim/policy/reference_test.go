@@ -147,9 +147,9 @@ func (r *reference) byDue() []*refJob {
 	return sorted
 }
 
-// foresee returns when a job will fit, and how many processors it will then leave over. first
-// counts only jobs up to the running job at whose end the job fits. The result all counts every
-// job that is due by then.
+// foresee returns when a job will fit, and how many processors it will then leave over. The result
+// first counts only jobs up to the running job at whose end the job fits. The result all counts
+// every job that is due by then.
 func (r *reference) foresee(size int) (at, first, all int) {
 	free := r.freeNow()
 	for _, j := range r.byDue() {

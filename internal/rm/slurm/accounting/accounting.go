@@ -194,8 +194,8 @@ func (d *Database) startMariaDB(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making the accounting database: %w", err)
 	}
-	// slurmdbd can create a missing database itself, but the script must create it here. MariaDB's
-	// client library from version 3.4 on would ask for TLS after the creation
+	// slurmdbd can create a missing database itself, but the script must create it here. After such a
+	// creation, MariaDB's client library from version 3.4 on would ask for TLS
 	// (src/database/mysql_common.c). The server has no TLS, so slurmdbd would lose five seconds of
 	// virtual time before it connects again.
 	statements := "CREATE DATABASE mysql;\nUSE mysql;\n" + string(tables) + "\nCREATE DATABASE " + slurmdbd.Database +

@@ -247,8 +247,8 @@ func (s *Site) openOne(p *partition) (*partition, *Finding) {
 		p.Name, strings.ToUpper(state)), "set State=UP in slurm.conf")
 }
 
-// access checks whether a partition's conditions admit a job (_part_access_check). required lists
-// the nodes that the job names.
+// access checks whether a partition's conditions admit a job (_part_access_check). The parameter
+// required lists the nodes that the job names.
 func (s *Site) access(p *partition, j *rpc.JobDesc, v *viewer, required []string) *Finding {
 	says := func(errno slurmspec.Errno, rule, key, what, remedy string) *Finding {
 		value, _ := p.Get(key)

@@ -491,8 +491,8 @@ func (c *creation) mayUse(r *hpc.Reservation) bool {
 
 func denies(list []string) bool { return len(list) > 0 && strings.HasPrefix(list[0], "-") }
 
-// admits reports whether a list of users or accounts admits a user or an account. matches returns
-// true for the names of this user or account. A minus before a name denies access.
+// admits reports whether a list of users or accounts admits a user or an account. The parameter
+// matches returns true for the names of this user or account. A minus before a name denies access.
 func admits(list []string, matches func(string) bool) bool {
 	named := slices.ContainsFunc(list, func(name string) bool { return matches(strings.TrimLeft(name, "+-")) })
 	return len(list) == 0 || named != denies(list)

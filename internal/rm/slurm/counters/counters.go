@@ -35,7 +35,7 @@ type Controller interface {
 	AskStats(answer func(*rpc.Stats, error))
 }
 
-// Warn records a warning. affects is set if the result may be invalid.
+// Warn records a warning. The parameter affects is set if the result may be invalid.
 type Warn func(code, text string, affects bool)
 
 // Counters adds up slurmctld's counters. One goroutine uses it.
@@ -219,8 +219,9 @@ func (l limits) longest(computing float64) float64 {
 	return computing * (1 + l.yieldIs.Seconds()/l.yieldEvery.Seconds())
 }
 
-// CheckBackfill warns of backfill cycles that ended before they had tried the whole queue. parameters
-// is the value of SchedulerParameters in slurm.conf. frozen is set if computing takes no virtual time.
+// CheckBackfill warns of backfill cycles that ended before they had tried the whole queue.
+// parameters is the value of SchedulerParameters in slurm.conf. The parameter frozen is set if
+// computing takes no virtual time.
 func CheckBackfill(s *rm.Scheduler, parameters string, frozen bool, warn Warn) {
 	checkBackfill(s, backfillLimits(parameters), frozen, warn)
 }

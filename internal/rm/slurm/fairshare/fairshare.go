@@ -84,7 +84,7 @@ func limitsEnforced(cluster *conf.Cluster) bool {
 	})
 }
 
-// Warn records a warning. affects is set if the result may be invalid.
+// Warn records a warning. The parameter affects is set if the result may be invalid.
 type Warn func(code, text string, affects bool)
 
 // CheckLimits warns of limits on usage that start from zero in the replay. Initial usage reaches
@@ -332,7 +332,7 @@ func ReadAccounts(cluster string, list func(args ...string) (string, error)) (*A
 // numbers.
 func DeclaredAccounts(set *associations.Set) *Accounts {
 	known := &Accounts{of: map[owner][]int{}, defaults: map[string]string{}, qos: map[string]qos{}}
-	// Sorts each account before the accounts below it. Commands may have moved accounts.
+	// Each account must come before the accounts below it, but commands may have moved accounts.
 	list := slices.Clone(set.Associations)
 	slices.SortStableFunc(list, func(a, b *associations.Association) int {
 		return cmp.Compare(len(set.Line(a)),

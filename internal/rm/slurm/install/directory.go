@@ -23,9 +23,9 @@ func (e *DirectoryError) Error() string { return fmt.Sprintf("Slurm %s: %v", e.N
 // Unwrap returns the wrapped error.
 func (e *DirectoryError) Unwrap() error { return e.Err }
 
-// directory returns the directory of the Slurm that the user named. named is a directory or a
-// version. A version selects its newest release in the store. The error is a [*DirectoryError], or
-// a [*slurmstore.NotInstalledError].
+// directory returns the directory of the Slurm that the user named. The parameter named is a
+// directory or a version. A version selects its newest release in the store. The error is a
+// [*DirectoryError], or a [*slurmstore.NotInstalledError].
 func directory(named string, root func(version string) (string, error)) (string, error) {
 	if want, err := slurmspec.ParseRelease(named); err == nil && want.String() == named {
 		return root(named)

@@ -87,11 +87,11 @@ type Item struct {
 // or, without the variable, the machine's own. See [FindSlurm].
 func Find() (*Installation, error) { return FindSlurm("") }
 
-// FindSlurm looks for all requirements of replays on a Slurm. named is a directory (a site's
-// build, or the root of an image), a version (in the store, or of the machine's own Slurm), or
-// empty for the default. The installation is never nil and lists everything that was found. The
-// error is a [*DirectoryError], [*slurmstore.NotInstalledError], [*BrokenError], [*MissingError]
-// or [*VersionError] if a replay with accounting cannot run.
+// FindSlurm looks for all requirements of replays on a Slurm. The parameter named is a directory
+// (a site's build, or the root of an image), a version (in the store, or of the machine's own
+// Slurm), or empty for the default. The installation is never nil and lists everything that was
+// found. The error is a [*DirectoryError], [*slurmstore.NotInstalledError], [*BrokenError],
+// [*MissingError] or [*VersionError] if a replay with accounting cannot run.
 func FindSlurm(named string) (*Installation, error) {
 	named = cmp.Or(named, os.Getenv(Variable))
 	f := onMachine()

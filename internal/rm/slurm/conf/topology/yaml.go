@@ -155,7 +155,7 @@ func (r *reader) checkLimits(text []byte) error {
 	return nil
 }
 
-// value reads a YAML node as a value of the field's kind. what names the value in messages.
+// value reads a YAML node as a value of the field's kind. In messages, what names the value.
 func (r *reader) value(n ast.Node, f field, what string) (value, error) {
 	v := value{line: n.GetToken().Position.Line}
 	switch n := n.(type) {

@@ -181,7 +181,7 @@ func OwnAddress(t testing.TB) string {
 }
 
 // ControllerConf writes a slurm.conf that makes clients connect to the given address and port of
-// this machine, and returns its path. more are further lines.
+// this machine, and returns its path. The parameter more contains further lines.
 func (s *Slurm) ControllerConf(t *testing.T, dir, address string, port int, more string) string {
 	t.Helper()
 	if s.root != "" {

@@ -22,7 +22,7 @@ type Decoder struct {
 	err error
 }
 
-// NewDecoder returns a decoder of b. what names the message in errors.
+// NewDecoder returns a decoder of b. The parameter what names the message in errors.
 func NewDecoder(what string, b []byte) Decoder { return Decoder{What: what, b: b} }
 
 // Err returns the first failure; nil if all reads so far succeeded.
