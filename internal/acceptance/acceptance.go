@@ -44,10 +44,10 @@ type Options struct {
 // some 5 ms of CPU time, and 20 ms on thousands of nodes.
 const maxRequests = 5000
 
-// Ask returns which jobs of a workload Slurm rejects or never starts. slurmctld is asked about the most
-// frequent requests, up to [maxRequests]. Rules judge the other requests, and jobs that name a
-// reservation: the idle machine has no reservations. Each request is submitted alone, even if a
-// limit such as MaxSubmitJobs depends on other jobs in the queue. Errors are those of
+// Ask returns which jobs of a workload Slurm rejects or never starts. slurmctld is asked about the
+// most frequent requests, up to [maxRequests]. Rules judge the other requests, and jobs that name
+// a reservation: the idle machine has no reservations. Each request is submitted alone, even if a
+// limit such as MaxSubmitJobs depends on other jobs in the queue. It returns the errors of
 // [experiment.Run]; [experiment.IsMissing] reports that this Slurm is not installed.
 func Ask(ctx context.Context, w *workload.Workload, o Options) (*admission.Forecast, error) {
 	return ask(ctx, w, o, nil)
@@ -91,7 +91,8 @@ func ask(ctx context.Context, w *workload.Workload, o Options, each func(string,
 	return f, nil
 }
 
-// request is what slurmctld decides about: jobs with equal requests get equal answers.
+// request is the part of a job about which slurmctld decides: jobs with equal requests get equal
+// answers.
 type request struct {
 	hpc.Request
 	made string // rules make accounts from it: see [hpc.Job.Made]
@@ -128,7 +129,7 @@ func requestOf(job *hpc.Job) (r request, can bool) {
 	return r, true
 }
 
-// answer is what slurmctld says of a request.
+// answer is slurmctld's answer to a request.
 type answer struct {
 	refused string // the reason; "" if it accepted all submissions
 	pending string // the last reason to wait of a job that did not start; "" if all started

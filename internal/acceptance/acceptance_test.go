@@ -29,7 +29,8 @@ const site = "../experiment/testdata/admission"
 // TestAsk asks the three releases about a job for every reason to reject it. The rules of package
 // admission must give the same finding for each job, and the same reason for the jobs that never
 // start. A replay of these jobs confirms the rules (experiment.TestAdmission). If slurmctld's
-// answer is not that of the rules, the finding lacks the rules' words, and the comparison fails.
+// answer differs from the rules' answer, the finding lacks the rules' words, and the comparison
+// fails.
 func TestAsk(t *testing.T) {
 	w := jobs(t)
 	for _, named := range []string{"", "24.11", "26.05"} {

@@ -72,8 +72,8 @@ func spec(t *testing.T, options string) experiment.Spec {
 	}
 }
 
-// record makes a run of the model whose manifest is that of a replay on Slurm. The parameter
-// change may make further changes to the manifest.
+// record makes a run of the model whose manifest resembles the manifest of a replay on Slurm. The
+// parameter change may make further changes to the manifest.
 func record(t *testing.T, options string, change func(m map[string]any)) *run.Run {
 	t.Helper()
 	s := spec(t, options)
@@ -240,7 +240,7 @@ func TestCompareInterrupted(t *testing.T) {
 	}
 }
 
-// TestPresetJobs compares the waits of a run with a window with those of metrics: the waits of
+// TestPresetJobs compares the waits of a run with a window with the waits of metrics: the waits of
 // preset jobs do not count.
 func TestPresetJobs(t *testing.T) {
 	window := hpc.Unix(1709640000)

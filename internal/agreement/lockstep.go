@@ -12,8 +12,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Lockstep says how well the model's single decisions agree with those of a record. The model makes each decision in
-// Slurm's state.
+// Lockstep says how well the model's single decisions agree with the decisions in a record.
 type Lockstep struct {
 	// AllInstants is the number of seconds with decisions. Instants is the number of seconds whose
 	// decisions are counted.

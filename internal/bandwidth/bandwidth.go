@@ -4,7 +4,7 @@
 // as planned if the job gets this rate. If jobs together request more than a file system's
 // bandwidth, they get max-min fair shares, weighted by their nodes (Bertsekas and Gallager, "Data
 // Networks", 2nd ed., 6.5.2). No job gets more than it requests. Among the jobs that get less than
-// they request, all nodes have equal shares. A job that gets a part of what it asks for makes
+// they request, all nodes have equal shares. A job that gets a part of the requested rate makes
 // progress at that part of its speed, so its run time grows.
 //
 // The arithmetic is in integers. A rate is a whole number of bytes per second, rounded down, so
@@ -31,7 +31,7 @@ type Model struct {
 	systems []*system
 	jobs    map[int]*job
 	order   []*job // in the order of their starts
-	dirty   bool   // the shares must be computed anew
+	dirty   bool   // the shares must be computed again
 	next    hpc.Time
 }
 
@@ -262,7 +262,7 @@ func (m *Model) progress(at hpc.Time) {
 	m.next = max(m.next, at)
 }
 
-// share divides the bandwidths anew if a phase has begun or ended.
+// share divides the bandwidths again if a phase has begun or ended.
 func (m *Model) share() {
 	if !m.dirty {
 		return

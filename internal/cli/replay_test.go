@@ -245,7 +245,7 @@ func (r *replaying) halted(t *testing.T) remains {
 	return r.inventory(t)
 }
 
-// goOn lets a halted driver go on.
+// goOn lets a halted driver continue.
 func (r *replaying) goOn(t *testing.T) {
 	t.Helper()
 	if err := syscall.Kill(r.cmd.Process.Pid, syscall.SIGCONT); err != nil {
@@ -478,7 +478,7 @@ func TestReplayKilled(t *testing.T) {
 			r.untilMidRun(t)
 			in := r.inventory(t)
 			// The processes are driver, guard, MariaDB, slurmdbd, slurmctld and slurmscriptd. The sockets
-			// are those of the nodes, of slurmctld, of slurmdbd and of MariaDB.
+			// belong to the nodes, slurmctld, slurmdbd and MariaDB.
 			if len(in.processes) != 6 || in.state == "" || len(in.sockets) != 4 {
 				t.Fatalf("a running replay is %+v", in)
 			}

@@ -115,7 +115,7 @@ func threadCPU() time.Duration {
 }
 
 // nodesAllowed returns a function that returns a name for a set of nodes, and the nodes of this set.
-// The nodes are those of the job's partitions that have all features of the job's constraint. A
+// It considers the nodes of the job's partitions that have all features of the job's constraint. A
 // constraint with other operators than "&" and "," allows all nodes of the partitions.
 func nodesAllowed(c *conf.Cluster) func(job *hpc.Job) (string, []string) {
 	features := make(map[string][]string, len(c.Nodes))

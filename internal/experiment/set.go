@@ -25,7 +25,7 @@ type Realization struct {
 	Number  int // from 1
 	Dir     string
 	Seed    uint64
-	Made    []workload.MadeField // fields that were drawn anew for this realization; nil if rules made no fields
+	Made    []workload.MadeField // fields that were drawn again for this realization; nil if rules made no fields
 	Summary *metrics.Summary     // nil until the realization has ended, and after a failure
 }
 

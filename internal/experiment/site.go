@@ -172,8 +172,8 @@ func maxPerJob(policy *associations.Policy, resource string) (most int) {
 	return most
 }
 
-// draw returns the run for a realization of a set. In its workload, the fields that were not recorded are drawn anew.
-// If rules made no field, draw returns p itself.
+// draw returns the run for a realization of a set. In its workload, the fields that were not
+// recorded are drawn again. If rules made no field, draw returns p itself.
 func (p *Prepared) draw(set Set, r *Realization) (*Prepared, error) {
 	if p.workload.Completion == nil {
 		return p, nil

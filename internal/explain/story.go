@@ -66,11 +66,12 @@ type Story struct {
 	// queue.
 	Ahead    Crowd `json:"ahead"`
 	Overtook Crowd `json:"overtook"`
-	// The field before counts the processors of the jobs that started while this job waited behind jobs with a higher
-	// priority. The field higher counts the processors of those of these jobs that had a higher priority than this
-	// job at that time. The field ranks says whether the record has priorities of this job while it waited. Without
-	// such priorities, higher is not known. The field gap is the longest time without a recorded priority on which
-	// higher depends ([ranking.at]).
+	// The field before counts the processors of the jobs that started while this job waited behind
+	// jobs with a higher priority. The field higher counts the processors of those of these jobs that
+	// had a higher priority than this job at that time. The field higher counts the processors of
+	// those jobs among them that had a higher priority than this job at that time. Without such
+	// priorities, higher is not known. The field gap is the longest time without a recorded priority
+	// on which higher depends ([ranking.at]).
 	higher, before int
 	ranks          bool
 	gap            time.Duration
@@ -584,8 +585,8 @@ func (rec *Record) forNodes(row *run.Row, t hpc.Time) (list []Cause) {
 	return list
 }
 
-// judge finds the causes. The weight of a cause that follows directly from a part of the wait is the
-// part's share of the wait. The causes of the rest of the wait are those in the middle of its
+// judge finds the causes. The weight of a cause that follows directly from a part of the wait is
+// the part's share of the wait. The causes of the rest of the wait come from the middle of its
 // longest span.
 func (s *Story) judge(rec *Record, row *run.Row) {
 	if s.Wait < 1 {

@@ -17,8 +17,8 @@
 // the simulator repeats all starts of the run, the fair start times are exact. Then the simulation
 // of a job begins at the last instant at which no job waited: at such an instant, the running jobs
 // determine the state of every policy. The state of a queue that is not empty cannot be taken from
-// a record. If the simulator does not repeat the run, as with runs of Slurm, fair start times are
-// those of a model. The model begins with the run's own state at the submission of the job: the
+// a record. If the simulator does not repeat the run, as with runs of Slurm, fair start times come
+// from a model. The model begins with the run's own state at the submission of the job: the
 // running jobs with their starts and time limits, and the waiting jobs. A job may then seem to be
 // treated unfairly, not because of later jobs, but because the policy would have started it
 // earlier than Slurm. [metrics.FairStart.Agreement] says how much the model is like the run.

@@ -101,8 +101,8 @@ func (b *Builder) runs(e *built) error {
 	return b.checkTimes(&e.rec)
 }
 
-// looks returns the sorted records of an ID, without those that another record supersedes. The
-// parameter ended is the rule that counts records of runs whose end was in a record that the
+// looks returns the sorted records of an ID. It leaves out records that another record supersedes.
+// The parameter ended is the rule that counts records of runs whose end was in a record that the
 // builder dropped.
 func (b *Builder) looks(e *built, ended string) []Job {
 	list := append([]Job{e.rec}, e.others...)

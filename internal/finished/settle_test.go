@@ -167,8 +167,8 @@ func TestSuperseded(t *testing.T) {
 	}
 }
 
-// TestFullerRecord checks that, of two records of the same run, the one with more fields is used,
-// in both orders.
+// TestFullerRecord checks that, of two records of the same run, the record with more fields is
+// used, in both orders.
 func TestFullerRecord(t *testing.T) {
 	bare, full := ran("7", 0, 10, 30, hpc.Completed, ""), ran("7", 0, 10, 30, hpc.Completed, "")
 	full.Account = "phys"

@@ -20,7 +20,7 @@ type Arrivals string
 const (
 	// NoArrivals assumes no later submissions. The forecast is then too early for a job that later jobs can overtake.
 	NoArrivals Arrivals = "none"
-	// Recent repeats a random day of the last week, with the number of each submission drawn anew.
+	// Recent repeats a random day of the last week, and draws the number of each submission again.
 	Recent Arrivals = "recent"
 	// Recorded uses the later submissions and events of the run that the queue comes from.
 	Recorded Arrivals = "recorded"
@@ -132,8 +132,7 @@ func tasksAt(list []predict.Case) int {
 	return n
 }
 
-// again sets the run times of a job to those of an earlier job, or of the tasks of an earlier array. It returns false
-// if the earlier job was cancelled before it started.
+// again gives a job the run times of an earlier job, or of the tasks of an earlier array.
 func (q *Queue) again(job *hpc.Job, before []predict.Case, d draws, opts Options, realization int) bool {
 	array, limit, limited := strings.Cut(job.Array, "%")
 	comes := false

@@ -93,9 +93,7 @@ func options(t *testing.T, c *forecast.Course) forecast.EvaluateOptions {
 	}}
 }
 
-// TestExact checks that a frozen run with the true run times goes on as the run did, to the second. The
-// workload has arrays, dependencies, cancellations, drained nodes and a reservation. A job keeps its place
-// in the queue if it was submitted before the start of a job that it depends on.
+// TestExact checks that a frozen run with the true run times continues like the run, to the second.
 func TestExact(t *testing.T) {
 	for _, policy := range []string{"fcfs", "easy"} {
 		w := draw(220, 1)

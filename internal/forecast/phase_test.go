@@ -76,7 +76,7 @@ func TestLastBackfill(t *testing.T) {
 	}
 }
 
-// TestAllocated checks that a job's start is that of its allocation, in each of its runs.
+// TestAllocated checks that a job's start is the time of its allocation, in each of its runs.
 func TestAllocated(t *testing.T) {
 	second := hpc.Time(time.Second)
 	events := []run.Event{

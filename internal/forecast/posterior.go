@@ -130,10 +130,10 @@ const shortfall = 0.01
 
 // propose draws the weights of a group's distribution, given the group's ended jobs. It appends to
 // masses first the group's own weights, and then the weights of the sticks. The own weights are
-// those of the group's run times and of its tail. The tail also consists of sticks. The sticks
-// come from the part of the wider group's draw that is longer than the group's longest job so far
-// (Susarla and Van Ryzin, "Nonparametric Bayesian estimation of survival curves from incomplete
-// observations", Journal of the American Statistical Association 71(356), 1976).
+// the weights of the group's run times and of its tail. The tail also consists of sticks. The
+// sticks come from the part of the wider group's draw that is longer than the group's longest job
+// so far (Susarla and Van Ryzin, "Nonparametric Bayesian estimation of survival curves from
+// incomplete observations", Journal of the American Statistical Association 71(356), 1976).
 func (d *drawn) propose(masses []empirical.Mass, rng *rand.Rand, of *pool, limit float64) (all []empirical.Mass,
 	own int) {
 	add := func(list []empirical.Mass) {

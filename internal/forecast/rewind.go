@@ -55,7 +55,7 @@ func (d draws) redraw(job *hpc.Job, q *Queue, seed uint64, realization int) {
 		if state.over {
 			continue
 		}
-		elapsed := state.lost.Seconds() // a requeued job starts anew, so it runs longer than its lost runs
+		elapsed := state.lost.Seconds() // a requeued job starts again, so it runs longer than its lost runs
 		if state.running {
 			elapsed = max(elapsed, q.At.Sub(state.start).Seconds())
 		}

@@ -31,7 +31,8 @@ type Shares struct {
 	started map[group][]*share
 	// first is the time of the first known end. Ends before it are not known.
 	first hpc.Time
-	// concentration has a value for each level except the last level. It is nil if the values must be learned anew.
+	// concentration has a value for each level except the last level. It is nil if the values must be
+	// learned again.
 	concentration []float64
 	// spread has the concentrations that are learned from how similar the jobs of a group are ([nested.Concentrations]).
 	spread []float64
@@ -170,9 +171,9 @@ func (s *Shares) Distribution(job predict.Submission) Distribution {
 	return d
 }
 
-// pooled is a job's distribution, learned from the job's groups (levels, the narrowest group first). Its
-// quantiles are those of the mean of the groups' possible distributions. Realizations do not need this mean,
-// because they draw from the levels.
+// pooled is a job's distribution, learned from the job's groups (levels, the narrowest group
+// first). Its quantiles come from the mean of the groups' possible distributions. Realizations do
+// not need this mean, because they draw from the levels.
 type pooled struct {
 	mean   func() empirical.Distribution
 	levels []pool

@@ -65,8 +65,8 @@ func Visit(s string, visit func(name []byte)) error {
 	return nil
 }
 
-// Count returns the number of names that the expression represents, without building them. Its
-// errors are those of [Expand].
+// Count returns the number of names that the expression represents, without building them. It
+// returns the errors of [Expand].
 func Count(s string) (int, error) {
 	_, total, err := parse(s, MaxNames)
 	return total, err

@@ -7,8 +7,8 @@ import (
 )
 
 // Recorded is what happened to a job when its workload was recorded. Start, End, Nodes, Processors
-// and Priority are those of its last run. Eligible is when the job might first start, before all
-// its runs. A time of 0 means that the event did not happen, or is not known. For a job array,
+// and Priority belong to its last run. Eligible is when the job might first start, before all its
+// runs. A time of 0 means that the event did not happen, or is not known. For a job array,
 // Eligible and Start are the earliest of the tasks. Priority and Processors belong to the task
 // that started first. End is the latest of the tasks. State is the common state of all tasks
 // (empty if the states differ).

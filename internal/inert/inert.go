@@ -16,7 +16,7 @@ import (
 var number = regexp.MustCompile(`^[+-]([0-9]*\.?[0-9]+([eE][+-]?[0-9]+)?|Inf)$`)
 
 // formula reports whether spreadsheets read a cell, without the quotes at its beginning, as a
-// formula. The characters are those of OWASP's page on CSV injection.
+// formula. The characters come from OWASP's page on CSV injection.
 func formula(text string) bool {
 	text = strings.TrimLeft(text, "'")
 	first, _ := utf8.DecodeRuneInString(text)

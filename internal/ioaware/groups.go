@@ -101,8 +101,7 @@ func (p *planner) divide(running []Running) Groups {
 	return g
 }
 
-// share returns what a pending job contributes to the sums. The run time is the predicted run time,
-// but at most the time limit.
+// share returns a pending job's contribution to the sums.
 func (p *planner) share(j *Job) share {
 	d := j.Limit
 	if j.Estimate.RunTime > 0 {

@@ -13,7 +13,7 @@ type Estimate struct {
 }
 
 // Add returns the estimate after one more job. x is the job's mean, and v is the variance within
-// the job. The formulas are those of the Slurm-LDMS project's analytical services; a is the decay:
+// the job. The formulas come from the Slurm-LDMS project's analytical services; a is the decay:
 //
 //	C' = 1 + (1-a) C
 //	S' = x + (1-a) S

@@ -71,7 +71,7 @@ type Fields struct {
 	WaitUnknown       float64 `expr:"wait_unknown_s"`
 }
 
-// FilterFields returns the names of the fields that a filter can use beyond those of
+// FilterFields returns the names of the fields that a filter can use in addition to the fields of
 // `workload transform --filter`, in the order of [Fields].
 func FilterFields() []string {
 	workload := transform.Names(transform.Fields{})

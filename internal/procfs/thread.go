@@ -66,8 +66,7 @@ func (t *Thread) Asleep() (bool, error) {
 	return channel != running, err
 }
 
-// channel is what a thread's wait channel tells about its state. The wait channel is the kernel's
-// function in which the thread sleeps.
+// channel is the meaning of a thread's wait channel for its state.
 type channel int
 
 const (

@@ -4,8 +4,8 @@
 // ends) and, most of all, on scheduling a full machine. Each of these alone is a bad measure of
 // the remaining time: a night takes little real time, the hours after the last submission take
 // almost none, and a growing queue takes more and more. So [Share] mixes virtual time and jobs,
-// and [Left] mixes the speed of the whole run with its recent speed. The weights are those with
-// the smallest errors for the recorded runs in testdata/runs.jsonl.
+// and [Left] mixes the speed of the whole run with its recent speed. The weights have the smallest
+// errors for the recorded runs in testdata/runs.jsonl.
 package progress
 
 import (

@@ -238,10 +238,10 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// TestReservationsOfWindow has reservations in a workload with a window. A reservation that is made
-// before the window begins gets its nodes, although the replay has reserved all nodes until then. A
-// preset job that was recorded in a reservation runs. A preset job also goes on running when a
-// later reservation begins.
+// TestReservationsOfWindow has reservations in a workload with a window. A reservation that is
+// made before the window begins gets its nodes, although the replay has reserved all nodes until
+// then. A preset job that was recorded in a reservation runs. A preset job also continues to run
+// when a later reservation begins.
 func TestReservationsOfWindow(t *testing.T) {
 	w := &workload.Workload{Start: after(3600), Epoch: after(0)}
 	reserve := func(at int, r hpc.Reservation) {

@@ -63,7 +63,7 @@ const (
 	Refused   EventKind = "rejected"  // the job was rejected, and Reason says why; the job's last event
 	Started   EventKind = "started"   // the job has its nodes
 	Suspend   EventKind = "suspended" // the job's processes were stopped
-	Resume    EventKind = "resumed"   // the job's processes go on
+	Resume    EventKind = "resumed"   // the job's processes continue
 	Requeue   EventKind = "requeued"  // the job is pending again; Outcome is nil if an Ended event came before
 	Ended     EventKind = "ended"     // final
 	NodeState EventKind = "node"      // a node event was applied or refused

@@ -23,7 +23,7 @@ func byJob(rows []Row) iter.Seq[[]Row] {
 	}
 }
 
-// giveAll sets [Row.Reasons] and [Row.ArrayEligible]. The rows are those of a run, or of all tasks
+// giveAll sets [Row.Reasons] and [Row.ArrayEligible]. The rows belong to a run, or are all tasks
 // of one array.
 func (r *Reasons) giveAll(rows []Row, m *Manifest) {
 	for i := range rows {

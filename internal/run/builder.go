@@ -328,7 +328,7 @@ func (r *taskRow) apply(e *rm.Event) {
 }
 
 // begin records a start of the job. It prefers the times of the outcome to the time of the event,
-// because the outcome's times are those of the accounting.
+// because the outcome's times come from the accounting.
 func (r *taskRow) begin(e *rm.Event) {
 	if r.held {
 		r.listSegments()
@@ -383,10 +383,7 @@ func (r *taskRow) requeue(e *rm.Event) {
 	rare.exitCode, rare.signal = 0, 0
 }
 
-// amend sets the start and the processors of the present run to those of the accounting. The time of an event is the
-// time at which the driver saw the event, so it may not fit the accounting's end. With gang scheduling, slurmctld's
-// launch message for an exclusive job leaves out those processors of the job's nodes that other jobs hold. The
-// accounting has all processors of the job.
+// amend sets the start and the processors of the present run to the accounting's values.
 func (r *taskRow) amend(o *rm.Outcome) {
 	if !r.started {
 		return

@@ -133,8 +133,8 @@ func (r *Row) requeues() []Span {
 }
 
 // Spans returns the reasons of a job, from its first submission until its last start. For a job
-// without a start, they last until the job's end or the run's end. They begin anew at each requeue.
-// The time before a window has the reason [BeforeWindow].
+// without a start, they last until the job's end or the run's end. They start again at each
+// requeue. The time before a window has the reason [BeforeWindow].
 func (r *Reasons) Spans(row *Row) []Span {
 	until := cmp.Or(row.Start, row.End, r.end)
 	seen := r.seen[reasonKey{row.Job, row.Task}]

@@ -556,7 +556,7 @@ func (w *Writer) finalManifest(state State, change func(*Manifest)) Manifest {
 }
 
 // Close releases the writer's files. After Finish it does nothing. Without Finish, it leaves a
-// record like that of a killed process: readable and partial.
+// record like a killed process: readable and partial.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -7,7 +7,7 @@
 // only reads, in one read-only transaction, so that the tables are consistent although slurmdbd
 // continues to write.
 //
-// The tables are those of Slurm's src/plugins/accounting_storage/mysql
+// The tables are defined in Slurm's src/plugins/accounting_storage/mysql
 // (accounting_storage_mysql.c, job_table_fields and so on). Their columns depend on the release.
 // The package looks up which columns a table has, and treats missing columns as unknown values.
 package slurmdb

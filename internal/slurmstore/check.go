@@ -33,7 +33,7 @@ var libraryPaths = []string{
 	"opt/slurm/lib", "opt/slurm/*/lib",
 }
 
-// machines maps Go's names of architectures to those in the headers of programs.
+// machines maps Go's names of architectures to the numbers in the headers of programs.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "ppc64le": elf.EM_PPC64}
 
 // patience is the longest time that slurmctld may need to print its version on a busy machine.

@@ -56,7 +56,7 @@ func rejections(t *testing.T, n int, test func(a, b [][]float64, opts TestOption
 	return float64(rejected) / float64(n)
 }
 
-// skewed returns runs like those of schedules: log-normal waits of very different scales
+// skewed returns runs that resemble runs of schedules: log-normal waits of very different scales
 // that depend on each other through a factor of the whole run.
 func skewed(random *rand.Rand, n, dim int) [][]float64 {
 	points := cloud(random, n, dim, 0)

@@ -219,7 +219,7 @@ func TestEnergyByHand(t *testing.T) {
 	between, within, second := 4.0, 8.0/9, 1.0
 	near(t, "statistic", got.Statistic, 6.0/5*(2*between-within-second), 1e-12)
 	near(t, "effect", got.Effect, (2*between-within-second)/(2*between), 1e-12)
-	near(t, "p", got.P, 0.1, 1e-12) // only the observed one of ten arrangements is so extreme
+	near(t, "p", got.P, 0.1, 1e-12) // only the observed arrangement, of ten, is so extreme
 }
 
 // The fast statistic equals sums over all pairs as in the formula.
@@ -257,8 +257,8 @@ func TestEnergyAgreesWithItsFormula(t *testing.T) {
 	})
 }
 
-// On a line, a point's spatial depth is 1 − |share above − share below|, and the quality
-// index is that of ranks.
+// On a line, a point's spatial depth is 1 − |share above − share below|, and the quality index
+// equals the index of ranks.
 func TestDepthByHand(t *testing.T) {
 	got, err := SpatialDepth([][]float64{{3}, {1}, {2}, {9}, {4}})
 	if err != nil {

@@ -281,14 +281,14 @@ func (m *Maker) All(ctx context.Context, atOnce int) error {
 	return m.these(ctx, runs[pilot:], atOnce)
 }
 
-// these makes those of the given runs that are not complete.
+// these makes the incomplete ones among the given runs.
 func (m *Maker) these(ctx context.Context, runs []*Run, atOnce int) error {
 	executor := parallel.Executor{Parallel: atOnce, GoOn: isOfRun}
 	return executor.Do(ctx, len(runs), func(ctx context.Context, i int) error { return m.MakeRun(ctx, runs[i]) })
 }
 
-// MakeRun makes a run unless it is complete. It returns a [RunError] if the run fails. Its other
-// errors are those of [Maker.All].
+// MakeRun makes a run unless it is complete. It returns a [RunError] if the run fails. Otherwise
+// it returns the errors of [Maker.All].
 func (m *Maker) MakeRun(ctx context.Context, r *Run) error {
 	if record := m.Plan.complete(r); record != nil {
 		s, err := metrics.FromRun(record, metrics.Options{})

@@ -22,7 +22,7 @@ const (
 const pilotSeeds = 3
 
 // Need says how many seeds are needed to detect a difference of a figure between two cells. The
-// test is the one of `rmreplay compare` at 5 %, without the correction for several figures. It
+// test is the test of `rmreplay compare` at 5 %, without the correction for several figures. It
 // must detect the difference in 80 % of cases. The number rests on three assumptions: runs are
 // independent, they are normally distributed, and the runs of every cell have the same variance as
 // the complete runs.

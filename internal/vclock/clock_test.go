@@ -455,8 +455,8 @@ func TestDeadlockIsReported(t *testing.T) {
 	l.killAll()
 }
 
-// TestForeignBytes reads more bytes than managed processes have sent. The clock reports this before
-// virtual time goes on.
+// TestForeignBytes reads more bytes than managed processes have sent. The clock reports this
+// before virtual time advances.
 func TestForeignBytes(t *testing.T) {
 	l := newLab(t, Policy{})
 	l.start("sleep", "10")
@@ -493,7 +493,7 @@ func TestStallIsReported(t *testing.T) {
 }
 
 // TestSilentPeerIsReported has a process that waits again and again for another process in real
-// time, which does not answer. Virtual time goes on between the waits.
+// time, which does not answer. Virtual time advances between the waits.
 func TestSilentPeerIsReported(t *testing.T) {
 	address := filepath.Join(t.TempDir(), "socket")
 	ln, err := net.Listen("unix", address)
@@ -709,7 +709,7 @@ func (l *lab) killAll() {
 }
 
 // TestKill kills processes, with their threads and children, at random moments. Virtual time must
-// go on for the other processes, and the count of running threads must be right.
+// continue for the other processes, and the count of running threads must be right.
 func TestKill(t *testing.T) {
 	l := newLab(t, Policy{})
 	other := l.start(program(t, "clockwork"), "steps", "20000", "1")

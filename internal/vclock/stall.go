@@ -140,7 +140,7 @@ func (w *stallWatch) stuck(used func() demand) bool {
 // that the driver's threads waited for a CPU.
 type demand struct{ cpu, delay, driver time.Duration }
 
-// restWatch notices when all processes wait in real time, although virtual time goes on.
+// restWatch notices when all processes wait in real time, although virtual time advances.
 type restWatch struct {
 	after         time.Duration // real time that counts as a rest
 	excuses       int           // how many rests in a row the driver's waits for a CPU may excuse

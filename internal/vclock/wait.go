@@ -293,7 +293,7 @@ func futexWait(word *atomic.Uint32, value uint32, timeout time.Duration) {
 		uintptr(unsafe.Pointer(&ts)), 0, 0)
 }
 
-// The operations are those of linux/futex.h.
+// The operations of linux/futex.h.
 const (
 	futexOpWait = 0
 	futexOpWake = 1

@@ -53,7 +53,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // ever.
 const patience = 20 * time.Second
 
-// Forever is the patience of a log whose callers cannot go on before the disk has answered.
+// Forever is the patience of a log whose callers cannot continue before the disk has answered.
 const Forever time.Duration = math.MaxInt64
 
 // Options configures [Open].
@@ -511,8 +511,7 @@ func (j *Log) commit(group []*Pending) error {
 		err = f.Sync()
 	}
 	if err != nil {
-		// After a failed fsync it is not known what is on the disk. The file is cut back, and later
-		// records go into a new file.
+		// After a failed fsync, the contents of the disk are unknown.
 		j.active, j.uncut, j.cutAt = nil, f, at
 		return errors.Join(err, j.cut())
 	}

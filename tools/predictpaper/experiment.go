@@ -28,7 +28,7 @@ type scheduler struct {
 	published map[string]float64
 }
 
-// schedulers are those of the paper, in the order of the table.
+// schedulers are the paper's, in the order of the table.
 var schedulers = []scheduler{
 	{"EASY", "easy-textbook", map[string]float64{"KTH-SP2": 92.5765, "CTC-SP2": 49.5713, "SDSC-SP2": 87.8703}},
 	{"EASY++", "easy++", map[string]float64{"KTH-SP2": 63.5007, "CTC-SP2": 85.7672, "SDSC-SP2": 79.3963}},

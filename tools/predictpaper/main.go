@@ -10,7 +10,7 @@
 // with the loss E-Loss, and incremental corrections; the same with run times as features, as the
 // paper describes them; and EASY and EASY-SJBF with clairvoyance.
 //
-// The published numbers are those of the authors' result files (github.com/jad-darrous/predictsim,
+// The published numbers come from the authors' result files (github.com/jad-darrous/predictsim,
 // experiments/data/LOG/sim_analysis/metrics_complete), by the name of the log. The authors filter
 // their logs. Jobs without processors, run time or time limit, and jobs larger than the machine,
 // are left out, and run times end at the time limits. The tool does the same, and says how many

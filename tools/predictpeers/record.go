@@ -20,7 +20,7 @@ import (
 	"rmreplay/internal/predict/model"
 )
 
-// firstTraining is that of [model.Options.First].
+// firstTraining equals [model.Options.First].
 const firstTraining = 200
 
 // recorder is a [predict.Predictor] that predicts nothing. It keeps the input of a model: the features of each

@@ -32,7 +32,7 @@ func Parse(text []byte, cluster string) Job {
 	return p.job
 }
 
-// Identify returns a job with only Cluster, JobID and Run, which are the same as those from
+// Identify returns a job with only Cluster, JobID and Run. They have the same values as from
 // [Parse]. It is faster than Parse.
 func Identify(text []byte, cluster string) Job {
 	p := parsers.Get().(*parser)

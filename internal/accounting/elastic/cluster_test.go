@@ -31,9 +31,9 @@ import (
 
 var users = []string{"alice", "bob", `o'hara`, `a*b?c\d"e`, "ünal", "u u", "Alice"}
 
-// randomEntry draws a job that ended within about 40 days. Some jobs lack members, or never ran. As
-// in reality, Slurm's documents always have total_nodes, and cpu_hours if they have total_cpus;
-// imported ones never have cpu_hours.
+// randomEntry draws a job that ended within about 40 days. Some jobs lack members, or never ran.
+// As in reality, Slurm's documents always have total_nodes, and have cpu_hours if they have
+// total_cpus. Imported documents never have cpu_hours.
 func randomEntry(r *rand.Rand, seq int64, imported bool) store.Entry {
 	submit := time.Date(2024, 3, 10, 0, 0, 0, 0, time.UTC).Add(time.Duration(r.IntN(40*86400)) * time.Second)
 	start := submit.Add(time.Duration(r.ExpFloat64()*7200) * time.Second)
@@ -164,7 +164,7 @@ func stock(fields map[string]any) {
 	}
 }
 
-// enriched changes the fields to those of an index to which this program forwarded documents.
+// enriched makes the fields like those of an index to which this program forwarded documents.
 func enriched(fields map[string]any) {
 	for column, name := range derived() {
 		if types, ok := fields[name]; ok {

@@ -161,8 +161,8 @@ func TestRecordedForZeroSeconds(t *testing.T) {
 	}
 }
 
-// On Slurm, tasks of an array that never started have the array's number. In a run's documents they
-// are separate jobs. The waits of a job that started are those of package metrics.
+// On Slurm, tasks of an array that never started have the array's number. In a run's documents
+// they are separate jobs. The waits of a job that started equal the waits of package metrics.
 func TestRunDocument(t *testing.T) {
 	seen := map[string]bool{}
 	for task := range 3 {

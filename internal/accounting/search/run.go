@@ -58,8 +58,8 @@ func tooMany() error {
 		"Trying to create too many buckets. Must be less than or equal to: ["+strconv.Itoa(maxBuckets)+"]")
 }
 
-// level computes the buckets of one aggregation, and then those of its children. The map above
-// contains the buckets of the aggregation one level higher, by their keys.
+// level computes the buckets of one aggregation, and then the buckets of its children. The map
+// above contains the buckets of the aggregation one level higher, by their keys.
 func (e *evaluation) level(n node, above map[string]*bucket) error {
 	found := above
 	if n.self.buckets != nil {

@@ -19,8 +19,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestOwnRequests checks that the requests that rmreplay sends in a replay are marked, and those of
-// jobs are not.
+// TestOwnRequests checks that the requests that rmreplay sends in a replay are marked, and that
+// requests of jobs are not.
 func TestOwnRequests(t *testing.T) {
 	types := []string{"REQUEST_STATS_INFO", "REQUEST_JOB_INFO", "REQUEST_SUBMIT_BATCH_JOB", "MESSAGE_NODE_REGISTRATION_STATUS", "REQUEST_COMPLETE_BATCH_SCRIPT", "REQUEST_PING"}
 	var of []rm.Requests

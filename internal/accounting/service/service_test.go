@@ -691,8 +691,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestReconcileZone reconciles records whose times are read in a different zone than those in the
-// directory.
+// TestReconcileZone reconciles records whose times are read in another zone than the times of the
+// records in the directory.
 func TestReconcileZone(t *testing.T) {
 	ctx, svc := context.Background(), service.New()
 	scratch := t.TempDir()

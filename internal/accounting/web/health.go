@@ -372,7 +372,7 @@ func (s *sizes) touched(names []string, from, until time.Time) (touched, answere
 	return touched, answered
 }
 
-// kinds counts the named schedulers: those of sites and those of runs. An empty list means all schedulers.
+// kinds counts the named schedulers: schedulers of sites, and schedulers of runs.
 func (s *sizes) kinds(names []string) (sites, runs int) {
 	for _, c := range s.list {
 		switch {

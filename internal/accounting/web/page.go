@@ -313,8 +313,7 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 	return out, nil
 }
 
-// alone changes the page's parameters v into those of the API's CSV. If the page shows two
-// clusters, the parameters select this request's cluster, in this request's range of time.
+// alone changes the page's parameters v into the parameters of the API's CSV.
 func (r *request) alone(v url.Values) {
 	v.Set("format", "csv")
 	v.Del("rows") // the file has the jobs of all pages

@@ -184,7 +184,7 @@ func (s *sizes) onlyRuns() bool {
 	return len(s.list) > 0 && !slices.ContainsFunc(s.list, func(c size) bool { return c.Kind != kindRun })
 }
 
-// have reports whether all names are those of clusters.
+// have reports whether all names are names of clusters.
 func (s *sizes) have(names []string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(s.named(), name) })
 }
@@ -218,8 +218,7 @@ func (c *sizesCache) get(find func() (*sizes, error)) (*sizes, error) {
 	return found, nil
 }
 
-// maxClusters is the highest number of clusters that the pages distinguish: those with the most
-// jobs.
+// maxClusters is the highest number of clusters that the pages distinguish: the clusters with the most jobs.
 const maxClusters = 10_000
 
 // known returns the sizes of the clusters that the pages can show.

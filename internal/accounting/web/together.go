@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/figure"
 )
 
-// alignments are the ways to align the times of one cluster or scheduler with those of another.
+// alignments are the ways to align the times of one cluster or scheduler with the times of another.
 var alignments = []option{
 	{Name: "as they were", Value: "time"}, {Name: "by the time of day", Value: "day"},
 	{Name: "at the beginning", Value: "begin"},
@@ -21,9 +21,9 @@ var alignments = []option{
 // scheduler, which decide the buckets. The parameter live is true if the range is for figures of schedulers.
 //
 // By the time of day, the second cluster's first day is aligned with the first day of the range. This is also
-// the default if the second cluster has nothing in the range. A run's first day is that of its workload. If
-// the request gives no beginning and the first cluster is a run, the first day of the range is that of this
-// run's workload. If the request is for the whole time, it is the first cluster's first day, also for a site.
+// the default if the second cluster has nothing in the range. A run's first day is its workload's first day.
+// If the request gives no beginning and the first cluster is a run, the first day of the range is this run's
+// first day. If the request is for the whole time, it is the first cluster's first day, also for a site.
 //
 // At first, the range is the first cluster's range. [request.widen] adds the second cluster's jobs.
 func (r *request) align(s *sizes, live bool) error {

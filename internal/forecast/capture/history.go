@@ -8,9 +8,7 @@ import (
 	"rmreplay/internal/input"
 )
 
-// The whole history is read anew after wholeAfter, so that the stored history does not grow without limit. sacct is
-// also queried for the time overlap before the earlier capture, because slurmdbd may have received an end later than
-// slurmctld.
+// After wholeAfter, the whole history is read again. Otherwise the stored history would grow without limit.
 const (
 	wholeAfter = 24 * time.Hour
 	overlap    = 15 * time.Minute

@@ -1,7 +1,7 @@
 // Package lsf reads lsb.acct, the job log of IBM Spectrum LSF and Platform LSF.
 //
 // Source: IBM Spectrum LSF 10.1 configuration reference, "lsb.acct"; the numbers of termination
-// reasons are those of its lsbatch.h.
+// reasons come from its lsbatch.h.
 package lsf
 
 import (

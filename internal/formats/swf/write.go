@@ -210,7 +210,7 @@ func (s *writer) header(out *bufio.Writer) {
 		return found && strings.TrimSpace(key) == "UnixStartTime"
 	}
 	at := slices.IndexFunc(comments, isStart)
-	if at >= 0 { // drop later ones: the reader ignored them because they followed a record
+	if at >= 0 { // drop later comments: the reader ignored them because they followed a record
 		comments = append(comments[:at+1], slices.DeleteFunc(comments[at+1:], isStart)...)
 	}
 	switch {

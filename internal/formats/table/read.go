@@ -144,7 +144,7 @@ type cells struct {
 	row     *row
 }
 
-// set sets the cells to those of a row.
+// set sets the cells to the cells of a row.
 func (c *cells) set(m *Map, r *row) {
 	c.row = r
 	clear(c.values)

@@ -84,7 +84,7 @@ func aware() *Driver {
 }
 
 // TestReleases: the driver releases the jobs that the plan starts now. In later rounds, released
-// jobs that have not started yet count like running ones.
+// jobs that have not started yet count like running jobs.
 func TestReleases(t *testing.T) {
 	f := newFake(10, 1000, wants("a", 4, 10, 600), wants("b", 4, 10, 600), wants("c", 4, 10, 300), wants("d", 4, 10, 0))
 	d := aware()

@@ -73,7 +73,7 @@ func compareKeys(a, b key) int {
 }
 
 // MarshalJSON writes the history. Equal histories give equal texts. It leaves out open jobs. If a
-// kind has more than maxSaved groups, it leaves out those whose last job ended longest ago.
+// kind has more than maxSaved groups, it leaves out the groups whose last job ended longest ago.
 func (h *History) MarshalJSON() ([]byte, error) {
 	s := saved{All: h.all}
 	kept := h.latest(maxSaved)

@@ -73,7 +73,7 @@ func testWindow(t *testing.T, slurm *install.Installation) {
 	o.drained()
 }
 
-// TestWindowEdge: the last seconds before a window. slurmctld 23.11 and later executes itself anew
+// TestWindowEdge: the last seconds before a window. slurmctld 23.11 and later restarts itself
 // three seconds before the window. Preset jobs with a later recorded start begin a second before
 // that instant. Pending jobs start when the window begins, although no node has registered yet;
 // jobs with generic resources do, too.
@@ -110,9 +110,10 @@ func testWindowEdge(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// TestWindowStatistics: slurmctld 23.11 and later resets its counters when a window begins and when
-// an action reconfigures it. Still, the statistics count every start: also of preset jobs that started
-// after the last regular question. A row divides the starts before the window from those in it.
+// TestWindowStatistics: slurmctld 23.11 and later resets its counters when a window begins and
+// when an action reconfigures it. Still, the statistics count every start: also of preset jobs
+// that started after the last regular question. A row divides the starts before the window from
+// the starts in it.
 func TestWindowStatistics(t *testing.T) { eachSlurm(t, testWindowStatistics) }
 
 func testWindowStatistics(t *testing.T, slurm *install.Installation) {
@@ -152,12 +153,12 @@ func testWindowStatistics(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// startsAnew reports whether slurmctld executes itself anew when it is reconfigured, as it does
-// when a window begins.
+// startsAnew reports whether slurmctld restarts itself when it is reconfigured, as it does when a
+// window begins.
 func startsAnew(slurm *install.Installation) bool { return slurm.Release.Since(slurmspec.R2311) }
 
-// TestReconfiguration: from 23.11 on, slurmctld executes itself anew when it is reconfigured, and
-// its log begins as at its start. Jobs run on, and the changed configuration is in force.
+// TestReconfiguration: from 23.11 on, slurmctld restarts itself when it is reconfigured, and its
+// log begins as at its start.
 func TestReconfiguration(t *testing.T) { eachSlurm(t, testReconfiguration) }
 
 func testReconfiguration(t *testing.T, slurm *install.Installation) {

@@ -31,8 +31,8 @@ var queueOptions = []string{
 	"max_sched_time", "partition_job_depth", "preempt_", "reduce_completing_frag", "sched_",
 }
 
-// Scheduling returns the SchedulerParameters of the pre-roll, made from those of the site. burst is the
-// largest number of preset jobs that start together. Until the window begins, only preset jobs may
+// Scheduling returns the SchedulerParameters of the pre-roll. They are made from the site's. burst is
+// the largest number of preset jobs that start together. Until the window begins, only preset jobs may
 // start, and slurmctld looks no further down the queue. With the site's parameters the schedulers would
 // try all other jobs again and again. That would take as much CPU time as a day of a full machine.
 //
@@ -46,7 +46,7 @@ func Scheduling(site string, burst int, backfill time.Duration) string {
 	return strings.Join(append(WithoutQueue(site), fmt.Sprintf(scheduling, burst+slack, every)), ",")
 }
 
-// WithoutQueue returns the options of SchedulerParameters without those in queueOptions.
+// WithoutQueue removes the options in queueOptions from the value of SchedulerParameters.
 func WithoutQueue(site string) []string {
 	list := strings.FieldsFunc(site, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 	return slices.DeleteFunc(list, func(option string) bool {

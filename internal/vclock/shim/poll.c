@@ -55,8 +55,8 @@ static void abandon_timed_wait(void *w)
 
 /* timed_kernel_wait waits in the kernel until wait(arg, mask) returns or the clock ends the wait
  * with the wake signal. This signal is unblocked only inside the wait, so it cannot arrive between
- * the decision to wait and the wait. The result is that of wait, 0 at the deadline. for_room is
- * set if the wait may be for room to write. */
+ * the decision to wait and the wait. It returns the result of wait, or 0 at the deadline. for_room
+ * is set if the wait may be for room to write. */
 static int timed_kernel_wait(uint32_t why, uint64_t object, int64_t deadline, bool for_room,
 			     int (*wait)(void *, const sigset_t *), void *arg, const sigset_t *mask)
 {

@@ -506,7 +506,7 @@ void wait_to_read(int fd, int64_t timeout_ns);
 		how_ == MANAGED_WAIT ? IN_KERNEL(why, fd, call) : OUTSIDE_CALL(fd, call); \
 	})
 
-/* Who reads what is written to a descriptor. */
+/* Which process reads the output to a descriptor. */
 enum reader { NO_READER, OTHER_READER, DRIVER };
 
 enum reader reader_of(int fd);

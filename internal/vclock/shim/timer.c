@@ -1,5 +1,4 @@
-/* Timers: those of timer_create(2) and timerfd_create(2), and the one of setitimer(2) and
- * alarm(2).
+/* Timers of timer_create(2) and timerfd_create(2), and the timer of setitimer(2) and alarm(2).
  *
  * One thread of the library keeps all timers of the process. It waits in its slot until the first
  * timer expires, and then acts like the kernel: it sends a signal, starts a thread, or counts in a

@@ -258,8 +258,7 @@ func taskOf(array *hpc.Job, task int) *hpc.Job {
 	return &job
 }
 
-// reduce removes all tasks except those in the list left. The record must have the start and the
-// end of each task that started or ended.
+// reduce removes all tasks except the tasks in the list left.
 func reduce(job *hpc.Job, left []int) {
 	_, limit, limited := strings.Cut(job.Array, "%")
 	if job.Array = IndexList(left); limited {

@@ -426,7 +426,7 @@ func TestSeldomMemory(t *testing.T) {
 }
 
 // TestRules: rules with values give the jobs these values. The errors for wrong rules list the
-// right ones, or name the data that the rule lacks.
+// right rules, or name the data that the rule lacks.
 func TestRules(t *testing.T) {
 	for text, want := range map[string]func(*hpc.Job) bool{
 		"time-limit=4h":            func(j *hpc.Job) bool { return j.TimeLimit == max(4*time.Hour, wholeMinutes(j.RunTime)) },

@@ -153,7 +153,7 @@ func (m *maker) beside(b *batch, jobs []int) (list []int) {
 }
 
 // counting returns, in the site's order, the QOS whose limits on a user's running and submitted
-// jobs admit a batch together with the user's other jobs. The numbers of jobs are those of the
+// jobs admit a batch together with the user's other jobs. The numbers of jobs come from the
 // record.
 func (m *maker) counting(b *batch, others func(qos string) []int) (list []*workload.SiteQOS) {
 	for i := range m.c.Site.QOS {

@@ -152,7 +152,7 @@ func TestDaintLighter(t *testing.T) {
 	}
 }
 
-// checkMeasured compares the loads that the generator reports with those of its jobs.
+// checkMeasured compares the loads that the generator reports with the loads of its jobs.
 func checkMeasured(t *testing.T, made *DaintDays) {
 	t.Helper()
 	w := made.Workload

@@ -74,8 +74,8 @@ const (
 )
 
 // IO makes the workloads of the experiments that tested workload-adaptive scheduling: jobs of one
-// node that write or sleep, on a machine of eight nodes. The classes, limits and the order are
-// those of the authors' public scripts (algo74/vagrant-lustre-ldms-slurm, test-twojobs.3.sh and
+// node that write or sleep, on a machine of eight nodes. The classes, limits and the order come
+// from the authors' public scripts (algo74/vagrant-lustre-ldms-slurm, test-twojobs.3.sh and
 // test-sixjobs.3.sh). The scripts do not say how fast a job writes when it is alone, and how much
 // jobs of a class differ. Here a job's rate varies by 5 % around [IOOptions.Rate], a submission is
 // up to two seconds late, and a start takes up to five seconds.

@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Further kinds of names, besides those of [Anonymizer.Step].
+// Further kinds of names, in addition to the kinds of [Anonymizer.Step].
 const (
 	kindCluster = "cluster"
 	kindWord    = "xword"

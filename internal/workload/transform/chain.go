@@ -190,7 +190,7 @@ func (c *chains) rewrite(job *hpc.Job) bool {
 	changed := false
 	for i, d := range deps.List {
 		last, replaced := c.last[d.Job]
-		if replaced && d.Type != "after" { // "after" waits for a start: that of the first part
+		if replaced && d.Type != "after" { // "after" waits for a start, here of the first part
 			deps.List[i].Job, changed = last, true
 		}
 	}

@@ -57,7 +57,7 @@ const maxNodes = 1000
 //	constraint == "gpu" and nodes >= 16
 //	partition in ["normal", "low"] and not preset
 //
-// The language is that of github.com/expr-lang/expr. It has no loops, no side effects and no
+// The language comes from github.com/expr-lang/expr. It has no loops, no side effects and no
 // access to anything but the fields. Dependencies on removed jobs count as fulfilled. The error
 // says where the expression is wrong.
 func Filter(text string) (Step, error) {

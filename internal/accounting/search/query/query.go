@@ -397,7 +397,7 @@ func (c *Compiler) Wildcard(f *Field, pattern string, anyCase bool) SQL {
 type glob struct {
 	texts        []string // between the asterisks
 	regex        string   // equivalent regular expression
-	ones, behind int      // number of question marks, and of those after an asterisk
+	ones, behind int      // number of question marks, and of question marks after an asterisk
 }
 
 func newGlob(pattern string) (g glob) {

@@ -86,7 +86,7 @@ func (q *Queue[J]) find(size int) (int, bool) {
 	return slices.BinarySearchFunc(q.classes, size, func(c class[J], size int) int { return c.size - size })
 }
 
-// rebuild makes the tree of sizes anew, after a new size was added.
+// rebuild builds the tree of sizes again, after a new size was added.
 func (q *Queue[J]) rebuild() {
 	q.leaves = 1
 	for q.leaves < len(q.classes) {

@@ -231,7 +231,7 @@ var namedTRES = sync.OnceValue(func() *regexp.Regexp {
 //
 // slurmdbd treats an existing table as a table of an older release, and alters it to its own
 // definition (mysql_db_create_table in src/database/mysql_common.c). The columns, the index and
-// the first id are those of table tres_table from 22.05 to 26.05
+// the first id equal those of table tres_table from 22.05 to 26.05
 // (src/plugins/accounting_storage/mysql/accounting_storage_mysql.c).
 func registration(list string) string {
 	var rows []string

@@ -324,7 +324,7 @@ func (k *checker) policy(q namedPolicy) {
 	}
 }
 
-// groups checks the limits of a group of jobs (Grp limits), as far as a single job can exceed them.
+// groups checks the limits of a group of jobs (Grp limits), but only whether a single job can exceed them.
 func (k *checker) groups(owner, kind string, l associations.Limits, factor float64) {
 	k.tresLimit(owner, "GrpTRES", kind+"Grp", "", l.GrpTRES, factor)
 	k.count(owner, "GrpSubmitJobs", l.GrpSubmit)

@@ -61,9 +61,9 @@ const (
 
 func always(text string) func(string) string { return func(string) string { return text } }
 
-// rules has every key of slurm.conf, grouped by what the keys are about. The keys are those of
-// slurm_conf_options in src/common/read_config.c of 22.05 to 26.05, and some older keys. [history.Keys] says
-// which releases have a key. A key that is not here is an error, as it is for Slurm.
+// rules has every key of slurm.conf, grouped by what the keys are about. The keys come from
+// slurm_conf_options in src/common/read_config.c of 22.05 to 26.05; some are older. [history.Keys]
+// says which releases have a key. A key that is not here is an error, as it is for Slurm.
 var rules = slices.Concat(
 	// Keys that decide scheduling, limits and priorities are kept.
 	kept(str, "ClusterName", "DependencyParameters", "EnforcePartLimits", "GresTypes",

@@ -187,8 +187,8 @@ type limits struct {
 	table               int           // bf_node_space_size
 }
 
-// backfillLimits reads the limits from the value of SchedulerParameters. The defaults are those
-// of _load_config in backfill.c.
+// backfillLimits reads the limits from the value of SchedulerParameters. The defaults come from
+// _load_config in backfill.c.
 func backfillLimits(parameters string) limits {
 	number := func(name string, otherwise int) int {
 		i := strings.Index(strings.ToLower(parameters), name+"=")

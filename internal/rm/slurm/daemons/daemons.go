@@ -135,7 +135,7 @@ func (e *DaemonError) Error() string {
 const SearchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // heap makes the C library's cache of each thread keep 500 free blocks of each size instead of
-// seven. slurmctld's backfill scheduler frees hundreds of bitmaps at once, and allocates them anew.
+// seven. slurmctld's backfill scheduler frees hundreds of bitmaps at once, and reallocates them.
 const heap = "GLIBC_TUNABLES=glibc.malloc.tcache_count=500"
 
 // environment returns the environment of managed processes, without the variables for their slots.

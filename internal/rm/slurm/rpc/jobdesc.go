@@ -322,7 +322,7 @@ func (f jobDescFields) id(id uint32) uint32 {
 	return id
 }
 
-// appendRest appends the fields after those of appendShape.
+// appendRest appends the fields after the fields of appendShape.
 func (f jobDescFields) appendRest(e *encoder, j *JobDesc) {
 	e.U16(j.AllocRespPort)
 	e.Str(j.RespHost)
