@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Job is a job as the accounting of a resource manager records it. A job array has one record per
-// task that started, and one for all other tasks. A requeued job has one record per run. A zero
+// Job is a job as the accounting of a resource manager records it. A job array has one record for
+// each started task, and one for all other tasks. A requeued job has one record per run. A zero
 // value means that the source does not have the value, unless the field's comment says otherwise.
 type Job struct {
 	// ID is the source's name of the job. In Slurm it is "17", "17_3" for a task of an array,

@@ -175,8 +175,8 @@ func Class(r *hpc.Request) ClassKey {
 	return ClassKey{User: r.User, Name: r.Name, Size: Processors(r), Limit: r.TimeLimit}
 }
 
-// DecayRate is the share by which each new run time lowers the weight of earlier run times in the
-// recursive average. The workload-adaptive scheduler uses this value.
+// DecayRate is the decay rate of the recursive average: each new run time lowers the weight of all
+// earlier run times by this share.
 const DecayRate = 0.2
 
 // DecayedMean is a recursive average with decay: C' = 1 + (1-a)C; S' = x + (1-a)S; the average is

@@ -281,7 +281,7 @@ func (m *Maker) All(ctx context.Context, atOnce int) error {
 	return m.these(ctx, runs[pilot:], atOnce)
 }
 
-// these makes the incomplete ones among the given runs.
+// these makes those given runs that are incomplete.
 func (m *Maker) these(ctx context.Context, runs []*Run, atOnce int) error {
 	executor := parallel.Executor{Parallel: atOnce, GoOn: isOfRun}
 	return executor.Do(ctx, len(runs), func(ctx context.Context, i int) error { return m.MakeRun(ctx, runs[i]) })

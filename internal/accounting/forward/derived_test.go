@@ -21,7 +21,7 @@ type mapper struct {
 	mu      sync.Mutex
 	asked   []string // paths of the PUT requests
 	bodies  []string
-	answers []int // statuses of the responses to the next requests for mappings; 200 after the last
+	answers []int // statuses of the responses to the next requests for mappings; then 200
 }
 
 func (m *mapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -150,7 +150,7 @@ func floor(ctx context.Context, cases *predict.Cases) (*Floor, error) {
 	return f, f.addTwins(ctx, cases)
 }
 
-// medianWithout returns the median of two or more sorted values without one value that equals y.
+// medianWithout returns the median of sorted values after removing one value that equals y.
 func medianWithout(sorted []float64, y float64) float64 {
 	n := len(sorted) - 1
 	at, _ := slices.BinarySearch(sorted, y)

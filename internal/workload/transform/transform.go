@@ -104,7 +104,7 @@ func Apply(w *workload.Workload, env Environment, steps ...Step) (*workload.Work
 // streamOf returns the seed of a step's own random numbers.
 func streamOf(i int, text string) uint64 {
 	h := fnv.New64a()
-	text = strings.Replace(text, "--jitter ", "--shake ", 1) // with its former name a seed draws what it drew before
+	text = strings.Replace(text, "--jitter ", "--shake ", 1) // the former name keeps the draws of a seed unchanged
 	_, _ = fmt.Fprintf(h, "%d %s", i, text)                  // a hash never returns an error
 	return h.Sum64()
 }
