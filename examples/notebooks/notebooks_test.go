@@ -254,8 +254,8 @@ func near(t *testing.T, name string, got, want any) {
 	}
 }
 
-// recorded returns the cycles of the main scheduler, and the hours for which jobs that are not in arrays waited
-// for each reason, as the program reads them.
+// recorded returns two figures as the program reads them: the cycles of the main scheduler, and
+// the hours for which jobs outside arrays waited for each reason.
 func recorded(t *testing.T, dir string) (cycles float64, reasons map[string]float64) {
 	t.Helper()
 	r, err := run.Open(dir)

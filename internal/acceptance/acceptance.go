@@ -40,21 +40,20 @@ type Options struct {
 	Say func(text string)
 }
 
-// maxRequests is the largest number of requests that slurmctld is asked about: each takes some 5 ms of
-// CPU time, and 20 ms on thousands of nodes.
+// maxRequests is the largest number of requests about which rmreplay asks slurmctld. Each takes
+// some 5 ms of CPU time, and 20 ms on thousands of nodes.
 const maxRequests = 5000
 
-// Ask returns which jobs of a workload Slurm rejects or never starts. slurmctld is asked about the most
-// frequent requests, up to [maxRequests]. Rules judge the other requests, and jobs that name a
-// reservation: the idle machine has no reservations. Each request is submitted alone, even if a
-// limit such as MaxSubmitJobs depends on other jobs in the queue. Errors are those of
+// Ask returns which jobs of a workload Slurm rejects or never starts. slurmctld is asked about the
+// most frequent requests, up to [maxRequests]. Rules judge the other requests, and jobs that name
+// a reservation: the idle machine has no reservations. Each request is submitted alone, even if a
+// limit such as MaxSubmitJobs depends on other jobs in the queue. It returns the errors of
 // [experiment.Run]; [experiment.IsMissing] reports that this Slurm is not installed.
 func Ask(ctx context.Context, w *workload.Workload, o Options) (*admission.Forecast, error) {
 	return ask(ctx, w, o, nil)
 }
 
-// ask is [Ask]. The function each, unless it is nil, is called for every job that has a finding,
-// with the job's ID.
+// ask is [Ask]. If each is not nil, ask calls it with the ID of every job that has a finding.
 func ask(ctx context.Context, w *workload.Workload, o Options, each func(string, admission.Finding)) (
 	*admission.Forecast, error) {
 	cluster, err := experiment.OpenCluster(o.Cluster, 0)
@@ -92,7 +91,8 @@ func ask(ctx context.Context, w *workload.Workload, o Options, each func(string,
 	return f, nil
 }
 
-// request is what slurmctld decides about: jobs with equal requests get equal answers.
+// request is the part of a job about which slurmctld decides: jobs with equal requests get equal
+// answers.
 type request struct {
 	hpc.Request
 	made string // rules make accounts from it: see [hpc.Job.Made]
@@ -129,7 +129,7 @@ func requestOf(job *hpc.Job) (r request, can bool) {
 	return r, true
 }
 
-// answer is what slurmctld says of a request.
+// answer is slurmctld's answer to a request.
 type answer struct {
 	refused string // the reason; "" if it accepted all submissions
 	pending string // the last reason to wait of a job that did not start; "" if all started
@@ -139,8 +139,8 @@ type answer struct {
 // itself have no such name.
 var slurmsName = regexp.MustCompile(`ESLURM_[A-Z0-9_]+`)
 
-// finding returns what the answer means, or nil for a job that starts. The parameter foreseen is the finding of the
-// rules. If foreseen has the same cause, its words are used.
+// finding returns what the answer means, or nil for a job that starts. The parameter foreseen is
+// the finding of the rules. If foreseen has the same cause, its words are used.
 func (a *answer) finding(foreseen *admission.Finding) *admission.Finding {
 	var is admission.Finding
 	switch {
@@ -162,16 +162,15 @@ func (a *answer) finding(foreseen *admission.Finding) *admission.Finding {
 }
 
 // means reports whether a foreseen finding has the same cause as slurmctld's answer. For some jobs
-// that never start, the rules have the answer to the submission but not the reason to wait, which
-// differs between releases.
+// that never start, the rules predict the answer to the submission but not the reason to wait,
+// which differs between releases.
 func means(foreseen, is *admission.Finding) bool {
 	return foreseen.Verdict == is.Verdict && (foreseen.Slurm == is.Slurm ||
 		is.Verdict == admission.NeverStarts && slurmsName.MatchString(foreseen.Slurm))
 }
 
-// patience is the virtual time after which a job that has not started on the idle machine counts as a
-// job that never starts. It covers several cycles of the backfill scheduler, and several queries for
-// the reasons of pending jobs.
+// patience is the virtual time after which a job that has not started on the idle machine is
+// judged to never start.
 const patience = 5 * time.Minute
 
 // deadline is the reason of a job that cannot end before its deadline.

@@ -27,9 +27,10 @@ func TestMain(m *testing.M) {
 const site = "../experiment/testdata/admission"
 
 // TestAsk asks the three releases about a job for every reason to reject it. The rules of package
-// admission, which a replay of these jobs confirms (experiment.TestAdmission), must give the same
-// finding for each job, and the same reason for the jobs that never start. If slurmctld's answer is not
-// that of the rules, the finding lacks the rules' words, and the comparison fails.
+// admission must give the same finding for each job, and the same reason for the jobs that never
+// start. A replay of these jobs confirms the rules (experiment.TestAdmission). If slurmctld's
+// answer differs from the rules' answer, the finding lacks the rules' words, and the comparison
+// fails.
 func TestAsk(t *testing.T) {
 	w := jobs(t)
 	for _, named := range []string{"", "24.11", "26.05"} {
@@ -151,9 +152,9 @@ func TestFinding(t *testing.T) {
 	}
 }
 
-// TestRequests: jobs that differ only in options that never decide about acceptance are one request;
-// arrays are two submissions; a preset job is a submission on its recorded nodes; slurmctld is not
-// asked about jobs with a reservation.
+// TestRequests: jobs that differ only in options that never decide about acceptance are one
+// request. Arrays are two submissions. A preset job is a submission on its recorded nodes.
+// slurmctld is not asked about jobs with a reservation.
 func TestRequests(t *testing.T) {
 	priority, held := uint32(7), uint32(0)
 	base := hpc.Request{User: "ada", Tasks: 2, TimeLimit: time.Hour}

@@ -24,7 +24,7 @@ type Access struct {
 	entries []credential
 }
 
-// Grant is what credentials give: a role, and the user's name unless the credentials are a token.
+// Grant is the result of a check of credentials: a role, and the user's name unless the credentials are a token.
 type Grant struct {
 	Role Role
 	User string

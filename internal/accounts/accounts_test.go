@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// absent is a number that no machine's files give to an account: systemd keeps such numbers for
-// services without an account.
+// absent is a number that no machine's files assign to an account, because systemd reserves such
+// numbers for services without an account.
 const absent = 65000
 
 // fakeGetent puts a getent in PATH that knows the user ana, 65001, and the group lab, 65002, as a directory

@@ -72,8 +72,8 @@ func spec(t *testing.T, options string) experiment.Spec {
 	}
 }
 
-// record makes a run of the model whose manifest is that of a replay on Slurm. The parameter
-// change may make further changes to the manifest.
+// record makes a run of the model whose manifest resembles the manifest of a replay on Slurm. The
+// parameter change may make further changes to the manifest.
 func record(t *testing.T, options string, change func(m map[string]any)) *run.Run {
 	t.Helper()
 	s := spec(t, options)
@@ -179,9 +179,8 @@ func TestFollowSimulation(t *testing.T) {
 	}
 }
 
-// TestCompare compares a record with two runs of the model: the scheduler's options are the same as in the record in
-// the first run, and others in the second run. The verdict names the jobs that differ, and the decision that caused
-// the first difference.
+// TestCompare compares a record with two runs of the model. The first run has the same scheduler
+// options as the record, and the second run has others.
 func TestCompare(t *testing.T) {
 	r := record(t, "bf_interval=15", nil)
 	same, err := Compare(t.Context(), []*run.Run{r}, nil, Options{Dir: t.TempDir()})
@@ -222,8 +221,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareInterrupted compares a record only up to its end: the jobs that the model starts afterwards do not
-// count as differences, and the verdict names the compared part.
+// TestCompareInterrupted compares a record only up to its end. Jobs that the model starts
+// afterwards are no differences, and the verdict names the compared part.
 func TestCompareInterrupted(t *testing.T) {
 	end := hpc.Unix(1709640000).Add(25 * time.Minute)
 	r := record(t, "bf_interval=15", func(m map[string]any) {
@@ -241,7 +240,7 @@ func TestCompareInterrupted(t *testing.T) {
 	}
 }
 
-// TestPresetJobs compares the waits of a run with a window with those of metrics: the waits of
+// TestPresetJobs compares the waits of a run with a window with the waits of metrics: the waits of
 // preset jobs do not count.
 func TestPresetJobs(t *testing.T) {
 	window := hpc.Unix(1709640000)

@@ -190,8 +190,8 @@ func (f *Follower) Start(v guide.View, nodes string) (on string, blocks bool) {
 }
 
 // startsBehind reports whether a job other than k starts in this second in the record, but not yet
-// in the model. If there is such a job, the waiting job k does not block its partition, or blocks it
-// only for a short time.
+// in the model. If such a job exists, the waiting job k does not block its partition, or blocks it
+// only briefly.
 func (f *Follower) startsBehind(k key) bool {
 	return slices.ContainsFunc(f.truth.bySecond[f.now.second], func(p *period) bool {
 		return p.key != k && !f.wanted[p.key]
@@ -275,8 +275,8 @@ func planned(at hpc.Time) string {
 	return "for " + at.String()
 }
 
-// slurm returns a text about a job that does not start now in the record. The parameter p is the
-// job's next run; nil if the job never starts.
+// slurm returns a text about a job that does not start now in the record. p is the job's next run;
+// nil if the job never starts.
 func (f *Follower) slurm(k key, p *period) string {
 	text := "never starts it"
 	if p != nil {

@@ -12,16 +12,15 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Lockstep says how well the model's single decisions agree with those of a record. The model makes each decision in
-// Slurm's state.
+// Lockstep says how well the model's single decisions agree with the decisions in a record.
 type Lockstep struct {
-	// AllInstants is the number of seconds in which there were decisions, and Instants the number of
-	// seconds whose decisions are counted.
+	// AllInstants is the number of seconds with decisions. Instants is the number of seconds whose
+	// decisions are counted.
 	Instants    int `json:"instants"`
 	AllInstants int `json:"all_instants"`
 	// Decisions counts the decisions at these instants: for each job in a queue, whether the job
-	// starts. Starts counts the decisions in which Slurm or the model starts the job, and Nodes the
-	// decisions in which both start the job.
+	// starts. Starts counts the decisions in which Slurm or the model starts the job. Nodes counts
+	// the decisions in which both start the job.
 	Decisions Count `json:"decisions"`
 	Starts    Count `json:"starts"`
 	Nodes     Count `json:"nodes"`

@@ -30,8 +30,8 @@ type Options struct {
 	Within time.Duration
 	// Instants is the number of seconds whose decisions are compared; 0 for all.
 	Instants int
-	// Dir is the directory for the records: "slurm" below it has the records of the replays, and
-	// "model" those of the model.
+	// Dir is the directory for the records. Its subdirectory "slurm" has the records of the replays,
+	// and "model" has the records of the model.
 	Dir string
 	// Show, if not nil, is called with the progress of the work, many times a second. Several
 	// goroutines call Show.

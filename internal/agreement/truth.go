@@ -124,8 +124,8 @@ func (t *truth) add(e *run.Event) {
 	}
 }
 
-// run returns the run of a task with a number, which counts from 0; nil if the record has no such
-// run.
+// run returns a task's run with the given number, which counts from 0; nil if the record has no
+// such run.
 func (t *truth) run(k key, number int) *period {
 	if list := t.byKey[k]; number < len(list) {
 		return list[number]

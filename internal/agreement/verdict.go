@@ -28,8 +28,8 @@ const (
 
 // The bounds of the uses. They were chosen by judgement. The report has the measured numbers.
 const (
-	// Starts of single jobs can be trusted if at least jobsStarts of all jobs, and jobsWaited of the jobs that
-	// waited a minute, start at the same time.
+	// Starts of single jobs are trusted if enough jobs start at the same time: at least the share
+	// jobsStarts of all jobs, and at least the share jobsWaited of the jobs that waited a minute.
 	jobsStarts, jobsWaited = 0.99, 0.98
 	// meansOff is the largest relative difference of the mean waits, unless Slurm's own runs differ by more.
 	meansOff = 0.05
@@ -51,9 +51,9 @@ type Report struct {
 	Verdict  Verdict `json:"verdict"`
 	Workload string  `json:"workload"`
 	Slurm    string  `json:"slurm"` // the version of Slurm
-	// Begin is the beginning of the compared part. Jobs is the number of compared jobs and tasks of arrays in a run.
-	// Submissions is the number of the workload's jobs that had been submitted when the first replay ended, and Of is
-	// the number of all jobs of the workload.
+	// Begin is the beginning of the compared part. Jobs is the number of compared jobs and tasks of
+	// arrays in a run. Submissions is the number of the workload's jobs that had been submitted when
+	// the first replay ended. Of is the number of all jobs of the workload.
 	Begin       string `json:"begin"`
 	Jobs        int    `json:"jobs"`
 	Submissions int    `json:"submissions"`

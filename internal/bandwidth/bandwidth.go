@@ -1,16 +1,16 @@
 // Package bandwidth says how fast jobs that share file systems move data.
 //
 // A running job is in one phase of its I/O at a time. The phase asks for a rate, and lasts as long
-// as planned if the job gets this rate. Jobs that together ask for more than a file system's
-// bandwidth get max-min fair shares, weighted by their nodes: no job gets more than it asks for,
-// and the nodes of all jobs that get less than they ask for have equal shares (Bertsekas and
-// Gallager, "Data Networks", 2nd ed., 6.5.2). A job that gets a part of what it asks for makes
+// as planned if the job gets this rate. If jobs together request more than a file system's
+// bandwidth, they get max-min fair shares, weighted by their nodes (Bertsekas and Gallager, "Data
+// Networks", 2nd ed., 6.5.2). No job gets more than it requests. Among the jobs that get less than
+// they request, all nodes have equal shares. A job that gets a part of the requested rate makes
 // progress at that part of its speed, so its run time grows.
 //
 // The arithmetic is in integers. A rate is a whole number of bytes per second, rounded down, so
-// that a file system with n slowed jobs loses less than n bytes per second. The remaining part of a
-// phase is counted exactly, in bytes x nanoseconds per second, with 128 bits. A phase ends at the
-// first nanosecond at which nothing remains. So the result does not depend on how often
+// that a file system with n slowed jobs loses less than n bytes per second. The remaining part of
+// a phase is counted exactly, in bytes x nanoseconds per second, with 128 bits. A phase ends at
+// the first nanosecond at which nothing remains. So the result does not depend on how often
 // [Model.Advance] is called.
 package bandwidth
 
@@ -31,7 +31,7 @@ type Model struct {
 	systems []*system
 	jobs    map[int]*job
 	order   []*job // in the order of their starts
-	dirty   bool   // the shares must be computed anew
+	dirty   bool   // the shares must be computed again
 	next    hpc.Time
 }
 
@@ -42,8 +42,8 @@ type system struct {
 	load   Load
 }
 
-// Load is the state of a file system: what the running jobs ask for, and what they get, in bytes
-// per second.
+// Load is the state of a file system: the bandwidth that the running jobs request and the
+// bandwidth that they get, in bytes per second.
 type Load struct{ Asked, Granted int64 }
 
 // job is a running job.
@@ -262,7 +262,7 @@ func (m *Model) progress(at hpc.Time) {
 	m.next = max(m.next, at)
 }
 
-// share divides the bandwidths anew if a phase has begun or ended.
+// share divides the bandwidths again if a phase has begun or ended.
 func (m *Model) share() {
 	if !m.dirty {
 		return

@@ -289,8 +289,8 @@ func (b *Browser) Faint() (found []string) {
 	return found
 }
 
-// Roles counts the elements that a screen reader sees, by role. The result nameless has the roles
-// of pictures, links, fields, buttons and regions without a name.
+// Roles counts the elements that a screen reader sees, by role. nameless lists the roles of
+// pictures, links, fields, buttons and regions without a name.
 func (b *Browser) Roles() (roles map[string]int, nameless []string) {
 	b.t.Helper()
 	var tree struct {

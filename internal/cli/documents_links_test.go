@@ -190,7 +190,7 @@ func TestProseWidth(t *testing.T) {
 	}
 }
 
-// hasHeading tells whether a document has the heading of an anchor, as GitHub forms anchors.
+// hasHeading reports whether a document has the heading of an anchor, as GitHub forms anchors.
 func hasHeading(text, anchor string) bool {
 	for _, heading := range markdownHeading.FindAllStringSubmatch(fencedBlock.ReplaceAllString(text, ""), -1) {
 		slug := notInAnchors.ReplaceAllString(strings.ToLower(heading[1]), "")

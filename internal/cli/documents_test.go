@@ -73,9 +73,7 @@ func needDocumentedSlurm(t *testing.T) {
 	t.Setenv(install.Variable, root)
 }
 
-// checkDocument executes the sessions of a document of docs and compares what they print. files are
-// files that the sessions need, as "FILE:NAME": a file of testdata and its name in the sessions'
-// directory.
+// checkDocument executes the sessions of a document of docs and compares their output.
 func checkDocument(t *testing.T, name string, files ...string) {
 	t.Helper()
 	path := filepath.Join("..", "..", "docs", filepath.FromSlash(name))
@@ -199,8 +197,8 @@ func (s *step) run(t *testing.T, dir string) ([]string, error) {
 
 const elision = "..."
 
-// matches tells whether an output equals what the document shows, with elisions and except for
-// varying parts.
+// matches reports whether an output equals the output in the document, with elisions and except
+// for varying parts.
 func matches(want, got []string) bool {
 	if len(want) == 0 {
 		return len(got) == 0

@@ -37,8 +37,8 @@ func everyCommand(t *testing.T, f func(c *cobra.Command)) {
 	walk(newRootCommand(&globals{Output: console.Output{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}}))
 }
 
-// stem is the part of a usage text that must be the same in all commands: the text before the
-// first colon, semicolon, comma, bracket or "for", without the metavariable.
+// stem is the part of a usage text that must be the same in all commands: the text up to the first
+// colon, semicolon, comma, bracket or "for", without the metavariable.
 func stem(usage string) string {
 	usage = regexp.MustCompile("`[^`]*`").ReplaceAllString(usage, "X")
 	return regexp.MustCompile(`[:;,(]| for `).Split(usage, 2)[0]

@@ -11,9 +11,9 @@ import (
 )
 
 // mistakes are typical wrong command lines, each with the part of the error that helps the user.
-// They run in a directory that has the example in site/cluster and site/day.jsonl, six hours of its
-// day in six.jsonl and six.csv, the simulation of these hours in run, and its accounting in
-// records.txt.
+// They run in a directory with these inputs: the example in site/cluster and site/day.jsonl, six
+// hours of its day in six.jsonl and six.csv, the simulation of these hours in run, and its
+// accounting in records.txt.
 var mistakes = []struct{ line, want string }{
 	// Commands: mistyped, of other programs, and without their group.
 	{"serve", "did you mean rmreplay accounting serve"},
@@ -146,8 +146,8 @@ var mistakes = []struct{ line, want string }{
 	{"accounting info run", "no store of finished jobs"},
 }
 
-// Each of a hundred typical mistakes gets an error that names what was probably meant or what to
-// do, and the command writes no output.
+// Each of a hundred typical mistakes gets an error that names the probable intention or a remedy,
+// and the command writes no output.
 func TestMistakes(t *testing.T) {
 	t.Chdir(t.TempDir())
 	run := func(args ...string) (int, string) {

@@ -20,15 +20,15 @@ import (
 	"rmreplay/internal/run"
 )
 
-// oldKernels are commands of the test binary that run another command as on RHEL 8: with user
-// namespaces, and with user.max_user_namespaces set to 0.
+// oldKernels are commands of the test binary that run another command under the conditions of RHEL
+// 8: with user namespaces, and with user.max_user_namespaces set to 0.
 var oldKernels = map[string]func(){
 	"linux-4.18":                    func() { runOnOldKernel(0) },
 	"linux-4.18-without-namespaces": func() { runOnOldKernel(unix.CLONE_NEWUSER | unix.CLONE_NEWNET) },
 }
 
 // runOnOldKernel runs the command of its arguments. These system calls fail: calls that are newer
-// than Linux 4.18, setsockopt with SO_BINDTODEVICE, and clone with one of these flags.
+// than Linux 4.18, setsockopt with SO_BINDTODEVICE, and clone with one of the given flags.
 func runOnOldKernel(flags uint32) {
 	runtime.LockOSThread() // the filter applies to this thread, and execve keeps it
 	path, err := exec.LookPath(os.Args[1])

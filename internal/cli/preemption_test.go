@@ -83,9 +83,9 @@ func morning(t *testing.T, site, day string) {
 		"--filter", `partition != "gpu" and qos != "long" and nodes <= 4 and time_limit_s <= 4 * 3600`, "-o", day)
 }
 
-// TestInterruptedPreemptions interrupts a replay after some preemptions. The record, and the files
-// that were on disk before the interruption, as a killed replay would leave them, have the lost
-// runs of an undisturbed replay up to that instant, and the priorities of running jobs.
+// TestInterruptedPreemptions interrupts a replay after some preemptions. Up to that instant, the
+// record has the lost runs of an undisturbed replay and the priorities of running jobs. So do the
+// files that were on disk before the interruption, which a killed replay would leave.
 func TestInterruptedPreemptions(t *testing.T) {
 	needSlurm(t)
 	scratch := t.TempDir()
@@ -258,8 +258,8 @@ func rmreplay(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// makeUrgent changes the small jobs in partition batch and QOS normal: a third of them get the QOS
-// high, and the short jobs among the others move to partition debug.
+// makeUrgent changes the small jobs in partition batch and QOS normal. A third of them gets the
+// QOS high. The short jobs among the others move to partition debug.
 func makeUrgent(t *testing.T, trace string) {
 	t.Helper()
 	text, err := os.ReadFile(trace)
@@ -290,8 +290,9 @@ func makeUrgent(t *testing.T, trace string) {
 	}
 }
 
-// preempting copies the example's cluster with the given number of nodes for batch and debug, and
-// with preemption: either QOS high preempts the other QOS, or partition debug the other partitions.
+// preempting copies the example's cluster, with the given number of nodes for batch and debug, and
+// with preemption. Either QOS high preempts all other QOS, or partition debug preempts all other
+// partitions.
 func preempting(t *testing.T, site, by, mode string, nodes int) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "cluster")
@@ -451,10 +452,10 @@ func storyOf(t *testing.T, dir, name string) (*explain.Story, string) {
 	return story, b.String()
 }
 
-// checkSuspensions checks that explain has each suspension of the record. For a suspension at which
-// another job started, explain names that job; it sums up the others, which are time slices of gang
-// scheduling. The test uses only the record, because slurmctld does not log suspensions. No run may
-// be lost.
+// checkSuspensions checks that explain has each suspension of the record. If another job started
+// at a suspension, explain names that job. It sums up the other suspensions, which are time slices
+// of gang scheduling. The test uses only the record, because slurmctld does not log suspensions.
+// No run may be lost.
 func checkSuspensions(t *testing.T, dir string) {
 	t.Helper()
 	_, rows := openRows(t, dir)

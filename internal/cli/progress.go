@@ -49,8 +49,8 @@ func (p *runProgress) observe(n replay.Progress) {
 	}
 }
 
-// setHooks returns hooks that show a set of realizations: total is their number, and parallel how
-// many run at once.
+// setHooks returns hooks that show a set of realizations. total is their number, and parallel is
+// how many run at the same time.
 func (p *runProgress) setHooks(total, parallel int) experiment.SetHooks {
 	p.begin(0)
 	var mu sync.Mutex

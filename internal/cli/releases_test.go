@@ -22,8 +22,8 @@ import (
 const rootsVariable = "RMREPLAY_SLURM_ROOTS"
 
 // TestReleases runs rmreplay on releases of Slurm in addition to the installed one, with two
-// replays at the same time: both records are valid and equal, every job ends, the release's own
-// sacct has the same jobs, and no process or file is left.
+// replays at the same time. Both records are valid and equal, every job ends, and the release's
+// own sacct has the same jobs. No process or file is left.
 func TestReleases(t *testing.T) {
 	needSlurm(t) // the replays use the installed MariaDB
 	roots := os.Getenv(rootsVariable)

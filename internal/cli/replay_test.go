@@ -99,8 +99,8 @@ func mixedTrace() string {
 	return trace(records...)
 }
 
-// A replaying is an `rmreplay replay` that a test has started, in a process group of its own,
-// as a shell does.
+// A replaying is an `rmreplay replay` that a test has started in a separate process group, as a
+// shell does.
 type replaying struct {
 	cmd     *exec.Cmd
 	dir     string // with cluster, work.jsonl and run
@@ -121,8 +121,8 @@ func program(t *testing.T) string {
 	return path
 }
 
-// startReplay starts a replay. The parameter wrapper is a command that starts it, such as setpriv
-// with its options, or empty.
+// startReplay starts a replay. wrapper is a command that starts it, such as setpriv with its
+// options, or empty.
 func startReplay(t *testing.T, workload string, wrapper ...string) *replaying {
 	t.Helper()
 	r := newReplay(t, workload)
@@ -245,7 +245,7 @@ func (r *replaying) halted(t *testing.T) remains {
 	return r.inventory(t)
 }
 
-// goOn lets a halted driver go on.
+// goOn lets a halted driver continue.
 func (r *replaying) goOn(t *testing.T) {
 	t.Helper()
 	if err := syscall.Kill(r.cmd.Process.Pid, syscall.SIGCONT); err != nil {
@@ -478,7 +478,7 @@ func TestReplayKilled(t *testing.T) {
 			r.untilMidRun(t)
 			in := r.inventory(t)
 			// The processes are driver, guard, MariaDB, slurmdbd, slurmctld and slurmscriptd. The sockets
-			// are those of the nodes, of slurmctld, of slurmdbd and of MariaDB.
+			// belong to the nodes, slurmctld, slurmdbd and MariaDB.
 			if len(in.processes) != 6 || in.state == "" || len(in.sockets) != 4 {
 				t.Fatalf("a running replay is %+v", in)
 			}
@@ -539,8 +539,8 @@ func orDriver(name string) string {
 }
 
 // TestReplayInterrupted ends a replay as a user does, while it runs and at every step of its
-// start: with Ctrl-C, which the terminal sends to the whole process group, with SIGTERM, or with
-// SIGHUP, which the kernel and the shell send when the terminal closes.
+// start. It uses Ctrl-C, which the terminal sends to the whole process group, SIGTERM, and SIGHUP,
+// which the kernel and the shell send when the terminal closes.
 func TestReplayInterrupted(t *testing.T) {
 	needSlurm(t)
 	for _, c := range []struct {
@@ -743,8 +743,8 @@ func TestReplayAsAnybody(t *testing.T) {
 	}
 }
 
-// TestReplayRejections checks that the record has the jobs that Slurm refuses, with Slurm's
-// reason, and that the others run.
+// TestReplayRejections checks that the record contains the jobs that Slurm refuses, with Slurm's
+// reason, and that all other jobs run.
 func TestReplayRejections(t *testing.T) {
 	needSlurm(t)
 	job := func(id string, submit int, more string) string {

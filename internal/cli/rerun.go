@@ -90,8 +90,8 @@ func (b both) Set(text string) error { return errors.Join(b.Value.Set(text), b.o
 // specification to of a run.
 type change func(to, given *experiment.Spec)
 
-// changes has the options that every run has, by their names. slurmChanges has those of a run on
-// Slurm, simulatorChanges those of a simulation. All other flags say where the results go.
+// changes has the options that every run has, by their names. slurmChanges are the flags of a run
+// on Slurm, simulatorChanges the flags of a simulation. All other flags say where the results go.
 var changes = map[string]change{
 	"seed":        func(to, given *experiment.Spec) { to.Seed = given.Seed },
 	"perf":        func(to, given *experiment.Spec) { to.Performance = given.Performance },

@@ -118,8 +118,7 @@ the zone of --timezone, unless it ends in Z or in an offset such as +01:00.`,
 	return root
 }
 
-// watch makes c and every command below it set g.running when its arguments have been read. A
-// command that only groups other commands prints its help, and refuses an unknown subcommand.
+// watch makes c and all its subcommands set g.running once their arguments have been read.
 func (g *globals) watch(c *cobra.Command) {
 	flags.Numbers(c.Flags())
 	c.InitDefaultHelpFlag() // cobra skips -h before the name of a command only if the flag is defined

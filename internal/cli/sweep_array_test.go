@@ -20,7 +20,7 @@ import (
 )
 
 // A sweep is submitted as a job array to a real Slurm, in real time, and collected. The result
-// equals that of the same sweep without Slurm.
+// equals the result of the same sweep without Slurm.
 func TestSweepArray(t *testing.T) {
 	startSlurm(t)
 	dir := t.TempDir()

@@ -79,7 +79,7 @@ func runHere(t *testing.T, dir string, status int, args ...string) (stdout, stde
 }
 
 // A sweep of 24 cells is killed twice and continued. The continued sweep keeps complete runs and
-// makes the missing runs. The result equals that of a sweep that was not killed.
+// makes the missing runs. The result equals the result of a sweep that was not killed.
 func TestSweepKilled(t *testing.T) {
 	dir := guideExperiment(t)
 	table, _ := runHere(t, dir, 0, "sweep", "experiment.yaml", "-o", "whole", "--jobs", "2")

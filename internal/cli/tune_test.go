@@ -33,7 +33,7 @@ func guideTuning(t *testing.T) (dir, guide string) {
 
 // TestTuneKilled kills the tuning of docs/TUNING.md during the search and during the proof, and
 // continues it. The continued tuning keeps complete runs, and has the same result as a tuning that
-// was not killed. The result is the one that the guide shows, and fits its schema.
+// was not killed. The result equals the result in the guide, and fits its schema.
 func TestTuneKilled(t *testing.T) {
 	dir, guide := guideTuning(t)
 	whole, _ := runHere(t, dir, 0, "tune", "tune.yaml", "-o", "whole", "--parallel", "2", "--json")

@@ -17,9 +17,9 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestAdmission submits a job for every reason to reject it to the stock Slurm, and compares what
-// slurmctld answers with what package admission foresees: each job's fate, and the reason of each
-// rejection.
+// TestAdmission submits a job for every reason of rejection to the stock Slurm. It compares
+// slurmctld's answers with the predictions of package admission: each job's fate, and the reason
+// of each rejection.
 func TestAdmission(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED by -short: replays on real Slurm")

@@ -17,9 +17,8 @@ import (
 )
 
 // audit adds a warning for every input that the run did not carry out, and for every difference
-// between the record and slurmdbd. It stores slurmdbd's records in the log directory. The parameter
-// unfixed is the number of jobs whose priority could not be fixed, because the workload has no
-// priority for them.
+// between the record and slurmdbd. It stores slurmdbd's records in the log directory. unfixed is the
+// number of jobs whose priority could not be fixed, because the workload gives no priority for them.
 func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Result, report *slurm.Report,
 	unfixed int) error {
 	var never []string
@@ -54,8 +53,8 @@ func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Resul
 	return nil
 }
 
-// unlike returns warnings about rejected jobs, about actions that have not ended, and about jobs whose priority could
-// not be fixed.
+// unlike returns warnings about three differences from the recorded workload: rejected jobs,
+// actions that have not ended, and jobs whose priority could not be fixed.
 func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed int) (list []run.Warning) {
 	list = append(list, e.foreseen.rejected(result)...)
 	if n := len(unfinished); n > 0 {
@@ -70,9 +69,9 @@ func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed 
 	return list
 }
 
-// rejected returns a warning about rejected jobs. All engines use it. A rejected job that ran when it was recorded,
-// or that has no record, always affects the result: its work is missing, so that the waits of other jobs are too
-// short.
+// rejected returns a warning about rejected jobs. All engines use it. A rejected job that ran when
+// it was recorded, or that has no record, always affects the result: its work is missing, and the
+// waits of other jobs become too short.
 func (f *foreseen) rejected(result replay.Result) []run.Warning {
 	n := replay.RejectedJobs(result.Rejected)
 	if n == 0 {
@@ -88,9 +87,9 @@ func (f *foreseen) rejected(result replay.Result) []run.Warning {
 	return []run.Warning{{Code: "jobs-rejected", Text: text, AffectsResult: affects, Count: n}}
 }
 
-// undone returns warnings about jobs that had not ended when the run ended, and about jobs that ran
-// at the window's begin in the record but not in the run. The parameter never has jobs whose
-// dependencies are never met. Such jobs affect the result only if they ran in the record.
+// undone returns warnings about jobs that had not ended when the run ended. It also returns warnings about
+// jobs that ran at the window's begin in the record but not in the run. The parameter never lists jobs
+// with dependencies that can never be met. Such jobs affect the result only if they ran in the record.
 func (p *Prepared) undone(result replay.Result, never []string) (list []run.Warning) {
 	never = replay.NeverStart(p.workload, result.Undrained, never)
 	if n := len(never); n > 0 {

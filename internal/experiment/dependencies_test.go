@@ -88,12 +88,12 @@ func slurm2205() (root string, missing error) {
 	return root, missing
 }
 
-// slack is how much later Slurm may start a job: slurmctld tests dependencies when something ends,
-// and at least once in a minute.
+// slack is the longest accepted delay of a start on Slurm, in seconds: slurmctld tests
+// dependencies when a job ends, and at least once a minute.
 const slack = 65
 
-// compareFates fails the test if two outcomes differ in anything but the times, or if a job does
-// not start between least and slack seconds earlier than on Slurm.
+// compareFates fails the test if two outcomes differ in more than the times, or if a job does not
+// start between least and slack seconds earlier than on Slurm.
 func compareFates(t *testing.T, slurm, other string, least int) {
 	t.Helper()
 	wants, gots := strings.Split(slurm, "\n"), strings.Split(other, "\n")

@@ -60,8 +60,8 @@ func Valid(s *metrics.Summary) error {
 	return &InvalidError{s.Doubt}
 }
 
-// IsMissing reports whether err says that this machine lacks a program, has it in a release
-// that is not supported, or does not allow a replay.
+// IsMissing reports whether err is about this machine: it lacks a program, has an unsupported
+// release of a program, or does not allow a replay.
 func IsMissing(err error) bool {
 	var missing *install.MissingError
 	var version *install.VersionError

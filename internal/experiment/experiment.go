@@ -1,14 +1,15 @@
 // Package experiment makes the replay or simulation that a [Spec] describes, or a set of
 // realizations. It can run several realizations at once.
 //
-// [Run] loads and checks everything, starts the engine, plays the workload, compares the result with
-// the engine's own accounting, writes the record and computes the metrics. The command line, a
-// server and a test all run a replay this way. The package does not write to the terminal. It
+// [Run] loads and checks everything, starts the engine, plays the workload, compares the result
+// with the engine's own accounting, writes the record and computes the metrics. The command line,
+// a server and a test all run a replay this way. The package does not write to the terminal. It
 // reports the progress of a run to [Hooks].
 //
-// Errors have types: [FieldError] for a value of the specification, [InputError] for a file or
-// directory, and [IsMissing] for a machine that lacks something. A run without a valid result is not
-// an error: its summary says that it is not valid, and [Valid] returns an error for such a summary.
+// Errors have types: [FieldError] for a value of the specification, and [InputError] for a file or
+// directory. [IsMissing] recognizes errors about something that the machine lacks. A run without a
+// valid result is not an error: its summary is marked as not valid, and [Valid] returns an error
+// for such a summary.
 package experiment
 
 import (
@@ -139,8 +140,8 @@ func checkRun(dir string, overwrite bool) error {
 	return run.CheckNew(dir, overwrite)
 }
 
-// CheckSpec returns an error if a field of a specification is wrong, or if the cluster that it
-// names is wrong. It does not read the workload.
+// CheckSpec returns an error if a field of the specification is wrong, or if the specification's
+// cluster is wrong.
 func CheckSpec(spec Spec) error {
 	p := &Prepared{spec: spec}
 	return p.check()
@@ -288,8 +289,8 @@ func measure(record *run.Writer, m run.Manifest, end hpc.Time, opts metrics.Opti
 	}
 }
 
-// summarize returns the metrics of a run with a complete record. The parameter known has the metrics of its jobs; if it
-// is nil, they are computed from the record.
+// summarize returns the metrics of a run with a complete record. The parameter known contains the
+// metrics of its jobs; if it is nil, they are computed from the record.
 func summarize(record *run.Writer, known *measured, opts metrics.Options) (*metrics.Summary, error) {
 	r, err := run.Open(record.Dir())
 	if err != nil {
@@ -357,8 +358,8 @@ func absolute(path string) string {
 	return path
 }
 
-// fileHash returns the SHA-256 of a file in hexadecimal. It returns "" if it cannot read the
-// file, or if the file can be read only once, such as a named pipe.
+// fileHash returns the SHA-256 of a file in hexadecimal. It returns "" if it cannot read the file,
+// or if the file is a named pipe or another file that can be read only once.
 func fileHash(path string) string {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return ""

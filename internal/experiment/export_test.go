@@ -216,7 +216,7 @@ func TestBundleIsTheSite(t *testing.T) {
 	}
 }
 
-// TestInventoryFails: a name that was not replaced by mistake prevents the bundle, but the user can
+// TestInventoryFails: if a name was not replaced by mistake, there is no bundle. The user can
 // allow a name that is also another word.
 func TestInventoryFails(t *testing.T) {
 	w, dir := namedSite(t)

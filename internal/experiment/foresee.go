@@ -19,10 +19,10 @@ import (
 // slurmctld does not start.
 const RuleUndeclaredQOS = "undeclared_qos"
 
-// Foresee predicts by rmreplay's rules which jobs of a workload Slurm will reject on a cluster. It also returns the
-// problems because of which slurmctld would not start. The parameter named is an argument of [install.FindSlurm], or
-// a release that is not installed, such as "26.05". If named is empty, the default Slurm is used. The error is a
-// [FieldError] or an [InputError].
+// Foresee predicts by rmreplay's rules which jobs of a workload Slurm will reject on a cluster. It
+// also returns the problems because of which slurmctld would not start. The parameter named is an
+// argument of [install.FindSlurm], or a release that is not installed, such as "26.05". If named
+// is empty, the default Slurm is used. The error is a [FieldError] or an [InputError].
 func Foresee(w *workload.Workload, cluster *conf.Cluster, named string) (*admission.Forecast, []workload.Problem,
 	error) {
 	site, err := Rules(w, cluster, named)
@@ -32,8 +32,8 @@ func Foresee(w *workload.Workload, cluster *conf.Cluster, named string) (*admiss
 	return site.Foresee(w, nil), problemsOf(site), nil
 }
 
-// Rules returns the rules by which Slurm answers the submissions of a workload on a cluster. The parameter named and
-// the error are as for [Foresee].
+// Rules returns the rules by which Slurm answers the submissions of a workload on a cluster. See
+// [Foresee] for named and the error.
 func Rules(w *workload.Workload, cluster *conf.Cluster, named string) (*admission.Site, error) {
 	in, _ := install.FindSlurm(named)
 	release := in.Release

@@ -50,8 +50,8 @@ func describeFileSystems(systems []hpc.FileSystem) (list []run.FileSystem) {
 	return list
 }
 
-// scheduleIO changes the cluster's configuration so that the driver can decide on starts, if the
-// specification has a driver.
+// scheduleIO changes the cluster's configuration if the specification has a driver. The driver
+// then decides when jobs start.
 func (e *slurmEngine) scheduleIO() error {
 	if e.spec.IOSchedule == "" {
 		return nil
@@ -115,7 +115,7 @@ func threadCPU() time.Duration {
 }
 
 // nodesAllowed returns a function that returns a name for a set of nodes, and the nodes of this set.
-// The nodes are those of the job's partitions that have all features of the job's constraint. A
+// It considers the nodes of the job's partitions that have all features of the job's constraint. A
 // constraint with other operators than "&" and "," allows all nodes of the partitions.
 func nodesAllowed(c *conf.Cluster) func(job *hpc.Job) (string, []string) {
 	features := make(map[string][]string, len(c.Nodes))
@@ -152,8 +152,9 @@ func nodesAllowed(c *conf.Cluster) func(job *hpc.Job) (string, []string) {
 	}
 }
 
-// nodesNeeded returns a function that returns how many nodes of a cluster a job needs. This is the larger of two
-// numbers: the requested number of nodes, and the number of the partition's largest nodes that the job's tasks fill.
+// nodesNeeded returns a function that returns how many nodes of a cluster a job needs. A job needs
+// the larger of two numbers: the requested number of nodes, and the number of the partition's
+// largest nodes that the job's tasks fill.
 func nodesNeeded(c *conf.Cluster) func(job *hpc.Job) int {
 	cpus := make(map[string]int, len(c.Nodes))
 	for _, n := range c.Nodes {

@@ -128,8 +128,8 @@ func (e *modelEngine) admit(p *Prepared) error {
 	return nil
 }
 
-// configure returns the configuration with which the model plays a workload: the cluster's configuration, the users
-// and accounts that rules made, and the jobs that Slurm will reject.
+// configure returns the configuration for the model: the cluster's configuration, the users and
+// accounts that rules made, and the jobs that Slurm will reject.
 func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, err error) {
 	w := p.workload
 	cluster := withMade(e.cluster, w)
@@ -205,8 +205,8 @@ func (e *modelEngine) engine(p *Prepared, seed uint64) (*slurmmodel.Engine, []ru
 	return engine, warnings, inputError(err)
 }
 
-// usage returns the fair-share usage with which the modelled slurmctld starts at an instant: the
-// usage that a replay would write into slurmctld's files (giveUsage in package slurm).
+// usage returns the fair-share usage with which the modelled slurmctld starts at an instant. A
+// replay would write the same usage into slurmctld's files (giveUsage in package slurm).
 func (e *modelEngine) usage(c *slurmmodel.Config, w *workload.Workload, at hpc.Time, warn fairshare.Warn) config.Usage {
 	given, accrued := replay.InitialUsage(w, at, e.halfLife)
 	usage := fairshare.Usage{Given: given, Accrued: accrued, At: replay.UsageInstant(w)}.WithCluster(e.cluster)
@@ -303,8 +303,8 @@ func (e *modelEngine) play(
 // PartialPrefix begins the warning that names what the model lacks. Semicolons separate the names.
 const PartialPrefix = "model: partial: the model of Slurm lacks "
 
-// partial returns the warning that names what the model of Slurm lacks for this run; nil if it lacks
-// nothing.
+// partial returns a warning about everything that this run needs and that the model of Slurm
+// lacks; nil if it lacks nothing.
 func (e *modelEngine) partial() []run.Warning {
 	if len(e.missing) == 0 {
 		return nil

@@ -21,16 +21,18 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestModelScenarios plays workloads on small clusters with the model of Slurm's scheduler. It must give each
-// job the start and the nodes that slurmctld gave the job. The files of testdata/model have these directives:
+// TestModelScenarios plays workloads on small clusters with the model of Slurm's scheduler. It
+// must give each job the start and the nodes that slurmctld gave the job. The files of
+// testdata/model have these directives:
 //
 //	cluster   the files of a cluster directory, each after a line "-- NAME --"
 //	workload  the jobs; package rmtest describes the lines
 //	replay    what a release of Slurm does, with slurm=RELEASE and seed=N: ID START NODES, in seconds
 //
-// If the release is installed, the test also runs Slurm again: for all files of testdata/model itself, and for a
-// few of the cases that were drawn at random, in testdata/model/random. The day, or RMREPLAY_SEED, decides which
-// of these are run. Run the test with -rewrite to record the answers for the cases that Slurm plays.
+// If the release is installed, the test also runs Slurm again: for all files directly in
+// testdata/model, and for a few of the random cases in testdata/model/random. The day, or
+// RMREPLAY_SEED, decides which of these are run. Run the test with -rewrite to record the answers
+// for the cases that Slurm plays.
 func TestModelScenarios(t *testing.T) {
 	live := rotation(t)
 	datadriven.Walk(t, "testdata/model", func(t *testing.T, path string) {
@@ -85,7 +87,7 @@ func rotation(t *testing.T) func() bool {
 type scene struct{ cluster, lines string }
 
 // replay compares the model's run of the scene with Slurm's, and returns the outcome on Slurm. The
-// parameter live says that Slurm runs the scene again; otherwise its recorded outcome is used.
+// parameter live says that Slurm runs the scene again; otherwise the test uses its recorded outcome.
 func (s *scene) replay(t *testing.T, d *datadriven.TestData, live bool) string {
 	release, seed := "22.05", uint64(1)
 	for _, a := range d.CmdArgs {
@@ -122,8 +124,9 @@ func (s *scene) replay(t *testing.T, d *datadriven.TestData, live bool) string {
 	return want
 }
 
-// TestModelReservedForMaintenance checks the reason of a job that waits for the end of a maintenance: the
-// reason has slurmctld's words, by which package waits recognizes a reservation.
+// TestModelReservedForMaintenance checks the reason of a job that waits for the end of a
+// maintenance. The reason has slurmctld's words, from which package waits recognizes a
+// reservation.
 func TestModelReservedForMaintenance(t *testing.T) {
 	cluster := tinyCluster(t)
 	lines := "reservation at=5 create m start=60 duration=3600 nodes=a[1-2] users=root flags=MAINT,IGNORE_JOBS\njob j0 at=70 run=30 -t 5 -n 1 --uid=ann\n"
@@ -146,9 +149,9 @@ func TestModelReservedForMaintenance(t *testing.T) {
 	}
 }
 
-// TestModelRejected checks that rejected jobs affect the validity of a run of the model as they do in a replay. A
-// rejected job that ran when it was recorded makes the run not valid; a job that was also rejected when it was
-// recorded does not.
+// TestModelRejected checks that rejected jobs affect the validity of a run of the model as they do
+// in a replay. A rejected job that ran when it was recorded makes the run invalid. A job that was
+// also rejected when it was recorded does not.
 func TestModelRejected(t *testing.T) {
 	const lines = "job j0 at=5 run=30 -t 5 -n 1\njob j1 at=6 run=30 -t 5 -n 1 -p missing\n"
 	ran := &hpc.Recorded{State: hpc.Completed, Start: scenario.Epoch.Add(time.Minute), End: scenario.Epoch.Add(2 * time.Minute)}
@@ -180,7 +183,7 @@ func TestModelRejected(t *testing.T) {
 }
 
 // TestModelRefusedAccounts checks that a command that sacctmgr refuses is named before the model
-// plays, and makes the run not valid, as in a replay.
+// plays, and that it makes the run invalid, as in a replay.
 func TestModelRefusedAccounts(t *testing.T) {
 	cluster := tinyCluster(t)
 	file := filepath.Join(cluster, "slurm.conf")

@@ -13,10 +13,10 @@ import (
 // maxKept is the largest size in bytes of a file that is compared with a cluster's copy.
 const maxKept = 64 << 20
 
-// Modelled returns the specification with which the model of a release of Slurm repeats a replay: with the same
-// workload, the same cluster and, because the seed is the same, the same phase of slurmctld's periodic work. The
-// parameter release is as in [Simulator]. The result lacks names the options of the replay that the model does not
-// have.
+// Modelled returns the specification for repeating a replay with the model of a release of Slurm.
+// Workload and cluster are the same. The seed is also the same, and with it the phase of
+// slurmctld's periodic work. See [Simulator] for release. The result lacks names the options of
+// the replay that the model does not have.
 func Modelled(replay Spec, release string) (spec Spec, lacks []string) {
 	spec = replay
 	s := replay.Slurm
@@ -45,8 +45,8 @@ func Modelled(replay Spec, release string) (spec Spec, lacks []string) {
 	return spec, lacks
 }
 
-// Made reports whether a record is complete and belongs to this specification: the same options and seed, and the
-// same bytes in the workload and in the cluster's files.
+// Made reports whether a record is complete and was made with this specification: the same options
+// and seed, and the same bytes in the workload and in the cluster's files.
 func Made(r *run.Run, spec Spec) bool {
 	spec.complete()
 	m := &r.Manifest

@@ -15,9 +15,10 @@ type Target struct {
 	plugins string // the directory of its plugins; "" if it is not installed
 }
 
-// FindTarget finds a Slurm. The parameter named is an argument of [install.FindSlurm], or a release that is not
-// installed, such as "26.05". If named is empty, the default Slurm is used or, without a default, the newest
-// supported release. The error is a [FieldError] if named is neither an installed Slurm nor a release.
+// FindTarget finds a Slurm. The parameter named is an argument of [install.FindSlurm], or a
+// release that is not installed, such as "26.05". If named is empty, the default Slurm is used or,
+// without a default, the newest supported release. The error is a [FieldError] if named is neither
+// an installed Slurm nor a release.
 func FindTarget(named string) (Target, error) {
 	in, missing := install.FindSlurm(named)
 	switch {
@@ -37,8 +38,8 @@ func FindTarget(named string) (Target, error) {
 	return Target{release: supported[len(supported)-1]}, nil
 }
 
-// Preview adapts a cluster's configuration as a replay would. The parameter site names the release that the site
-// runs; if site is empty, the release is found from the configuration. If slurmctld would not start because a
+// Preview adapts a cluster's configuration as a replay would. site is the release that the site runs;
+// if it is empty, the configuration shows the release. If slurmctld would not start because a
 // partition's QOS is missing, the result has a warning. The error is a [FieldError] or an [InputError].
 func (t Target) Preview(cluster *conf.Cluster, site string) (*conf.Adapted, error) {
 	if err := setSite(cluster, site); err != nil {

@@ -147,9 +147,9 @@ func madeWith(installation string, m *run.Manifest) string {
 	return release.Series().String()
 }
 
-// RerunSpec returns the specification with which a run is repeated. Its workload is the file that the run read, or
-// the record's own copy if that file has changed or is missing, or if the fields that rules made were drawn anew for
-// the run.
+// RerunSpec returns the specification with which a run is repeated. Its workload is the file that
+// the run read. It is the record's own copy if that file has changed or is missing, or if the run
+// drew the fields that rules made.
 func RerunSpec(r *run.Run) (Spec, error) {
 	s, err := SpecOf(r.Dir, &r.Manifest)
 	if err != nil {

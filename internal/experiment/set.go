@@ -25,7 +25,7 @@ type Realization struct {
 	Number  int // from 1
 	Dir     string
 	Seed    uint64
-	Made    []workload.MadeField // fields that were drawn anew for this realization; nil if rules made no fields
+	Made    []workload.MadeField // fields that were drawn again for this realization; nil if rules made no fields
 	Summary *metrics.Summary     // nil until the realization has ended, and after a failure
 }
 
@@ -105,7 +105,7 @@ func prepareSet(spec *Spec, list []Realization) error {
 	return run.WriteSetIndex(dir, index)
 }
 
-// oldSet returns the realizations of an existing set. It returns an error if there is a set but
+// oldSet returns the realizations of an existing set. It returns an error if a set exists but
 // overwrite is false, or if the directory has other contents.
 func oldSet(dir string, overwrite bool) (old []string, err error) {
 	entries, err := os.ReadDir(dir)

@@ -163,8 +163,8 @@ func (e *slurmEngine) find() error {
 	return (install.Needs{Nodes: len(e.cluster.Nodes), Accounting: accounting}).Admit()
 }
 
-// CanReplay returns an error if this machine cannot make any replay with the given Slurm and cluster, for example
-// because that Slurm is not installed ([IsMissing]). It does not start a process.
+// CanReplay returns an error if this machine cannot replay with the given Slurm and cluster, for
+// example because that Slurm is not installed ([IsMissing]).
 func CanReplay(s Slurm) error {
 	e := &slurmEngine{}
 	if err := e.check(&Spec{Slurm: &s}); err != nil {
@@ -173,9 +173,9 @@ func CanReplay(s Slurm) error {
 	return e.find()
 }
 
-// CheckAction returns an error if an action of a workload is wrong. The parameter start is the begin
-// of the workload's window, or 0 if it has no window. CheckAction checks the files that the action
-// names only if cluster is not nil.
+// CheckAction returns an error if an action of a workload is wrong. start is the begin of the
+// workload's window, or 0 if it has no window. CheckAction checks the files that the action names
+// only if cluster is not nil.
 func CheckAction(a hpc.Action, start hpc.Time, cluster *conf.Cluster) error {
 	if err := slurm.CheckAction(a); err != nil {
 		return err
@@ -221,9 +221,10 @@ func describeClock(factor float64) run.Clock {
 	return run.Clock{Model: "measured", Factor: factor}
 }
 
-// DrawLead returns a random lead: the time for which slurmctld has run when the workload begins. Two real runs of one
-// workload differ in the phase of slurmctld's periodic work (Simakov et al., PEARC'22). The longest period that
-// affects jobs is that of the fair-share computation: five minutes unless PriorityCalcPeriod changes it.
+// DrawLead returns a random lead. The lead is the time for which slurmctld has run when the
+// workload begins. Two real runs of one workload differ in the phase of slurmctld's periodic work
+// (Simakov et al., PEARC'22). The longest period that affects jobs is the period of the fair-share
+// computation: five minutes unless PriorityCalcPeriod changes it.
 func DrawLead(seed uint64) time.Duration {
 	const longestPeriod = 5 * time.Minute
 	return time.Minute + time.Duration(rand.New(rand.NewPCG(seed, 1)).Float64()*float64(longestPeriod))

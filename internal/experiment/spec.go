@@ -73,20 +73,19 @@ type Slurm struct {
 	// 0 means 1.
 	Cluster    string  `json:"cluster"`
 	NodeFactor float64 `json:"node_factor,omitempty"`
-	// The delays on the nodes, in the syntax of [rmreplay/internal/rm/slurm/nodes.ParseDelay]: the
-	// time before a job's script starts, the duration of the prolog, and the duration of the epilog.
-	// "" means no delay.
+	// The delays on the nodes: the time before a job's script starts, the duration of the prolog, and
+	// the duration of the epilog. For the syntax, see [rmreplay/internal/rm/slurm/nodes.ParseDelay].
 	LaunchDelay string `json:"launch_delay,omitempty"`
 	PrologDelay string `json:"prolog_delay,omitempty"`
 	EpilogDelay string `json:"epilog_delay,omitempty"`
 	// Lead is the virtual time for which Slurm has run when the workload begins, at least
 	// [ShortestLead]. If it is 0, a random lead of one to six minutes is drawn with the seed.
 	Lead time.Duration `json:"lead_ns,omitempty"`
-	// PreRollBackfill is the interval of backfill cycles from slurmctld's start to the window, in whole seconds and
-	// at most three hours. These cycles do not start jobs. The first cycle in the window is at the end of such an
-	// interval, counted from slurmctld's start. With 0 there are no cycles before the window, and the first cycle is
-	// within 30 seconds. From release 23.11 on this has no effect, because slurmctld executes itself anew at the
-	// window's start.
+	// PreRollBackfill is the interval of backfill cycles from slurmctld's start to the window, in
+	// whole seconds and at most three hours. These cycles do not start jobs. The first cycle in the
+	// window is at the end of such an interval, counted from slurmctld's start. With 0 there are no
+	// cycles before the window, and the first cycle is within 30 seconds. From release 23.11 on this
+	// has no effect, because slurmctld restarts itself at the window's start.
 	PreRollBackfill time.Duration `json:"pre_roll_backfill_ns,omitempty"`
 	// ClockFactor is the number of virtual seconds that a second of slurmctld's CPU time takes.
 	// 0 is the frozen clock.
@@ -119,12 +118,13 @@ type Simulator struct {
 	NodeFactor float64 `json:"node_factor,omitempty"`
 	// FileSystems are the file systems that the jobs share. They replace the workload's file systems of the same name.
 	FileSystems []hpc.FileSystem `json:"-"`
-	// Release is the release of Slurm that the policy [SlurmPolicy] models, such as "24.11"; "" means [ModelRelease].
-	// Lead is the virtual time for which its slurmctld has run when the workload begins, as in [Slurm].
+	// Release is the release of Slurm that the policy [SlurmPolicy] models, such as "24.11"; "" means
+	// [ModelRelease]. Lead is the virtual time between the start of its slurmctld and the begin of
+	// the workload, as in [Slurm].
 	Release string        `json:"release,omitempty"`
 	Lead    time.Duration `json:"lead_ns,omitempty"`
-	// Clock has the virtual time that the modelled slurmctld's computing takes, as [ModelClock] returns it; "" if the
-	// computing takes no virtual time.
+	// Clock is the virtual time of the modelled slurmctld's computing, as [ModelClock] returns it; ""
+	// if computing takes no virtual time.
 	Clock string `json:"clock,omitempty"`
 	// Opened opens the cluster once for all runs that share it ([Spec.Sharing]); it may be nil.
 	Opened func() (machine, error) `json:"-"`

@@ -66,7 +66,7 @@ func (watcher) Job(*hpc.Job) error { return nil }
 // Event implements [replay.Recorder].
 func (w watcher) Event(event rm.Event) error { return w.see(event) }
 
-// ending is a resource manager that ends the run at an instant, even if nothing happens at that instant.
+// ending is a resource manager that ends the run at a given instant, even if nothing else happens then.
 type ending struct {
 	rm.ResourceManager
 	at hpc.Time

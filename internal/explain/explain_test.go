@@ -643,8 +643,8 @@ func TestPostponed(t *testing.T) {
 	}
 }
 
-// A job is compared with the jobs that started before it by the priority that it had then, not at its start: its
-// priority grew from 1,000 to 9,000 while it waited. Between two known priorities, it grows linearly.
+// A job is compared with the jobs that started before it by its priority at that time, not at its
+// start. Its priority grew from 1,000 to 9,000 while it waited.
 func TestPriorityWhileItWaited(t *testing.T) {
 	const behind = "for 100 % of its wait it waited behind jobs with a higher priority"
 	for _, test := range []struct {
@@ -703,8 +703,8 @@ func TestPriorityWhileItWaited(t *testing.T) {
 	}
 }
 
-// If the record has the parts of priorities, the points of fair-share come from all jobs of the same user and account:
-// they were 0 in between, and the job's own priorities do not show it. The age grows linearly.
+// If the record has the parts of priorities, the points of fair-share come from all jobs of the
+// same user and account. They were 0 in between, and the job's own priorities do not show this.
 func TestFairShareWhileItWaited(t *testing.T) {
 	var h history
 	for i, minute := range []int{5, 30, 60} {
@@ -738,9 +738,9 @@ func TestFairShareWhileItWaited(t *testing.T) {
 	}
 }
 
-// A job that was preempted waited for its priority before the lost run only. Jobs that started in the lost run or
-// after it do not count, and the priority after it says nothing about the time before. A lost run of another job
-// counts with the priority that this job had then.
+// A job that was preempted waited for its priority before the lost run only. Jobs that started in
+// the lost run or after it do not count, and the priority after the lost run says nothing about
+// the time before. A lost run of another job counts with the priority that this job had then.
 func TestPriorityBeforeALostRun(t *testing.T) {
 	var h history
 	for i, minute := range []int{5, 10, 30, 60} {

@@ -40,8 +40,8 @@ type Group struct {
 	Wait              metrics.Float `json:"wait_s"`
 	Mean              metrics.Float `json:"mean_wait_s"`
 	MeanSinceEligible metrics.Float `json:"mean_wait_since_eligible_s"`
-	// NeverStarted counts jobs without a wait: jobs that did not start, or that did not start again
-	// after a lost run. NeverStartedWait is their time in the queue, in seconds.
+	// NeverStarted counts jobs without a wait: jobs that never started, or never started again after
+	// a lost run.
 	NeverStarted     int                `json:"never_started_jobs"`
 	NeverStartedWait metrics.Float      `json:"never_started_wait_s"`
 	Parts            []metrics.WaitPart `json:"wait_parts"`
@@ -86,8 +86,8 @@ const (
 	listedRivals = 5
 	examples     = 3
 	// A group's waits for nodes are explained at up to maxLooks instants. Each instant needs a pass
-	// over all jobs. So for a run with many jobs, rowsRead bounds the number of rows that are read,
-	// and there are fewer instants, but at least fewLooks for each group.
+	// over all jobs. In a run with many jobs, rowsRead bounds the number of rows that are read. Then
+	// there are fewer instants, but at least fewLooks for each group.
 	maxLooks, fewLooks, rowsRead = 1000, 20, 50_000_000
 	// convincing is the weight that a cause must exceed to explain a wait without a known reason.
 	convincing = 0.25
@@ -251,8 +251,8 @@ func (rec *Record) causeAt(row *run.Row, s waits.Span, t hpc.Time) cause {
 	return cause{best.Kind, best.subject}
 }
 
-// list sets the list of causes. The parameter found has the time that each job waited for each
-// cause.
+// list sets the list of causes. The parameter found contains the time that each job waited for
+// each cause.
 func (g *Group) list(rec *Record, found map[cause]map[*run.Row]time.Duration) {
 	g.Causes = []GroupCause{}
 	for c, jobs := range found {

@@ -71,8 +71,8 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// Whatever the grouping, the groups have all waits, the causes of each group divide its waits to the
-// nanosecond, and the parts have the same sums as in metrics.
+// For every grouping, the groups include all waits, the causes of each group divide its waits to
+// the nanosecond, and the parts have the same sums as in metrics.
 func TestGroupsAddUp(t *testing.T) {
 	rec := day().record()
 	all := metrics.Compute(rec.rows, metrics.Options{}.WithManifest(rec.manifest))
@@ -128,8 +128,8 @@ func TestRivalsOfOtherPartitions(t *testing.T) {
 	}
 }
 
-// The time before a window has one cause of its own, for a job, for groups and for an instant: the machine looks
-// empty then, so its state does not explain a wait.
+// The time before a window has a separate cause, for a job, for groups and for an instant. The
+// machine looks empty then, so its state does not explain a wait.
 func TestBeforeWindow(t *testing.T) {
 	h := &history{}
 	h.job("early", "ann", "n[1-4]", 4, 0, 70, 90, 30)

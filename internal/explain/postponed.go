@@ -9,10 +9,8 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// Postponed says that a run submitted a job later than the workload, so that the job's wait is too
-// short. The job depends, directly or through other jobs, on a preset job. A replay on Slurm submits
-// preset jobs only at their starts, and slurmctld refuses dependencies on jobs that have not been
-// submitted.
+// Postponed says that the run submitted a job later than the workload does. The job's wait is then
+// too short.
 type Postponed struct {
 	By      string  `json:"by"` // the preset job
 	Seconds float64 `json:"seconds"`
@@ -26,8 +24,8 @@ func (rec *Record) postponed(row *run.Row) *Postponed {
 	return nil
 }
 
-// postponedBy returns the preset job because of which a job was submitted late; "" without such a preset job. The map
-// seen has the jobs that were examined, because dependencies of a hostile record may form a circle.
+// postponedBy returns the preset job that delayed the submission of a job; "" if no preset job
+// did.
 func (rec *Record) postponedBy(row *run.Row, seen map[string]bool) string {
 	request := rec.requests[row.Job]
 	if request == nil || request.Dependency == "" || row.RecordedSubmit == 0 || seen[row.Job] ||
@@ -69,8 +67,8 @@ func (rec *Record) waitedFor(row, other *run.Row) bool {
 		start < row.Submit.Add(time.Second)
 }
 
-// sameName reports whether two jobs have the same user and name, so that they wait for each other if they are
-// singletons.
+// sameName reports whether two jobs have the same user and name: as singletons, they would wait
+// for each other.
 func (rec *Record) sameName(row, other *run.Row) bool {
 	name := func(r *run.Row) string {
 		if job := rec.requests[r.Job]; job != nil {

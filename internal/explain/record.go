@@ -1,11 +1,11 @@
-// Package explain says why jobs waited: why one job waited (its [Story]), and why the whole queue
-// waited at an instant (a [Stall]). It uses only the run's record: the jobs, the events with the
-// resource manager's reasons, and the events of nodes and reservations. If a record has no reasons,
-// the package explains the waits by the jobs that held the machine.
+// Package explain says why jobs waited. A [Story] says why one job waited, and a [Stall] why the
+// whole queue waited at an instant. It uses only the run's record: the jobs, the events with the
+// resource manager's reasons, and the events of nodes and reservations. If a record has no
+// reasons, the package explains the waits by the jobs that held the machine.
 //
-// The causes are ranked by how much of the wait each cause explains ([Cause]). They are evidence,
-// but no proof: the record lacks the state of every node, the free memory and GPUs, and the limits
-// of associations.
+// The causes are ranked by how much of the wait each cause explains ([Cause]). The causes are
+// evidence, but no proof: the record lacks the state of every node, the free memory and GPUs, and
+// the limits of associations.
 package explain
 
 import (
@@ -126,8 +126,8 @@ type holding struct {
 	run run.Segment
 }
 
-// heldAt returns the run in which a job holds processors at an instant, and reports whether there is
-// such a run. A suspended job holds no processors.
+// heldAt returns the run in which a job holds processors at an instant, and reports whether such a
+// run exists.
 func heldAt(row *run.Row, t hpc.Time) (h holding, ok bool) {
 	at := func(s run.Segment) bool { return s.Start <= t && (s.End == 0 || s.End > t) }
 	runs := row.Runs()
@@ -153,11 +153,11 @@ type Span struct {
 	Part waits.Part `json:"part"`
 	// Reason is Slurm's reason; empty if the record does not have it.
 	Reason string `json:"reason"`
-	// Planned is the start that the scheduler planned for the job when the time began; empty if it
-	// planned no start, or if the planned date had passed by then.
+	// Planned is the start that the scheduler had planned for the job at the beginning of this time;
+	// empty if there was no such plan, or if the planned date had already passed.
 	Planned Instant `json:"planned_start,omitzero"`
-	// Backfill is what the backfill scheduler did with the job; empty if the record does not have it, or if
-	// the job was not in the queue of that scheduler.
+	// Backfill is the action of the backfill scheduler on the job; empty if the record lacks it, or
+	// if the job was not in that scheduler's queue.
 	Backfill rm.Backfill `json:"backfill,omitempty"`
 }
 

@@ -149,9 +149,9 @@ func (s *Story) renderParts(b *bytes.Buffer, zone *time.Location) {
 	}
 }
 
-// renderStops writes a line for each suspension that let another job start, and one line for the sum
-// of all other suspensions, because gang scheduling suspends jobs that share nodes every half a
-// minute.
+// renderStops writes a line for each suspension that let another job start, and one line for the
+// sum of all other suspensions. There may be many of these: gang scheduling suspends jobs that
+// share nodes every half a minute.
 func (s *Story) renderStops(b *bytes.Buffer, zone *time.Location) {
 	others, sum := 0, 0.0
 	for _, stop := range s.Stops {

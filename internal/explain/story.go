@@ -27,7 +27,7 @@ type Story struct {
 	State     hpc.State `json:"state"`
 	CPUs      int       `json:"processors"`
 	Nodes     int       `json:"nodes"`
-	// TimeLimit is in seconds; 0 if the job has no limit, or if it is not known.
+	// TimeLimit is in seconds; 0 if the job has no limit, or if the limit is unknown.
 	TimeLimit float64 `json:"time_limit_s"`
 
 	Submit   Instant `json:"submit"`
@@ -42,13 +42,13 @@ type Story struct {
 	Parts         []Part   `json:"wait_parts"`
 	// Postponed says why Wait is too short; nil if the job was submitted when the workload submits it.
 	Postponed *Postponed `json:"postponed"`
-	// Lost are the runs of the job that a requeue ended, and the run after which a preemption ended the job.
+	// Lost are the runs of the job that ended in a requeue, and a run that ended the job by
+	// preemption.
 	Lost []Lost `json:"lost_runs"`
 	// Stops are the periods in which the job was suspended.
 	Stops []Stop `json:"suspensions"`
-	// Priority is the job's priority at its start, or its last priority while it waited; 0 if it is
-	// not known. PriorityParts are the parts of Priority; empty if the record does not have them, as
-	// after a replay on Slurm.
+	// Priority is the job's priority at its start, or its last priority while it waited; 0 if
+	// unknown.
 	Priority      uint32            `json:"priority"`
 	PriorityParts []rm.PriorityPart `json:"priority_parts"`
 
@@ -56,8 +56,8 @@ type Story struct {
 	// Backfill has the total time of each verdict of the backfill scheduler on the job, in
 	// descending order; empty if the record does not have the verdicts.
 	Backfill []BackfillTime `json:"backfill"`
-	// Planned is when the scheduler first planned a start for the job, and PlannedStart is this
-	// planned start; empty if the record does not have them.
+	// Planned is when the scheduler first planned a start for the job. PlannedStart is this planned
+	// start. Both are empty if the record lacks them.
 	Planned      Instant `json:"first_planned_at"`
 	PlannedStart Instant `json:"first_planned_start"`
 
@@ -66,17 +66,17 @@ type Story struct {
 	// queue.
 	Ahead    Crowd `json:"ahead"`
 	Overtook Crowd `json:"overtook"`
-	// The field before counts the processors of the jobs that started while this job waited behind jobs with a higher
-	// priority. The field higher counts the processors of those of these jobs that had a higher priority than this
-	// job at that time. The field ranks says whether the record has priorities of this job while it waited. Without
-	// such priorities, higher is not known. The field gap is the longest time without a recorded priority on which
-	// higher depends ([ranking.at]).
+	// The field before counts the processors of the jobs that started while this job waited behind
+	// jobs with a higher priority. The field higher counts the processors of those of these jobs that
+	// had a higher priority than this job at that time. The field higher counts the processors of
+	// those jobs among them that had a higher priority than this job at that time. Without such
+	// priorities, higher is not known. The field gap is the longest time without a recorded priority
+	// on which higher depends ([ranking.at]).
 	higher, before int
 	ranks          bool
 	gap            time.Duration
-	// Holders are the jobs that, in the middle of the job's longest wait for nodes, behind other jobs or
-	// without a reason, held the nodes on which the job ran next. The wait may be after a lost run. The
-	// holders are in descending order of their processors.
+	// Holders are the jobs that held the nodes on which the job ran next. They are taken from the
+	// middle of the job's longest wait for nodes, behind other jobs or without a reason.
 	Holders []Holder `json:"holders"`
 	// LetStart says what happened when the job started.
 	LetStart []string `json:"let_it_start"`
@@ -109,13 +109,13 @@ type Lost struct {
 	Processors int     `json:"processors"`
 	Nodes      int     `json:"nodes"`
 	// Cause is the state in which the run ended, such as NODE_FAIL; empty if the job ended with this
-	// run, or if the record does not have the state.
+	// run, or if the record lacks the state.
 	Cause hpc.State `json:"cause"`
-	// PreemptedBy is the job that preempted the run; empty if no job preempted it, or if the record
-	// does not name that job.
+	// PreemptedBy is the job that preempted the run; empty if there is none, or if the record does
+	// not name it.
 	PreemptedBy string `json:"preempted_by"`
-	// EligibleAgain is when the job was eligible again; empty if the job did not wait again, or if the record does
-	// not have this time.
+	// EligibleAgain is when the job was eligible again; empty if the job did not wait again, or if
+	// the record lacks this time.
 	EligibleAgain Instant `json:"eligible_again"`
 }
 
@@ -138,7 +138,7 @@ type Crowd struct {
 	List     []string `json:"list"` // at most listed
 }
 
-// Holder is a job that held nodes, and its run in which it held them.
+// Holder is a job that held nodes, and the run in which it held them.
 type Holder struct {
 	Job        string  `json:"job"`
 	User       string  `json:"user"`
@@ -194,7 +194,7 @@ func (rec *Record) find(name string) (*run.Row, error) {
 	return nil, fmt.Errorf("job %s: the run has no such job (rmreplay jobs lists them)", name)
 }
 
-// Job returns the story of a job. It returns an error if no job has that name, or if the job was
+// Job returns the story of a job. It returns an error if no job has this name, or if the job was
 // rejected.
 func (rec *Record) Job(name string) (*Story, error) {
 	row, err := rec.find(name)
@@ -372,9 +372,7 @@ func startedDuring(row *run.Row, from hpc.Time, periods []waits.Period) (process
 }
 
 // longest returns the longest span in which the job waited for nodes, behind jobs with a higher
-// priority or for an unknown reason, and the sum of all these spans in seconds. Spans after a lost
-// run count only if requeued is true, because they belong to a separate cause. The returned span has
-// the part that its reason says.
+// priority or for an unknown reason. It also returns the sum of all these spans, in seconds.
 func (s *Story) longest(requeued bool) (span Span, sum float64) {
 	for _, r := range s.Reasons {
 		part := r.Part
@@ -409,8 +407,8 @@ func (s *Span) middle() hpc.Time {
 }
 
 // holders finds the jobs that held the job's next nodes in the middle of its longest span
-// ([Story.longest]), or nodes of its partition if it never started. It finds no jobs if such spans are
-// a small part of the wait ([worthHolders]).
+// ([Story.longest]). For a job that never started, it finds the jobs that held nodes of the job's
+// partition.
 func (s *Story) holders(rec *Record, row *run.Row) {
 	longest, sum := s.longest(true)
 	if sum <= worthHolders*s.Wait {
@@ -512,8 +510,8 @@ func (s *Story) letStart(rec *Record, row *run.Row) {
 	s.LetStart = s.LetStart[:min(most, len(s.LetStart))]
 }
 
-// madeRoom finds the jobs that the resource manager preempted for this job, or that it suspended when this job
-// started on their nodes.
+// madeRoom finds the jobs that the resource manager preempted for this job, or suspended when this
+// job started on their nodes.
 func (s *Story) madeRoom(rec *Record, row *run.Row) {
 	own := nodesIn(row.Nodes)
 	for i := range rec.rows {
@@ -539,18 +537,18 @@ func (s *Story) madeRoom(rec *Record, row *run.Row) {
 	}
 }
 
-// negligible is the share of a wait below which a part needs no explanation. worthHolders is the
-// smallest share of waits for nodes for which the story names the jobs that held the nodes.
+// negligible is the share of a wait below which a part needs no explanation. worthHolders is a
+// share of waits for nodes. From this share on, the story names the jobs that held the nodes.
 const (
 	negligible   = 0.01
 	worthHolders = 0.1
 )
 
-// belowLimit says whether the largest part of row's wait was for a limit towards which the job other
-// counts. If so, it returns what both jobs have in common: "array", "user", "account" or "QOS".
-// Otherwise it returns "". If row waited for several limits, the last limit decides. A limit of a
-// parent account or of a partition's QOS has the same reason as a limit of the job's own account or
-// QOS, and counts as such a limit.
+// belowLimit says whether the largest part of row's wait was for a limit towards which the job
+// other counts. If so, it returns what both jobs have in common: "array", "user", "account" or
+// "QOS". Otherwise it returns "". If row waited for several limits, the last limit decides. A
+// limit of a parent account or of a partition's QOS has the same reason as a limit of the job's
+// own account or QOS, and counts as the latter.
 func (s *Story) belowLimit(row, other *run.Row) string {
 	if len(s.Parts) == 0 || s.Parts[0].Part != waits.Limit && s.Parts[0].Part != waits.OwnLimit {
 		return ""
@@ -587,8 +585,8 @@ func (rec *Record) forNodes(row *run.Row, t hpc.Time) (list []Cause) {
 	return list
 }
 
-// judge finds the causes. The weight of a cause that follows directly from a part of the wait is the
-// part's share of the wait. The causes of the rest of the wait are those in the middle of its
+// judge finds the causes. The weight of a cause that follows directly from a part of the wait is
+// the part's share of the wait. The causes of the rest of the wait come from the middle of its
 // longest span.
 func (s *Story) judge(rec *Record, row *run.Row) {
 	if s.Wait < 1 {

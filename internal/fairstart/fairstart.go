@@ -2,26 +2,26 @@
 //
 // The fair start time of a job is the instant at which it would have started if no job had come
 // after it (Sabin, Kochhar and Sadayappan, "Job Fairness in Non-Preemptive Job Scheduling", ICPP
-// 2004). A job that starts after its fair start time was delayed by a later job: through a
-// priority, through backfilling with a wrong time limit, or through the order of the queue. Under
-// first come, first served no job is treated unfairly.
+// 2004). A job that starts after its fair start time was delayed by a later job. Causes are a
+// priority, backfilling with a wrong time limit, or the order of the queue. Under first come,
+// first served no job is treated unfairly.
 //
 // # One simulation for each job that waited
 //
 // A scheduler does not know the future. So the run itself is the beginning of the simulation that
-// the definition asks for, up to the submission of the job. From there the simulator plays only the
-// jobs that have come so far, until the job starts. Most jobs need no simulation: they started at
-// once, or no job came while they waited. Their start is fair.
+// the definition asks for, up to the submission of the job. From there the simulator plays only
+// the jobs that have come so far, until the job starts. Most jobs need no simulation: they started
+// at once, or no job came while they waited. Their start is fair.
 //
-// [Compute] first plays the whole run in the simulator, with a policy, on a pool of processors. If the
-// simulator repeats all starts of the run, the fair start times are exact. Then the simulation of a
-// job begins at the last instant at which no job waited, because at such an instant the state of
-// every policy follows from the running jobs. The state of a queue that is not empty cannot be
-// taken from a record. If the simulator does not repeat the run, as with runs of Slurm, fair start
-// times are those of a model. The model begins with the run's own state at the submission of the
-// job: which jobs run, since when and with which time limit, and which jobs wait. Then a job may
-// count as unfairly treated because the policy would have started it earlier than Slurm, and not
-// because of later jobs. [metrics.FairStart.Agreement] says how much the model is like the run.
+// [Compute] first plays the whole run in the simulator, with a policy, on a pool of processors. If
+// the simulator repeats all starts of the run, the fair start times are exact. Then the simulation
+// of a job begins at the last instant at which no job waited: at such an instant, the running jobs
+// determine the state of every policy. The state of a queue that is not empty cannot be taken from
+// a record. If the simulator does not repeat the run, as with runs of Slurm, fair start times come
+// from a model. The model begins with the run's own state at the submission of the job: the
+// running jobs with their starts and time limits, and the waiting jobs. A job may then seem to be
+// treated unfairly, not because of later jobs, but because the policy would have started it
+// earlier than Slurm. [metrics.FairStart.Agreement] says how much the model is like the run.
 // Compare such figures between runs of one workload only.
 //
 // The model has processors and time limits. It has no nodes, memory, licences, limits of users or
@@ -263,8 +263,8 @@ func limitedArrays(rows []run.Row, m *run.Manifest) (map[string]bool, error) {
 	return limited, nil
 }
 
-// partitions returns a pool for each partition, by name, or no pools if partitions share processors
-// or the record does not say what they have.
+// partitions returns a pool for each partition, by name. It returns no pools if partitions share
+// processors or if the record lacks their sizes.
 func partitions(m *run.Manifest) map[string]*pool {
 	of, all := map[string]*pool{}, 0
 	for _, p := range m.Cluster.Partitions {
@@ -336,9 +336,8 @@ func (p *pool) compute(exact bool) error {
 	return group.Wait()
 }
 
-// bases returns, for each job, the last job up to this job with two properties: no job waited when
-// it arrived, and no earlier job started or ended at its arrival. The state of the machine then
-// follows from the running jobs.
+// bases returns, for each job, the last of the jobs up to this job that has two properties: no job
+// waited when it arrived, and no earlier job started or ended at its arrival.
 func (p *pool) bases() []int {
 	ends := make([]hpc.Time, 0, len(p.jobs))
 	for i := range p.jobs {
@@ -368,9 +367,9 @@ type present struct {
 	next int // the first job that has not arrived
 }
 
-// advance returns two lists of earlier jobs, in their state at the arrival of the job at the index
-// before: the running jobs in the order of their starts, and the waiting jobs in the order of their
-// arrival. Jobs that end at this instant have ended. The index must not decrease from call to call.
+// advance returns two lists of earlier jobs in their state at the arrival of job number before:
+// the running jobs in the order of their starts, and the waiting jobs in the order of their
+// arrival.
 func (h *present) advance(jobs []job, before int) (running, waiting []job) {
 	at := jobs[before].arrival
 	h.jobs = append(h.jobs, jobs[h.next:before]...)

@@ -58,8 +58,8 @@ func simulate(t *testing.T, name string, ties sim.Ties, rows []run.Row) []hpc.Ti
 }
 
 // random returns a run of random jobs. Instants are whole numbers of steps, so that a long step
-// gives many ties. The parameter load is the work that arrives, as a multiple of what the machine
-// can do.
+// gives many ties. The parameter load is the arriving work as a multiple of the machine's
+// capacity.
 func random(t *testing.T, seed uint64, name string, ties sim.Ties, n int, step time.Duration, load float64) []run.Row {
 	t.Helper()
 	draw := rand.New(rand.NewPCG(seed, 1))

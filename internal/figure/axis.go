@@ -14,9 +14,9 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// DateTicks are the ticks of an axis of instants, in seconds since 1970: round hours, days, Mondays,
-// months or years in a time zone. The label of a tick has the day or the year only if it differs
-// from that of the previous tick.
+// DateTicks are the ticks of an axis of instants, in seconds since 1970: round hours, days,
+// Mondays, months or years in a time zone. A tick's label has the day or the year only if they
+// differ from the previous tick's.
 type DateTicks struct {
 	Zone *time.Location
 	Most int // number of dates that fit below the axis; 0 for ten
@@ -57,8 +57,8 @@ func (s calendarStep) first(t time.Time) time.Time {
 	return time.Date(year, month, day, 0, (t.Hour()*60+t.Minute())/s.minutes*s.minutes, 0, 0, t.Location())
 }
 
-// next returns the round instant of the step after t. The parameter t must be a round instant of the
-// step. Hours stay round when daylight saving time begins or ends.
+// next returns the round instant of the step after t. t must be a round instant of the step. Hours
+// stay round when daylight saving time begins or ends.
 func (s calendarStep) next(t time.Time) time.Time {
 	if s.months > 0 || s.days > 0 {
 		return t.AddDate(0, s.months, s.days)
@@ -213,8 +213,8 @@ func (t roundTicks) Ticks(low, high float64) []plot.Tick {
 	return ticksEvery(RoundStep(high-low, t.most), low, high)
 }
 
-// RoundStep returns the smallest round step that fits into a span at most the given number
-// of times; 0 if the span is not above 0.
+// RoundStep returns the smallest round step that fits into a span at most the given number of
+// times; 0 if the span is not positive.
 func RoundStep(span float64, maxTicks int) float64 {
 	if !(span > 0) || math.IsInf(span, 0) {
 		return 0

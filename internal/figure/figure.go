@@ -1,13 +1,13 @@
 // Package figure draws the figures of reports with gonum/plot. Each figure also has a table of its
 // numbers.
 //
-// The same description of a figure is drawn as SVG for a page, and as SVG, PDF or PNG for a file. A
-// page shows the figure without scripts, and the page's style may replace the colours
+// The same description of a figure is drawn as SVG for a page, and as SVG, PDF or PNG for a file.
+// A page shows the figure without scripts, and the page's style may replace the colours
 // ([Figure.SVG]). Equal figures give equal files.
 //
-// Colours are those of Okabe and Ito ("Color Universal Design", 2008), which people with any kind of
-// colour vision can distinguish. Lines also differ by their dashes. Heat maps use a scale whose
-// lightness always increases.
+// Colours come from Okabe and Ito ("Color Universal Design", 2008), and people with any kind of
+// colour vision can distinguish them. Lines also differ by their dashes. Heat maps use a scale
+// whose lightness always increases.
 package figure
 
 import (

@@ -83,9 +83,9 @@ func (s ColourScale) Draw(c draw.Canvas) draw.Canvas {
 	return draw.Crop(c, 0, 0, 0, -height-vg.Points(8))
 }
 
-// Cividis is a colour scale (Nuñez, Anderton and Renslow, PLoS ONE 13(7), 2018), given by ten of its
-// colours. Its lightness increases evenly, and it looks the same to people with and without
-// red-green vision.
+// Cividis is a colour scale (Nuñez, Anderton and Renslow, PLoS ONE 13(7), 2018), given by ten of
+// its colours. Its lightness increases evenly, and people with and without red-green vision see
+// the same scale.
 type Cividis struct{}
 
 var cividisStops = []color.RGBA{

@@ -56,8 +56,8 @@ func AddLines(p *plot.Plot, lines []Series) error {
 }
 
 // AddNamedLines draws series with their ranges and without a legend, for figures with
-// [LineSwatches]. A series without points also has a place in the list, so that the other series
-// have the right colours.
+// [LineSwatches]. A series without points also has a place in the list; otherwise the other series
+// would have wrong colours.
 func AddNamedLines(p *plot.Plot, lines []Series) error {
 	if err := addBands(p, lines); err != nil {
 		return err
@@ -105,7 +105,7 @@ func addLine(p *plot.Plot, place int, s Series) (*plotter.Line, error) {
 }
 
 // placeLegend makes room for the legend above the lines. The legend's text is to the right of its
-// lines, so that the text does not overlap anything if the reader's browser has a wider font.
+// lines. It then overlaps nothing even if the reader's browser has a wider font.
 func placeLegend(p *plot.Plot, entries int) {
 	if entries < 2 {
 		p.Y.Max += (p.Y.Max - p.Y.Min) * 0.04

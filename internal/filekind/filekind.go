@@ -1,7 +1,6 @@
 // Package filekind recognizes files that people give in place of a workload or of a cluster's
-// configuration: configurations, other commands' output, archives, pages of a web server. It
-// returns the kind of such a file, and the command or option that reads the file. Formats of
-// workloads recognize their own files: see package formats.
+// configuration. Examples are configurations, other commands' output, archives, and pages of a web
+// server.
 package filekind
 
 import (
@@ -16,7 +15,7 @@ import (
 type Kind struct {
 	// Name is the name of the kind with its article: "a slurm.conf".
 	Name string
-	// Want says what to do with the file, as an error writes it: "want ...".
+	// Want says what to do with the file, as an error message ends: "want ...".
 	Want string
 	// Slurm says that the file belongs to Slurm's configuration.
 	Slurm bool

@@ -116,8 +116,7 @@ type fieldPresence struct {
 	user, account, qos, timeLimit, submitLine, nodeList, uid, memory, tres, constraint bool
 }
 
-// NewBuilder returns a builder for a workload. The parameter source describes the origin of the
-// jobs.
+// NewBuilder returns a builder for a workload. source describes the origin of the jobs.
 func NewBuilder(source string, opts workload.ReadOptions) *Builder {
 	return &Builder{
 		w: &workload.Workload{Source: source, Start: opts.Start}, opts: opts, book: workload.RuleBook{Strict: opts.Strict},
@@ -169,7 +168,7 @@ func (b *Builder) Outside(id string, submit, end hpc.Time) {
 }
 
 // Unusable keeps a record that cannot be replayed. With strict options, it returns an error
-// instead. The parameter text is the unchanged record.
+// instead. text is the unchanged record.
 func (b *Builder) Unusable(rule, text, format string, args ...any) error {
 	if err := b.book.Fall(rule, format, args...); err != nil {
 		return err
@@ -178,8 +177,8 @@ func (b *Builder) Unusable(rule, text, format string, args ...any) error {
 	return nil
 }
 
-// Add adds a record, and may change it. A job outside the window is counted and dropped. The
-// parameter text is the unchanged record; the workload keeps it if the record cannot be replayed.
+// Add adds a record, and may change it. A job outside the window is counted and dropped. text is
+// the unchanged record; the workload keeps it if the record cannot be replayed.
 func (b *Builder) Add(r *Job, text string) error {
 	switch {
 	case r.Submit <= 0:
@@ -321,8 +320,8 @@ func (b *Builder) Step(job string, start hpc.Time) {
 	r.Start, entry.startFromSteps = start, true
 }
 
-// Used adds what a step of a job used, in bytes: the memory of all its tasks, and the amount of
-// data that they read and wrote.
+// Used adds the resources that a step of a job used, in bytes: the memory of all its tasks, and
+// the data that they read and wrote.
 func (b *Builder) Used(job string, memory, moved float64) {
 	const most = 1 << 60
 	if entry := b.jobs[job]; entry != nil {

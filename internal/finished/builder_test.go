@@ -45,8 +45,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// TestEndsOtherwise checks that a job whose time of cancellation is unknown never runs, and that
-// jobs are counted that were ended by something other than their script or their time limit.
+// TestEndsOtherwise checks that a job whose time of cancellation is unknown never runs. It also
+// checks that jobs are counted that ended neither by their script nor by their time limit.
 func TestEndsOtherwise(t *testing.T) {
 	w := build(t, workload.ReadOptions{}, ran("7", 5, -1, -1, hpc.Cancelled, ""), ran("8", 5, -1, -1, hpc.Pending, ""),
 		ran("9", 5, 10, 30, hpc.Cancelled, ""), ran("10", 5, 10, 30, hpc.NodeFail, ""), ran("11", 5, 10, 30, hpc.TimedOut, ""),

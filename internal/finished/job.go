@@ -1,6 +1,5 @@
-// Package finished defines a record of a finished job that is independent of the source, and the
-// builder that makes workloads from such records. The readers of sacct, of slurmdbd's database and
-// of run records use it. The package does not depend on these readers.
+// Package finished defines a record of a finished job that does not depend on the source. Its
+// builder makes workloads from such records.
 package finished
 
 import (
@@ -10,8 +9,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Job is a job as the accounting of a resource manager records it. A job array has one record per
-// task that started, and one for all other tasks. A requeued job has one record per run. A zero
+// Job is a job as the accounting of a resource manager records it. A job array has one record for
+// each started task, and one for all other tasks. A requeued job has one record per run. A zero
 // value means that the source does not have the value, unless the field's comment says otherwise.
 type Job struct {
 	// ID is the source's name of the job. In Slurm it is "17", "17_3" for a task of an array,
@@ -65,8 +64,8 @@ type Job struct {
 	// SubmitLine is the command that submitted the job. Script is its batch script, and WorkDir the
 	// directory in which the script ran.
 	SubmitLine, Script, WorkDir string
-	// WholeLine says that SubmitLine has the complete request. It is false for jobs of real
-	// users: their scripts can have options, too, and the columns include the cluster's defaults.
+	// WholeLine says that SubmitLine has the complete request. It is false for jobs of real users:
+	// their batch scripts can contain options, too, and the columns include the cluster's defaults.
 	WholeLine bool
 
 	// Interruptions are set for jobs from run records. For other sources, [Builder] finds lost runs

@@ -10,16 +10,16 @@ import (
 // Reader reads the records of finished jobs from one or several files. Several are common, because
 // resource managers begin a new file each day or month.
 type Reader interface {
-	// Read reads a file. Errors contain the parameter name and the line, and say what would be
-	// right. After an error, the reader must not be used again.
+	// Read reads a file. Errors contain name and the line, and say what would be right. After an
+	// error, the reader must not be used again.
 	Read(r io.Reader, name string) error
-	// Finish returns the workload of all files. The result missing says which fields are missing
-	// in all records, and the consequences.
+	// Finish returns the workload of all files. missing names the fields that all records lack, with
+	// the consequences.
 	Finish() (w *workload.Workload, missing []string, err error)
 }
 
-// NewReader is a function that returns a [Reader] of a format. The parameter source describes the
-// origin of the jobs.
+// NewReader is a function that returns a [Reader] of a format. source describes the origin of the
+// jobs.
 type NewReader func(source string, opts workload.ReadOptions) Reader
 
 // Read reads a workload from a single file, like [workload.Format.Read].

@@ -23,9 +23,9 @@ func (r *Job) Recorded() *hpc.Recorded {
 	return fate
 }
 
-// RecordedArray returns what happened to a job array, for the workload. The parameter tasks has
-// the records of its tasks, or one record of the whole array if it was rejected. The array ended
-// when all its tasks had ended.
+// RecordedArray returns what happened to a job array, for the workload. tasks are the records of
+// its tasks, or one record of the whole array if it was rejected. The array ended when all its
+// tasks had ended.
 func RecordedArray(tasks []Job) *hpc.Recorded {
 	whole := &hpc.Recorded{State: tasks[0].State}
 	open, mixed := false, false

@@ -13,8 +13,8 @@ import (
 
 // fromTRES fills in fields of a record from its lists of TRES. The builder does this, and not the
 // readers, because every source has these lists. If only the allocation is known, the request is
-// taken from it. This is counted, because the job may have requested less: whole nodes and whole
-// cores are allocated in full. Resources that cannot be requested are counted, too.
+// taken from it. A rule counts this, because the job may have requested less: whole nodes and
+// whole cores are allocated in full. Resources that cannot be requested are counted, too.
 func (b *Builder) fromTRES(r *Job) {
 	got := r.takeAllocated()
 	if r.WholeLine {
@@ -67,9 +67,10 @@ func (r *Job) take(tres allocation) (taken bool) {
 	return taken
 }
 
-// takeOthers sets licenses and generic resources other than GPUs from a list of TRES. A request has
-// generic resources per node. The result all is false if the list has something that cannot be
-// requested, such as a burst buffer or an amount that cannot be divided evenly among the nodes.
+// takeOthers sets licenses and generic resources other than GPUs from a list of TRES. A request
+// has generic resources per node. The result all is false if the list has something that a job
+// cannot request, such as a burst buffer or an amount that cannot be divided evenly among the
+// nodes.
 func (r *Job) takeOthers(list string) (all bool) {
 	if !strings.ContainsRune(list, '/') {
 		return true
@@ -202,9 +203,9 @@ func (r *Job) nodes() int {
 }
 
 // hold compares a request from the command line with the record. If they differ, or if the command
-// line has no value, hold uses the record's value: the batch script may have the option, and a
-// user, an operator or a plugin may have changed the job. hold counts the jobs whose command line
-// contradicts the record.
+// line lacks the value, hold uses the record's value: the batch script may contain the option, and
+// a user, an operator or a plugin may have changed the job. hold counts the jobs whose command
+// line contradicts the record.
 func (b *Builder) hold(request *hpc.Request, r *Job) error {
 	var differs []string
 	asked, size := *request, givesSize(request)

@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestGenericResources checks that a request has all generic resources and licenses in the lists of
-// TRES, and that a command line that requests the same is not changed.
+// TestGenericResources checks that a request has all generic resources and licenses in the lists
+// of TRES, and that an equivalent command line is not changed.
 func TestGenericResources(t *testing.T) {
 	type want struct {
 		gres, gpus, perNode, licenses string

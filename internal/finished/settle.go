@@ -101,9 +101,9 @@ func (b *Builder) runs(e *built) error {
 	return b.checkTimes(&e.rec)
 }
 
-// looks returns the sorted records of an ID, without those that another record supersedes. The
-// parameter ended is the rule that counts records of runs whose end was in a record that the
-// builder did not keep.
+// looks returns the sorted records of an ID. It leaves out records that another record supersedes.
+// The parameter ended is the rule that counts records of runs whose end was in a record that the
+// builder dropped.
 func (b *Builder) looks(e *built, ended string) []Job {
 	list := append([]Job{e.rec}, e.others...)
 	e.others = nil
@@ -122,7 +122,7 @@ func (b *Builder) looks(e *built, ended string) []Job {
 }
 
 // settleRecords processes the records that had to wait for other records: records of jobs that had
-// not ended, and of jobs that were resized. Each run of a job becomes a separate record.
+// not ended or were resized.
 func (b *Builder) settleRecords() error {
 	for _, e := range b.list {
 		list := b.looks(e, NoteSuperseded)
@@ -167,9 +167,9 @@ func (r *Job) resized() bool {
 // open reports whether the record was written before the job ended.
 func (r *Job) open() bool { return r.End == 0 && !r.State.Ended() }
 
-// supersede drops records that a later record completes: records of a waiting or running job if
-// another record has its end, and all records without an end except the last. The parameter list
-// is sorted.
+// supersede drops records that a later record completes. A record of a waiting or running job is
+// dropped if another record has the job's end. Of several records without an end, only the last is
+// kept. The list must be sorted.
 func (b *Builder) supersede(list []Job) []Job {
 	last := -1 // index of the last open record
 	for i := range list {
@@ -235,8 +235,8 @@ func (r *Job) sawBefore(ended *Job) bool {
 	return r.Submit < ended.End || r.Submit == ended.Submit
 }
 
-// earlier adds to a record what an earlier record of the job says: the first submit time and, if
-// the job was resized since, its first request.
+// earlier copies from an earlier record of the job the first submit time and, if the job was
+// resized since, the first request.
 func (r *Job) earlier(look *Job) {
 	r.UsedMemory, r.MovedBytes = max(r.UsedMemory, look.UsedMemory), max(r.MovedBytes, look.MovedBytes)
 	switch {
@@ -250,8 +250,8 @@ func (r *Job) earlier(look *Job) {
 	}
 }
 
-// resize adds the next record of a resized job. The job's request is the one with which it was
-// submitted, and its end is the end of its last size.
+// resize adds the next record of a resized job. The job keeps its original request, and its end is
+// the end of its last size.
 func (r *Job) resize(next *Job) {
 	r.Elapsed = -1
 	if next.Start == r.Start {
@@ -332,8 +332,8 @@ func (b *Builder) settleLostRuns(r *Job) {
 	}
 }
 
-// compareKnowledge orders two records of the same run by the number of their fields with a value
-// and, if that is equal, by their content, so that the order of the source does not matter.
+// compareKnowledge orders two records of the same run by the number of their fields with a value.
+// If these numbers are equal, their content decides, so the order of the source does not matter.
 func compareKnowledge(a, b *Job) int {
 	fields := func(r *Job) (n int) {
 		v := reflect.ValueOf(r).Elem()
@@ -360,10 +360,10 @@ func compareKnowledge(a, b *Job) int {
 	return bytes.Compare(text(a), text(b))
 }
 
-// outsiders are ended jobs whose records are not stored, such as jobs that ended before the window.
-// Another file may have a record that was written while the job waited or ran. Because there can be
-// many of these jobs, only hashes are stored: of the ID with the submit time, and of the ID with
-// the negative start.
+// outsiders are ended jobs whose records are not stored, such as jobs that ended before the
+// window. Another file may have a record that was written while the job waited or ran. There can
+// be many of these jobs, so only hashes are stored: of the ID with the submit time, and of the ID
+// with the negative start.
 type outsiders struct {
 	hashes []uint64
 	sorted bool
@@ -461,8 +461,9 @@ func (b *Builder) settleArrays() error {
 	return nil
 }
 
-// claim removes tasks from the records of an array's waiting tasks: tasks that have their own
-// record, that ended before the window, or that another record of several tasks covers better.
+// claim removes certain tasks from the records of an array's waiting tasks: tasks with their own
+// record, tasks that ended before the window, and tasks that another record of several tasks
+// covers better.
 func (b *Builder) claim(list []*built, own map[int][]hpc.Time) {
 	slices.SortFunc(list, func(x, y *built) int {
 		return cmp.Or(-cmp.Compare(x.rec.End, y.rec.End), cmp.Compare(len(x.tasks), len(y.tasks)),

@@ -167,8 +167,8 @@ func TestSuperseded(t *testing.T) {
 	}
 }
 
-// TestFullerRecord checks that, of two records of the same run, the one with more fields is used,
-// in both orders.
+// TestFullerRecord checks that, of two records of the same run, the record with more fields is
+// used, in both orders.
 func TestFullerRecord(t *testing.T) {
 	bare, full := ran("7", 0, 10, 30, hpc.Completed, ""), ran("7", 0, 10, 30, hpc.Completed, "")
 	full.Account = "phys"
@@ -180,8 +180,8 @@ func TestFullerRecord(t *testing.T) {
 	}
 }
 
-// TestResized checks that a resized job becomes the job that was submitted, in any order of its
-// records, and also if only the last record is known.
+// TestResized checks that a resized job becomes the job that was submitted, for any order of its
+// records, and even if only the last record is known.
 func TestResized(t *testing.T) {
 	size := func(cpus, nodes, submit, end int, state hpc.State) *finished.Job {
 		r := ran("7", submit, 5, end, state, "")
@@ -224,8 +224,8 @@ func TestResized(t *testing.T) {
 	}
 }
 
-// TestCutArray checks that the tasks of a list that sacct cut off are taken from the command line
-// or the script, and that the record is counted under a rule if this is impossible.
+// TestCutArray checks that the tasks of a list that sacct cut off come from the command line or
+// the script. If this is impossible, the record is counted under a rule.
 func TestCutArray(t *testing.T) {
 	record := func(rest, options, script string) *finished.Job {
 		r := ran("8_["+rest+"]", 0, -1, 60, hpc.Cancelled, options)
@@ -294,7 +294,7 @@ func handedOver(t interface{ Fatal(args ...any) }, records []*finished.Job) (lis
 }
 
 // TestRecordsOfOverlappingDumps does the same as [TestOverlappingDumps] for a builder that passes
-// records on, as when importing into the accounting: each run of a job is a separate record.
+// records on, as the import into the accounting does: each run of a job is a separate record.
 func TestRecordsOfOverlappingDumps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lives := drawLives(t)
@@ -326,8 +326,8 @@ func TestResizedRecord(t *testing.T) {
 	}
 }
 
-// TestNothingUsable checks that an import without a usable record fails with the first mistake, and
-// that an import whose records were all left out by choice does not fail.
+// TestNothingUsable checks that an import without a usable record fails with the first mistake. An
+// import whose records were all left out by choice does not fail.
 func TestNothingUsable(t *testing.T) {
 	opts := workload.ReadOptions{Start: minute(50), Record: func(any) error { return nil }}
 	b := finished.NewBuilder("test", opts)

@@ -39,8 +39,8 @@ func ParseInstant(text string, zone *time.Location) (hpc.Time, error) {
 		"for another zone than --timezone, or seconds since 1970)", text)
 }
 
-// Zone is the flag --timezone: the time zone of dates that a command prints, and of dates without a
-// time zone that it reads.
+// Zone is the flag --timezone. It is the time zone of dates that a command prints, and of dates
+// without a time zone that it reads.
 type Zone struct{ location *time.Location }
 
 // Add adds the flag. Its default is UTC.
@@ -93,8 +93,8 @@ type Window struct {
 	Start, End string
 }
 
-// Add adds the flags. In the help, the text start says what begins with the window, and the text
-// end says what ends with it.
+// Add adds the flags. In the help, start says what begins with the window, and end says what ends
+// with it.
 func (w *Window) Add(f *pflag.FlagSet, start, end string) {
 	f.StringVar(&w.Start, "start", "", "`TIME` at which the window begins: "+start)
 	f.StringVar(&w.End, "end", "", "`TIME` at which the window ends: "+end)

@@ -1,5 +1,5 @@
-// Package flags has what the flags of all commands have in common: flags for durations, instants,
-// time zones and factors, the earlier names of flags, and the suggestion for a mistyped name.
+// Package flags has the common parts of all commands' flags: flags for durations, instants, time
+// zones and factors, the earlier names of flags, and the suggestion for a mistyped name.
 package flags
 
 import (

@@ -73,8 +73,8 @@ func (n number) Set(text string) error {
 	return n.Value.Set(text)
 }
 
-// wholeNumber returns a number without its separators of thousands, and with its factor: k, M or G for a
-// thousand, a million or a thousand millions.
+// wholeNumber expands a number: it removes separators of thousands, and replaces k, M or G by the
+// zeros of a thousand, a million or a thousand millions.
 func wholeNumber(text string) string {
 	plain := text
 	if groups := strings.Split(text, ","); len(groups) > 1 {

@@ -20,7 +20,7 @@ type Arrivals string
 const (
 	// NoArrivals assumes no later submissions. The forecast is then too early for a job that later jobs can overtake.
 	NoArrivals Arrivals = "none"
-	// Recent repeats a random day of the last week, with the number of each submission drawn anew.
+	// Recent repeats a random day of the last week, and draws the number of each submission again.
 	Recent Arrivals = "recent"
 	// Recorded uses the later submissions and events of the run that the queue comes from.
 	Recorded Arrivals = "recorded"
@@ -36,13 +36,13 @@ const (
 
 // arrive adds later submissions to the workload of a realization.
 //
-// [Recent] is a Poisson bootstrap of a random day of the last week. If the history is shorter than a day, a random
-// span that ends at the queue's instant is repeated until a day is full. Each job is submitted again k times, where k
-// has a Poisson distribution. Its mean is 1 or, if submissions follow the daily cycle, the ratio of the usual rates
-// ([rate.Busy]) at the times of the new and of the old submission. A copy of an ended job runs as long as that job. If
-// the job still runs or waits, the run time of its copy is drawn, because jobs that have not ended are mostly long. A
-// job that was cancelled before its start is not submitted again. The parameter d has the distributions of run times.
-// It is empty if the run times are [True].
+// [Recent] is a Poisson bootstrap of a random day of the last week. If the history is shorter than a day,
+// a random span that ends at the queue's instant is repeated until a day is full. Each job is submitted
+// again k times, where k has a Poisson distribution. Its mean is 1 or, if submissions follow the daily
+// cycle, the ratio of the usual rates ([rate.Busy]) at the times of the new and of the old submission. A
+// copy of an ended job runs as long as that job. If the job still runs or waits, the run time of its copy
+// is drawn, because jobs that have not ended are mostly long. A job that was cancelled before its start is
+// not submitted again. d contains the distributions of run times. It is empty if the run times are [True].
 func (q *Queue) arrive(w *workload.Workload, d draws, opts Options, realization int) {
 	switch opts.Arrivals {
 	case Recorded:
@@ -132,8 +132,7 @@ func tasksAt(list []predict.Case) int {
 	return n
 }
 
-// again sets the run times of a job to those of an earlier job, or of the tasks of an earlier array. It returns false
-// if the earlier job was cancelled before it started.
+// again gives a job the run times of an earlier job, or of the tasks of an earlier array.
 func (q *Queue) again(job *hpc.Job, before []predict.Case, d draws, opts Options, realization int) bool {
 	array, limit, limited := strings.Cut(job.Array, "%")
 	comes := false

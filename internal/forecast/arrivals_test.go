@@ -11,9 +11,9 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestRecent repeats the jobs of a day. A job that was cancelled before its start is not repeated. The tasks of an
-// array count as one job. A copy of a job that still runs or waits gets a run time from the learner: not the job's
-// limit, and not less than the job has run so far.
+// TestRecent repeats the jobs of a day. A job that was cancelled before its start is not repeated.
+// The tasks of an array count as one job. A copy of a job that still runs or waits gets a run time
+// from the learner, which is not the job's limit and not less than the job has run so far.
 func TestRecent(t *testing.T) {
 	now := hpc.Time(20000 * 24 * time.Hour)
 	w := &workload.Workload{Epoch: now.Add(-period), Source: "a day"}

@@ -10,9 +10,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// TestQuantileCovers: if the start and the realizations are draws of one distribution, four starts of five lie from
-// P10 to P90, however few realizations there are. Linear interpolation between the smallest and the largest
-// realization (definition 7 of Hyndman and Fan) would cover 72 % with 20 realizations.
+// TestQuantileCovers: if the start and the realizations are draws of one distribution, four of
+// five starts are between P10 and P90, even with few realizations.
 func TestQuantileCovers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 3))
 	for _, n := range []int{10, 20, 50, 100} {
@@ -35,9 +34,10 @@ func TestQuantileCovers(t *testing.T) {
 	}
 }
 
-// TestBatchCovers: a user submits batches. The jobs of a batch run nearly as long as each other, and batches differ.
-// P10 to P90 of the mean run time of a new batch's pending jobs covers about four batches of five, before a job of the
-// batch has ended, while jobs of the batch run, and after a few have ended.
+// TestBatchCovers: a user submits batches. The jobs of a batch run nearly as long as each other,
+// and batches differ. P10 to P90 of the mean run time of a new batch's pending jobs covers about
+// four of five batches: before the first job of the batch ends, while its jobs run, and after a
+// few have ended.
 func TestBatchCovers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED by -short: thousands of forecasts of run times")

@@ -12,10 +12,10 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// EngineOf returns the engine that simulates the scheduler for a course's forecasts. This is the engine in the
-// parameter want or, if want has no engine, the engine that made the run, with the run's options. A run that was
-// simulated on a pool of processors can only be played from its beginning: fromStart must be true. The error says
-// what is missing.
+// EngineOf returns the engine that simulates the scheduler for a course's forecasts. This is the
+// engine of want or, if want has no engine, the engine that made the run, with the run's options.
+// A run that was simulated on a pool of processors can only be played from its beginning:
+// fromStart must be true. The error says what is missing.
 func EngineOf(c *Course, want experiment.Spec, fromStart bool) (experiment.Spec, error) {
 	m := &c.Manifest
 	switch {
@@ -93,8 +93,8 @@ func Unplayed(c *Course, engine *experiment.Spec) (notes []string) {
 
 func isScaled(factor float64) bool { return factor != 0 && factor != 1 }
 
-// OnModel replaces Slurm in an engine of [EngineOf] by the model of Slurm's scheduler. The parameter release is the
-// modelled release, such as "22.05"; if it is "", the run's own release is modelled.
+// OnModel replaces Slurm in an engine of [EngineOf] by the model of Slurm's scheduler. release is
+// the modelled release, such as "22.05"; if it is "", the run's own release is modelled.
 func OnModel(c *Course, engine experiment.Spec, release string) experiment.Spec {
 	if engine.Slurm == nil {
 		return engine

@@ -16,8 +16,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// EstimateFormat is the format of squeue with which an action of a workload records Slurm's own
-// estimates: the number of the job or its array, the task, and the expected start.
+// EstimateFormat is the squeue format with which an action of a workload records Slurm's own
+// estimates. It prints the number of the job or its array, the task, and the expected start.
 const EstimateFormat = "%F|%K|%S"
 
 // EstimateCommand is the action that records Slurm's estimates in a replay.
@@ -75,8 +75,8 @@ func (c *Course) scanEstimates(log io.Reader) error {
 	return nil
 }
 
-// LastBackfill returns the start of the last backfill cycle if a line of sdiag's output has it: "Last cycle when: Mon
-// Mar 4 03:59:33 2024 (1709524773)". sdiag prints such a line only for the backfill scheduler.
+// LastBackfill returns the start of the last backfill cycle from a line of sdiag's output such as
+// "Last cycle when: Mon Mar 4 03:59:33 2024 (1709524773)". ok is false for other lines.
 func LastBackfill(line string) (at hpc.Time, ok bool) {
 	text, ok := strings.CutPrefix(strings.TrimSpace(line), "Last cycle when:")
 	if !ok {

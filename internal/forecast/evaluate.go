@@ -116,8 +116,8 @@ type Beside struct {
 	ForecastError float64 `json:"forecast_median_error_s"`
 	MeanError     float64 `json:"mean_error_s"`
 	ForecastMean  float64 `json:"forecast_mean_error_s"`
-	// Closer is the share of jobs for which the forecast is closer, and Farther the share of jobs for which the other
-	// estimate is closer.
+	// Closer is the share of jobs for which the forecast is closer than the other estimate. Farther
+	// is the share for which it is less close.
 	Closer  float64 `json:"forecast_closer"`
 	Farther float64 `json:"forecast_farther"`
 

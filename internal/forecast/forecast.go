@@ -43,7 +43,8 @@ type Options struct {
 	Progress func(done, all int)
 }
 
-// Later is the value of a start of which the forecast only says that it is after the horizon ([Options.Horizon]).
+// Later is the value of a start after the horizon ([Options.Horizon]). The forecast does not say
+// when it is.
 const Later = hpc.Never - 1
 
 // realizations returns the number of realizations. It is 1 if all realizations would be equal.
@@ -74,15 +75,16 @@ func seen(start, horizon hpc.Time) hpc.Time {
 	return start
 }
 
-// Covers reports whether a start is between the quantiles P10 and P90 of its forecast, both included. The result
-// beyond reports whether start and P10 are both after the horizon: such a start does not test the interval's width.
+// Covers reports whether a start is between the quantiles P10 and P90 of its forecast, both
+// included. The result beyond reports whether start and P10 are both after the horizon: such a
+// start does not test the interval's width.
 func Covers(start, p10, p90 hpc.Time) (covers, beyond bool) {
 	beyond = start == Later && p10 == Later
 	return !beyond && p10 <= start && start <= p90, beyond
 }
 
-// Make simulates the scheduler from a queue on, and returns the starts of the jobs that wait in the queue. The result
-// doubts says what went wrong in realizations.
+// Make simulates the scheduler from a queue on, and returns the starts of the jobs that wait in
+// the queue. doubts describe what went wrong in realizations.
 func Make(ctx context.Context, q *Queue, opts Options) (starts Starts, doubts []string, err error) {
 	return q.forecast(ctx, q.Pending(), opts)
 }
@@ -157,8 +159,8 @@ func startsOf(all []*realization, pending []Key, from hpc.Time) Starts {
 	return starts
 }
 
-// drawer returns the function that makes the workload of a realization, and the number of realizations, which is 1 if
-// nothing is drawn.
+// drawer returns the function that makes the workload of a realization. It also returns the number
+// of realizations, which is 1 if nothing is random.
 func (q *Queue) drawer(ctx context.Context, opts Options) (draw func(i int) (*workload.Workload, error), n int,
 	err error) {
 	if opts.RunTimes == True {
@@ -216,10 +218,10 @@ func (q *Queue) copy() *workload.Workload {
 	return &w
 }
 
-// Quantile returns the quantile p of sorted starts by linear interpolation between order statistics at p(n+1): one
-// more draw exceeds this p-quantile of n draws with probability 1-p (Hyndman and Fan, "Sample quantiles in
-// statistical packages", 1996, definition 6). It returns [hpc.Never] if it needs a start that never happens, and
-// [Later] if it needs a start after the horizon.
+// Quantile returns the quantile p of sorted starts. It interpolates linearly between order statistics
+// at p(n+1): one more draw exceeds this p-quantile of n draws with probability 1-p (Hyndman and Fan,
+// "Sample quantiles in statistical packages", 1996, definition 6). It returns [hpc.Never] if it needs
+// a start that never happens, and [Later] if it needs a start after the horizon.
 func Quantile(sorted []hpc.Time, p float64) hpc.Time {
 	place := p*float64(len(sorted)+1) - 1
 	place = min(max(place, 0), float64(len(sorted)-1))

@@ -235,9 +235,8 @@ func (c *Course) phases(at hpc.Time) map[Key]*phase {
 	return all
 }
 
-// unmet sets stuck for the jobs that wait at an instant and never start, because a job that they depend on had
-// already ended in a way that does not fulfil the dependency. slurmctld reports no event for such waiting jobs. The
-// window does not have the ended job.
+// unmet sets stuck for waiting jobs that never start, because a job that they depend on has
+// already ended in a way that does not fulfil the dependency.
 func (c *Course) unmet(at hpc.Time, all map[Key]*phase) {
 	conditions := unmet.New(c.workload)
 	if !conditions.Any() {
@@ -260,9 +259,8 @@ func (c *Course) unmet(at hpc.Time, all map[Key]*phase) {
 	}
 }
 
-// Freeze returns the state of the resource manager of a run just before an instant: the running jobs with their
-// starts, nodes and limits, the pending jobs, the nodes that were out of service, and the reservations. It returns an
-// error if the instant is outside the run, or if the record does not have the state.
+// Freeze returns the state of a run's resource manager just before an instant: running jobs with
+// their starts, nodes and limits, pending jobs, nodes out of service, and reservations.
 func (c *Course) Freeze(at hpc.Time) (*Queue, error) {
 	first := max(c.workload.Start, c.Manifest.VirtualStart)
 	if at <= first || c.Manifest.VirtualEnd != 0 && at > c.Manifest.VirtualEnd {

@@ -93,9 +93,7 @@ func options(t *testing.T, c *forecast.Course) forecast.EvaluateOptions {
 	}}
 }
 
-// TestExact checks that a frozen run with the true run times goes on as the run did, to the second. The
-// workload has arrays, dependencies, cancellations, drained nodes and a reservation. A job keeps its place
-// in the queue if it was submitted before the start of a job that it depends on.
+// TestExact checks that a frozen run with the true run times continues like the run, to the second.
 func TestExact(t *testing.T) {
 	for _, policy := range []string{"fcfs", "easy"} {
 		w := draw(220, 1)
@@ -155,8 +153,8 @@ func TestNeighbours(t *testing.T) {
 	}
 }
 
-// TestRewind checks that a run that is played from its beginning goes on as it did: under policies
-// whose state no window can restore, and on a pool of processors.
+// TestRewind checks that a run that is played from its beginning continues as it did. It uses
+// policies whose state no window can restore, and a pool of processors.
 func TestRewind(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED by -short: seventeen seconds of forecasts")
@@ -327,8 +325,8 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// TestLimits checks that a job that runs until its time limit succeeds, so that the job that depends on it
-// starts then. A job without a limit never ends.
+// TestLimits checks that a job that runs until its time limit succeeds. The job that depends on it
+// then starts.
 func TestLimits(t *testing.T) {
 	for limit, want := range map[time.Duration]hpc.Time{time.Hour: at(3600), hpc.Unlimited: hpc.Never} {
 		w := &workload.Workload{Epoch: epoch, Source: "a chain"}

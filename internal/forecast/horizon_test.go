@@ -175,8 +175,8 @@ func TestInterruptedEvaluation(t *testing.T) {
 	}
 }
 
-// TestTrueRunTimesWithDrawnSubmissions: with true run times and drawn submissions realizations differ, so that
-// intervals show what the submissions alone leave open.
+// TestTrueRunTimesWithDrawnSubmissions: with true run times and drawn submissions, realizations
+// differ. So intervals show the uncertainty from the submissions alone.
 func TestTrueRunTimesWithDrawnSubmissions(t *testing.T) {
 	c := simulate(t, draw(220, 1), "fcfs")
 	opts := options(t, c)

@@ -12,9 +12,8 @@ import (
 // replay. Slurm's times are whole seconds, and its scheduler may test the job up to a second later.
 const settled = 3 * time.Second
 
-// early moves the node states of the window's start to an earlier time: to the beginning of the pre-roll, or to just
-// after the start of the node's last preset job. Otherwise pending jobs could start on such a node at the window's
-// start, before slurmctld has received its state.
+// early makes the node states of the window's start apply earlier: from the beginning of the
+// pre-roll, or from just after the start of the node's last preset job.
 func early(w *workload.Workload) {
 	last := map[string]hpc.Time{}
 	for _, job := range w.Jobs.All() {

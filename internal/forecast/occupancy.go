@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Occupancy has the number of nodes that jobs are expected to occupy: at the instant of a forecast, and every Step
-// after it.
+// Occupancy is the number of nodes that jobs are expected to occupy: at the instant of a forecast,
+// and after each further Step.
 type Occupancy struct {
 	Step       float64             `json:"step_s"`
 	Partitions []PartitionOccupied `json:"partitions"`

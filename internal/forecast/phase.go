@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/slurmspec/options"
 )
 
-// Phase says when slurmctld does its periodic work, which decides in which second a job starts.
+// Phase is the phase of slurmctld's periodic work, which decides in which second a job starts.
 type Phase struct {
 	// Began is when slurmctld started; 0 if it is not known. From then on, slurmctld tests the whole
 	// queue every sched_interval, checks time limits every 30 seconds, and computes priorities every
@@ -52,13 +52,8 @@ type settings interface {
 	Get(key string) (string, bool)
 }
 
-// align returns lead, the time for which slurmctld has run when a workload begins, so that its periodic work has this
-// phase. The result lead is at least a minute. The result backfill is the interval of backfill cycles from slurmctld's
-// start to the start of the window. Both are 0 if the phase is not known.
-//
-// slurmctld accepts no interval above three hours (MAX_BACKFILL_INTERVAL in backfill.c). A longer time until the
-// window's start is divided into n intervals of whole seconds. To make this time a multiple of n seconds, align adds
-// whole periods to the lead. If n and the period have no common factor, one of the first n leads fits.
+// align chooses lead so that slurmctld's periodic work has this phase. lead is the time for which
+// slurmctld has run when a workload begins.
 func (p Phase) align(begin, at hpc.Time) (lead, backfill time.Duration) {
 	const least, longest = time.Minute, 3 * time.Hour
 	if p.Began == 0 {

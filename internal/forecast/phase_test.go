@@ -10,7 +10,8 @@ import (
 	"rmreplay/internal/run"
 )
 
-// TestAlign checks that slurmctld starts in its phase, and that a backfill cycle comes when it is due.
+// TestAlign checks that slurmctld starts in its phase, and that backfill cycles come at their due
+// times.
 func TestAlign(t *testing.T) {
 	began := hpc.Unix(1709510400).Add(914 * time.Millisecond)
 	for _, at := range []hpc.Time{began.Add(7 * time.Hour), began.Add(400 * time.Hour).Add(123 * time.Second)} {
@@ -75,7 +76,7 @@ func TestLastBackfill(t *testing.T) {
 	}
 }
 
-// TestAllocated checks that a job's start is that of its allocation, in each of its runs.
+// TestAllocated checks that a job's start is the time of its allocation, in each of its runs.
 func TestAllocated(t *testing.T) {
 	second := hpc.Time(time.Second)
 	events := []run.Event{

@@ -10,8 +10,9 @@ import (
 	"rmreplay/internal/forecast/empirical"
 )
 
-// TestPosterior: over many realizations, the mean of the drawn distributions is the learned distribution. Jobs of a
-// class are long or short together; jobs of users whose jobs have nothing in common are not.
+// TestPosterior: over many realizations, the mean of the drawn distributions is the learned
+// distribution. Jobs of one class are long or short together. Jobs of users whose jobs have
+// nothing in common are not.
 func TestPosterior(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 9))
 	var jobs []past
@@ -73,8 +74,8 @@ func correlation(a, b []float64) float64 {
 	return sab / math.Sqrt(saa*sbb)
 }
 
-// TestTail: jobs of a class have run longer than those that have ended. Where the other jobs use at most half of their
-// limits, these jobs do so as well.
+// TestTail: jobs of a class have run longer than the jobs that have ended. If the other jobs use
+// at most half of their limits, these jobs do so, too.
 func TestTail(t *testing.T) {
 	const now, limit = 1e6, 3600.0
 	rng := rand.New(rand.NewPCG(1, 10))
@@ -100,8 +101,9 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// TestLikely: two jobs of a group run for half of their limit, and none has ended. The mean of the chosen distributions
-// is that of many proposed distributions, each weighted with the probability that the two jobs run so long.
+// TestLikely: two jobs of a group run for half of their limit, and none has ended. The mean of the
+// chosen distributions equals the mean of many proposed distributions, each weighted with the
+// probability that the two jobs run so long.
 func TestLikely(t *testing.T) {
 	const limit, draws = 3600.0, 3000
 	var masses []empirical.Mass

@@ -28,10 +28,11 @@ type realization struct {
 	// run ended.
 	horizon, ended hpc.Time
 	starts         map[Key][]hpc.Time // the starts of each job at the instant from or later, in order
-	// open has the tasks that the realization waits for, by job; -1 for a job that is not an array.
+	// open are the tasks for which the realization waits, by job; -1 for a job that is not an array.
 	open map[string]map[int]bool
-	// whole says that starts are whole seconds, as in Slurm. Each launch is taken as the start, because slurmctld mostly
-	// launches a script in the second of the allocation, and reports a longer delay only when the job ends.
+	// whole says that starts are whole seconds, as in Slurm. Each launch counts as the start:
+	// slurmctld mostly launches a script in the second of the allocation, and reports a longer delay
+	// only when the job ends.
 	whole bool
 	unmet *unmet.Jobs
 	// reasons has the last reason for which each job waited. beyond has those jobs of open that request more than a
@@ -192,8 +193,8 @@ func (r *realization) why(key Key) string {
 	return cmp.Or(r.reasons[key], r.reasons[Key{key.Job, -1}])
 }
 
-// start returns the first start of a job at an instant or later. It returns [Later] if the job still waited when the
-// realization ended at its horizon, and [hpc.Never] if the job does not start.
+// start returns the first start of a job at an instant or later. It returns [Later] if the job still
+// waited at the horizon, where the realization ended, and [hpc.Never] if the job does not start.
 func (r *realization) start(key Key, from hpc.Time) hpc.Time {
 	for _, at := range r.starts[key] {
 		if at >= from {
@@ -214,8 +215,8 @@ func (r *realization) never(jobs []string) {
 	}
 }
 
-// doubtsOf returns notes about the number of realizations in which a running job of the queue did not run at the
-// beginning, in which a pending job was refused, or in which the engine warned.
+// doubtsOf returns notes about realizations. Each note counts realizations in which a running job of the
+// queue did not run at the beginning, in which a pending job was refused, or in which the engine warned.
 func doubtsOf(all []*realization) (list []string) {
 	late, lost, refused := 0, 0, ""
 	warned := map[string]int{}

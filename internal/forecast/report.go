@@ -65,8 +65,8 @@ type Waiting struct {
 	Dependency string `json:"dependency,omitempty"`
 	// Never counts the realizations in which the job does not start.
 	Never int `json:"never,omitempty"`
-	// Why says why the job starts in no realization, or not before the horizon; "" if it starts, or if the reason is not
-	// known.
+	// Why says why the job starts in no realization, or not before the horizon. It is "" if the job
+	// starts, or if the reason is unknown.
 	Why string `json:"why,omitempty"`
 	// Slurm is the start that Slurm expects (squeue --start); nil if Slurm gives no start.
 	Slurm *time.Time `json:"slurm_start,omitempty"`
@@ -87,9 +87,10 @@ type Variant struct {
 // submitted is the ID of the job of a [Variant].
 const submitted = "forecast-submit"
 
-// NewReport makes a forecast of a queue, and a forecast of each variant of a job that could be submitted to the
-// queue. The realizations of all variants have the same draws. The parameter by is the instant for
-// [Waiting.StartsBy], or 0. NewReport returns an error if by is after the horizon, or if no forecast can be made.
+// NewReport makes a forecast of a queue, and a forecast of each variant of a job that could be
+// submitted to the queue. The realizations of all variants have the same draws. The parameter by
+// is the instant for [Waiting.StartsBy], or 0. NewReport returns an error if by is after the
+// horizon, or if no forecast can be made.
 func NewReport(ctx context.Context, source string, q *Queue, variants []Variant, by hpc.Time, opts Options) (*Report,
 	error) {
 	horizon := opts.horizon(q.At)

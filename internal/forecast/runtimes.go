@@ -20,8 +20,8 @@ const (
 	FromHistory RunTimes = "history"
 	// FromModel draws from the distribution that a trained model predicts.
 	FromModel RunTimes = "model"
-	// FromLimits assumes that every job runs until its time limit, as Slurm does for `squeue
-	// --start`, and then succeeds, so that dependent jobs can start.
+	// FromLimits assumes that every job runs until its time limit, as `squeue --start` does, and then
+	// succeeds. Dependent jobs can therefore start.
 	FromLimits RunTimes = "limits"
 	// True uses the recorded run times. It is only for a queue that comes from a run.
 	True RunTimes = "true"

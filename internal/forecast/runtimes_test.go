@@ -32,8 +32,8 @@ func TestCutShort(t *testing.T) {
 	}
 }
 
-// Jobs that depend on a requeued job come after it, since its submission is that of the requeue. A job that runs, or
-// that depends on another job, stays where it is.
+// Jobs that depend on a requeued job come after it, because its submission is now the time of the
+// requeue. A job that runs, or that depends on another job, keeps its position.
 func TestBehindRequeued(t *testing.T) {
 	const second, hour = hpc.Time(time.Second), hpc.Time(time.Hour)
 	jobs := []*hpc.Job{

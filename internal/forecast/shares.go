@@ -31,7 +31,8 @@ type Shares struct {
 	started map[group][]*share
 	// first is the time of the first known end. Ends before it are not known.
 	first hpc.Time
-	// concentration has a value for each level except the last level. It is nil if the values must be learned anew.
+	// concentration has a value for each level except the last level. It is nil if the values must be
+	// learned again.
 	concentration []float64
 	// spread has the concentrations that are learned from how similar the jobs of a group are ([nested.Concentrations]).
 	spread []float64
@@ -62,7 +63,8 @@ type share struct {
 	start, end hpc.Time // 0 if the job has not started or not ended
 }
 
-// used returns the share of its limit that an ended job used, or its run time in seconds if it has no limit.
+// used returns the share of its limit that an ended job used, or its run time in seconds if it has
+// no limit.
 func (s *share) used() float64 {
 	return s.end.Sub(s.start).Seconds() / cmp.Or(s.limit, 1)
 }
@@ -169,9 +171,9 @@ func (s *Shares) Distribution(job predict.Submission) Distribution {
 	return d
 }
 
-// pooled is a job's distribution, learned from the job's groups (levels, the narrowest group first). Its
-// quantiles are those of the mean of the groups' possible distributions. Realizations do not need this mean,
-// because they draw from the levels.
+// pooled is a job's distribution, learned from the job's groups (levels, the narrowest group
+// first). Its quantiles come from the mean of the groups' possible distributions. Realizations do
+// not need this mean, because they draw from the levels.
 type pooled struct {
 	mean   func() empirical.Distribution
 	levels []pool
@@ -223,10 +225,11 @@ func (s *Shares) weighGroup(of group, at hpc.Time, limit float64) weighed {
 	return known
 }
 
-// weigh estimates the distribution of run times from ended and running jobs: the shares of their limits, times the
-// given limit ([stats.ProductLimit]). It corrects two errors: short jobs end first, so the jobs that have ended are
-// too short on average; and short jobs that started before the first known end are missing, so the known jobs of that
-// time are too long. The parameter limit is in seconds, or 0. If no job has ended, there is no distribution.
+// weigh estimates the distribution of run times from ended and running jobs: the shares of their
+// limits, times the given limit ([stats.ProductLimit]). It corrects two errors. Short jobs end
+// first, so the ended jobs are too short on average. Short jobs that started before the first
+// known end are missing, so the known jobs of that time are too long. limit is in seconds, or 0.
+// If no job has ended, there is no distribution.
 func (s *Shares) weigh(jobs []*share, at hpc.Time, limit float64) (w weighed) {
 	longest := 0.0
 	list := make([]stats.Observation, len(jobs))
@@ -284,10 +287,8 @@ func (w *weighed) evenly(limit float64) (masses []empirical.Mass) {
 // group does not count.
 var concentrations = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, math.Inf(1)}
 
-// learnConcentrations finds the concentration of each level under which the last jobs would have been predicted best,
-// each job from the jobs that had ended when it started. The best concentration maximizes the likelihood of the bins
-// in which the jobs' used shares are. The edges of the bins are quantiles of all shares. The wider levels are learned
-// first.
+// learnConcentrations finds the concentration of each level that would have predicted the last
+// jobs best. Each job is predicted from the jobs that had ended when it started.
 func (s *Shares) learnConcentrations() {
 	const bins = 20
 	var ended []*share
@@ -312,8 +313,8 @@ func (s *Shares) learnConcentrations() {
 		return sort.Search(len(edges), func(i int) bool { return edges[i] > job.used() })
 	}
 
-	// seen counts, for a job and one of its groups, the group's jobs that had ended when the job started (all), and
-	// how many of these are in the job's bin (same).
+	// seen counts jobs for a job and one of its groups. all is the number of the group's jobs that
+	// had ended when the job started, and same is how many of them are in the job's bin.
 	type seen struct{ all, same float64 }
 	type tally struct {
 		all  float64

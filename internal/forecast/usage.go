@@ -52,8 +52,8 @@ func (q *Queue) UseCluster(dir string) error {
 	return q.Phase.use(cluster)
 }
 
-// Priorities returns a note if the slurm.conf in a directory has priorities that a simulator does not model, and ""
-// if it has no such priorities or cannot be read.
+// Priorities returns a note if the slurm.conf in a directory configures priorities that a
+// simulator does not model. It returns "" otherwise, and if it cannot read the file.
 func Priorities(dir string) string {
 	cluster, err := experiment.OpenCluster(dir, 0)
 	if err != nil {

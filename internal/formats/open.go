@@ -213,9 +213,9 @@ func SaveAs(path string, wl *workload.Workload, format string) (losses workload.
 	return losses, nil
 }
 
-// Replaces returns an error if path is a file that a workload must not replace: a part of a run record, a file whose
-// format is not known, or a log that is one of the command's inputs or in a directory that is an input. An input in our own
-// format may be replaced.
+// Replaces returns an error if a workload must not replace the file at path. Such files are parts
+// of a run record, files of an unknown format, and logs that are inputs of the command or lie in
+// an input directory.
 func Replaces(path string, inputs ...string) error {
 	var log bool
 	if run.HasPart(path) {

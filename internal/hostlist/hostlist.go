@@ -2,8 +2,8 @@
 // slurm.conf, job requests and accounting name sets of nodes.
 //
 // An expression is a list of names, separated by commas or, as in slurm.conf, by blanks. A name
-// may have bracket groups. A group is a list of numbers and inclusive ranges, separated by
-// commas. A name with groups represents their cross product, in which the leftmost group varies
+// may have bracket groups. A group is a list of numbers and inclusive ranges, separated by commas.
+// A name with several groups stands for their cross product, in which the leftmost group varies
 // slowest:
 //
 //	n[1-4,07-09],m1        n1 n2 n3 n4 n07 n08 n09 m1
@@ -39,7 +39,7 @@ const (
 func Expand(s string) ([]string, error) { return ExpandAtMost(s, MaxNames) }
 
 // ExpandAtMost is [Expand] with a lower limit: an expression that represents more than maxNames
-// names is an error. The parameter maxNames must not be above [MaxNames].
+// names is an error. maxNames must not exceed [MaxNames].
 func ExpandAtMost(s string, maxNames int) ([]string, error) {
 	entries, total, err := parse(s, maxNames)
 	if err != nil {
@@ -65,8 +65,8 @@ func Visit(s string, visit func(name []byte)) error {
 	return nil
 }
 
-// Count returns the number of names that the expression represents, without building them. Its
-// errors are those of [Expand].
+// Count returns the number of names that the expression represents, without building them. It
+// returns the errors of [Expand].
 func Count(s string) (int, error) {
 	_, total, err := parse(s, MaxNames)
 	return total, err

@@ -24,9 +24,8 @@ func (u User) Equal(other User) bool {
 		slices.Equal(u.Groups, other.Groups)
 }
 
-// CheckUserName returns an error for a name of a user or group that is not possible in a passwd(5)
-// or group(5) file, from which the daemons read the users. For example, a line break in a name
-// would add another user there. An empty name means that there is no name, and is not an error.
+// CheckUserName returns an error for a name of a user or group that is impossible in passwd(5) or
+// group(5), from which the daemons read the users.
 func CheckUserName(name string) error {
 	switch {
 	case strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }):

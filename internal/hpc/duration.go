@@ -29,9 +29,8 @@ var durationUnits = func() map[string]float64 {
 // amount matches a number with its unit at the beginning of a duration.
 var amount = regexp.MustCompile(`^(\d+\.?\d*|\.\d+) *([a-zµ]*) *`)
 
-// ParseDuration reads a duration as people write it: 90s, 5m, 1h30m, 2h30, 5 min, 2d, 1w, a plain
-// number of seconds, or HH:MM:SS, D-HH:MM:SS, D-HH:MM and D-HH as Slurm reads them. The error says
-// which forms are accepted.
+// ParseDuration reads a duration as people write it: 90s, 5m, 1h30m, 2h30, 5 min, 2d, 1w, or a
+// plain number of seconds. It also reads Slurm's forms HH:MM:SS, D-HH:MM:SS, D-HH:MM and D-HH.
 func ParseDuration(text string) (time.Duration, error) {
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
 		return ofSeconds(seconds)

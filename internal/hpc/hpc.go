@@ -1,8 +1,9 @@
-// Package hpc has the types of batch scheduling that all other packages use: times, jobs, nodes, reservations, users.
-// They are plain data: the package does no I/O, and has no logic except arithmetic and the parsing of single values.
+// Package hpc has the types of batch scheduling that all other packages use: times, jobs, nodes,
+// reservations, users. They are plain data: the package does no I/O, and its only logic is
+// arithmetic and the parsing of single values.
 //
-// Unless a comment says otherwise, durations are [time.Duration], instants are [Time],
-// memory is in MiB, and every other number is a count.
+// Unless a comment says otherwise, durations are [time.Duration], instants are [Time], memory is
+// in MiB, and every other number is a count.
 package hpc
 
 import (

@@ -129,8 +129,8 @@ type Behaviour struct {
 	RunTime time.Duration
 	// ExitCode is the exit status of the job's script if the job ends by itself.
 	ExitCode int
-	// CancelAfter is the delay after Submit at which the user cancels the job, pending or running;
-	// 0 if the user does not cancel it.
+	// CancelAfter is the delay after Submit at which the user cancels the pending or running job; 0
+	// if the user does not cancel it.
 	CancelAfter time.Duration
 	// EndAt, if not 0, is when the job ends, whenever it started. RunTime is then ignored. Jobs
 	// that run when the window begins have an EndAt.
@@ -182,8 +182,8 @@ const (
 	Deadlined   State = "DEADLINE"
 	OutOfMemory State = "OUT_OF_MEMORY"
 	Requeued    State = "REQUEUED"
-	// Rejected is a state of our own: the resource manager refused the submission, so it has no
-	// such job.
+	// Rejected is a state of rmreplay: the resource manager refused the submission, so it has no such
+	// job.
 	Rejected State = "REJECTED"
 )
 

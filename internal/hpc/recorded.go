@@ -7,20 +7,19 @@ import (
 )
 
 // Recorded is what happened to a job when its workload was recorded. Start, End, Nodes, Processors
-// and Priority are those of its last run. Eligible is when the job might first start, before all
-// its runs. A time of 0 means that the event did not happen, or is not known. For a job array,
-// Eligible and Start are the earliest of the tasks, Priority and Processors are those of the task
-// that started first, End is the latest of the tasks, and State is the state of all tasks (empty if
-// they differ).
+// and Priority belong to its last run. Eligible is when the job might first start, before all its
+// runs. A time of 0 means that the event did not happen, or is not known. For a job array,
+// Eligible and Start are the earliest of the tasks. Priority and Processors belong to the task
+// that started first. End is the latest of the tasks. State is the common state of all tasks
+// (empty if the states differ).
 type Recorded struct {
 	Eligible, Start, End Time
 	State                State
 	Nodes                string // host list
 	Processors           int
 	Priority             uint32
-	// TimeLimit is the time limit in force, if it differs from the requested limit: the partition's
-	// default, for example, or a limit that an operator set. It is 0 if it does not differ or is not
-	// known, and for an array whose tasks had different limits.
+	// TimeLimit is the effective time limit if it differs from the requested limit: the partition's
+	// default, for example, or a limit that an operator set.
 	TimeLimit time.Duration
 	// UsedMemory is the largest memory that the job used, in KiB for each of its processors (field
 	// 7 of an SWF record). MovedBytes is how much it read and wrote, in bytes. Both are 0 if
@@ -57,12 +56,11 @@ type Interruptions struct {
 	// Suspensions are the times in which the job was suspended during any of its runs, in order.
 	Suspensions []Suspension
 	// PreemptedBy is the job that preempted this one and so ended the last run: its ID, or ID_TASK
-	// for a task. It is empty if there is no such job, or if the job is not known.
+	// for a task. It is empty if there is no such job, or if the job is unknown.
 	PreemptedBy string
 }
 
-// LostRun is a run of a job whose work was lost: the job was preempted or requeued, or lost its
-// nodes.
+// LostRun is a run whose work was lost: the job was preempted or requeued, or lost its nodes.
 type LostRun struct {
 	Start, End Time
 	// EligibleAgain is when the job might start again; 0 if not known.
@@ -73,7 +71,7 @@ type LostRun struct {
 	// [NodeFail] or [BootFail]; empty if not known.
 	Cause State
 	// PreemptedBy is the job that preempted this one and so ended the run: its ID, or ID_TASK for a
-	// task. It is empty if there is no such job, or if the job is not known.
+	// task. It is empty if there is no such job, or if the job is unknown.
 	PreemptedBy string
 }
 
@@ -96,8 +94,8 @@ func (i *Interruptions) Preempted() bool {
 // and the result is false.
 func (r *Recorded) NeverStarted() bool { return r != nil && r.Start == 0 && r.End != 0 }
 
-// OfTask returns what is recorded about one task of a job array. It returns the record of the whole job if single
-// tasks are not recorded, or if task is -1 because the job is not an array.
+// OfTask returns what is recorded about one task of a job array. It returns the record of the
+// whole job if single tasks have no records, or if task is -1 because the job is not an array.
 func (r *Recorded) OfTask(task int) Recorded {
 	of := *r
 	of.TaskEligible, of.TaskStarts, of.TaskEnds, of.TaskNodes = nil, nil, nil, nil
@@ -145,11 +143,11 @@ func WithoutMadeBegin(job *Job) *Job {
 // Interval is the time from From until To.
 type Interval struct{ From, To Time }
 
-// AtArrayLimit returns the intervals, in order, in which as many tasks of a job array ran as its limit (%N) allows,
-// so that no other task could start. The parameter runs has the runs of the tasks. Suspended tasks count, as in
-// Slurm, and a task that has not ended runs until [Never]. If limit is 0, for example because the output of sacct
-// lacks SubmitLine, the times at which the tasks became eligible may show the limit. The list is empty if the limit
-// is not known.
+// AtArrayLimit returns the intervals, in order, in which the number of running tasks of a job
+// array was at the array's limit (%N). No other task could start in them. runs are the runs of the
+// tasks. Suspended tasks count, as in Slurm, and a task that has not ended runs until [Never]. If
+// limit is 0, for example because the output of sacct lacks SubmitLine, the times at which the
+// tasks became eligible may show the limit. The list is empty if the limit is not known.
 func AtArrayLimit(runs []Interval, eligible []Time, limit int) (list []Interval) {
 	starts, ends := map[Time]int{}, map[Time]int{}
 	var at []Time
@@ -180,15 +178,16 @@ func AtArrayLimit(runs []Interval, eligible []Time, limit int) (list []Interval)
 	return list
 }
 
-// eligibleAgain is the longest time from the end of a task of an array at its limit until Slurm
-// makes the next task eligible: until its next cycle (batch_sched_delay, 3 s by default), in whole
-// seconds.
+// eligibleAgain limits the time from the end of a task of an array at its limit until the next
+// task becomes eligible. Slurm makes it eligible in its next cycle (batch_sched_delay, 3 s by
+// default), and times are whole seconds.
 const eligibleAgain = 4 * time.Second
 
-// limitSeen returns the array's limit if the record shows it, and otherwise 0. When an array is at its limit, Slurm
-// forgets when its other tasks became eligible, and gives them a new time when a task ends (slurmctld/job_mgr.c,
-// job_array_start_test). So the limit is the highest number of tasks that ran at once, if each task that became
-// eligible later than the first became eligible when that many tasks ran and one of them ended.
+// limitSeen returns the array's limit if the record shows it, and otherwise 0. When an array is at
+// its limit, Slurm forgets when its other tasks became eligible, and gives them a new time when a
+// task ends (slurmctld/job_mgr.c, job_array_start_test). The limit is the highest number of tasks
+// that ran at once. This holds only if each later task became eligible when that many tasks ran
+// and one of them ended.
 func limitSeen(starts, ends map[Time]int, at, eligible []Time) int {
 	times := slices.Sorted(slices.Values(eligible))
 	times = slices.Compact(slices.DeleteFunc(times, func(t Time) bool { return t == 0 }))
@@ -217,7 +216,7 @@ func limitSeen(starts, ends map[Time]int, at, eligible []Time) int {
 }
 
 // Unify drops the values of single tasks that are the same for all tasks of the array, because the
-// array itself has these values. The parameter tasks has all tasks.
+// array itself has these values. tasks are all tasks of the array.
 func (r *Recorded) Unify(tasks []int) {
 	if alike(r.TaskEligible, tasks) {
 		r.TaskEligible = nil

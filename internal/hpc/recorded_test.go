@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestAtArrayLimit checks when an array was at its limit: it stays there if a task starts when another ends, lost
-// runs count, and a task that has not ended counts until the end of time.
+// TestAtArrayLimit checks when an array was at its limit. It stays there if a task starts when
+// another ends, lost runs count, and a task that has not ended counts until the end of time.
 func TestAtArrayLimit(t *testing.T) {
 	three := []Interval{{10, 40}, {20, 50}, {50, 60}}
 	const s = Time(time.Second)

@@ -1,5 +1,5 @@
-// Package inert writes texts that others have chosen, such as names of jobs, so that a program that shows them does
-// not act on them: spreadsheets run formulas, and terminals obey control sequences.
+// Package inert writes texts that others have chosen, such as names of jobs, without effect on the
+// program that shows them: spreadsheets run formulas, and terminals obey control sequences.
 package inert
 
 import (
@@ -16,7 +16,7 @@ import (
 var number = regexp.MustCompile(`^[+-]([0-9]*\.?[0-9]+([eE][+-]?[0-9]+)?|Inf)$`)
 
 // formula reports whether spreadsheets read a cell, without the quotes at its beginning, as a
-// formula. The characters are those of OWASP's page on CSV injection.
+// formula. The characters come from OWASP's page on CSV injection.
 func formula(text string) bool {
 	text = strings.TrimLeft(text, "'")
 	first, _ := utf8.DecodeRuneInString(text)
@@ -58,9 +58,9 @@ func (w *Writer) Write(row []string) error {
 	return w.Writer.Write(w.cells)
 }
 
-// Lines returns a text of one or more lines for a terminal. The control characters of C0 and C1,
-// bytes that are not UTF-8, and characters that change the direction of the text or end a line
-// become visible: \x1b, \u202e. Tabs and line feeds stay.
+// Lines returns a text of one or more lines for a terminal. It makes three kinds of characters
+// visible, such as \x1b and \u202e: the control characters of C0 and C1, bytes that are not UTF-8,
+// and characters that change the direction of the text or end a line. Tabs and line feeds stay.
 func Lines(text string) string { return visible(text, "\n\t") }
 
 // Line is [Lines] for a part of a line, such as a cell of a table: tabs and line feeds become visible,

@@ -1,7 +1,7 @@
 // Package interrupt ends the program after SIGINT, SIGTERM or SIGHUP.
 //
-// The first signal cancels the context of the command. Work that must be completed, such as the
-// record of a run, is protected by a [Hold]: the program continues until the work is complete. All
+// The first signal cancels the context of the command. A [Hold] protects work that must be
+// completed, such as the record of a run: the program continues until the work is complete. All
 // other code ends within [Grace], wherever it is: in a blocked read, in a decompression, in a long
 // computation. So only the code under a hold has to look at its context. A second signal ends the
 // program at once.
@@ -69,8 +69,8 @@ func caught() []os.Signal {
 	return list
 }
 
-// Run calls a command and returns its exit status. The result ended is false if the program has to
-// end although the command has not returned. The command may continue to run until the program
+// Run calls a command and returns its exit status. The result ended is false if the program must
+// exit although the command has not returned. The command may continue to run until the program
 // ends.
 func Run(command func(context.Context) int) (status int, ended bool) {
 	signals := make(chan os.Signal, 8)

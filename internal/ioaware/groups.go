@@ -7,12 +7,13 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Groups is the division of the jobs by [TwoGroup], with its target. Uses are in licenses per node.
+// Groups is the division of the jobs by [TwoGroup], with its target. Uses are in licenses per
+// node.
 //
-// The zero group has the pending jobs with the lowest use per node, up to a fraction of the pending
-// area (nodes x time). All other jobs are regular. Only the part of a regular job's use that
-// exceeds the zero group's mean counts towards the target, so that jobs of the zero group can use
-// the nodes that regular jobs leave free.
+// The zero group has the pending jobs with the lowest use per node, up to a fraction of the
+// pending area (nodes x time). All other jobs are regular. Of a regular job's use, only the part
+// above the zero group's mean counts towards the target. So jobs of the zero group can use the
+// nodes that regular jobs leave free.
 type Groups struct {
 	// RTarget is the mean use of all jobs, weighted by nodes x time.
 	RTarget float64
@@ -36,9 +37,9 @@ func (g *Groups) Regular(nodes int, use int64) bool {
 // above returns a job's use above the zero group's mean, in whole licenses.
 func (g *Groups) above(nodes int, use int64) int64 { return use - round(float64(nodes)*g.RBar) }
 
-// cap returns the highest use of other regular jobs at which a job may be added. The parameter s
-// is the added job's use above the zero group's mean. The job may exceed the target by half of s.
-// If s alone exceeds the target, the job waits until half of the target is free.
+// cap returns the highest use of other regular jobs at which a job may be added. s is the added
+// job's use above the zero group's mean. The job may exceed the target by half of s. If s alone
+// exceeds the target, the job waits until half of the target is free.
 func (g *Groups) cap(s float64) int64 {
 	target := float64(g.StarTarget)
 	least := max(0, target-s)
@@ -100,8 +101,7 @@ func (p *planner) divide(running []Running) Groups {
 	return g
 }
 
-// share returns what a pending job contributes to the sums. The run time is the predicted run time,
-// but at most the time limit.
+// share returns a pending job's contribution to the sums.
 func (p *planner) share(j *Job) share {
 	d := j.Limit
 	if j.Estimate.RunTime > 0 {

@@ -27,8 +27,8 @@ func predicted(nodes int, limit time.Duration, use int64) Job {
 	return Job{Nodes: nodes, Limit: limit, Estimate: Estimate{Use: use}}
 }
 
-// example returns a state for which the numbers of the original plugin are known: 100 nodes, and
-// three running jobs, each of ten nodes and 100 minutes. There are total licenses.
+// example returns a state for which the original plugin's numbers are known: 100 nodes, and three
+// running jobs with ten nodes and 100 minutes each.
 func example(total int64) (*Cluster, []Running) {
 	run := func(start, use int64) Running {
 		return Running{Job: requested(10, 100*time.Minute, use), End: at(start).Add(100 * time.Minute)}
@@ -607,8 +607,8 @@ func TestReserved(t *testing.T) {
 		{[]Reserved{{From: minutes(30), Until: minutes(90), Nodes: 1}}, now, 0},
 		{[]Reserved{{From: minutes(-10), Until: hpc.Never, Nodes: 2}}, hpc.Never, 0},
 		{[]Reserved{{From: minutes(-10), Until: minutes(90), Nodes: 2}}, minutes(91), minutes(30)},
-		// The node with the running job counts once, also if the job ends exactly at a minute to
-		// which the trackers round, or runs beyond its limit.
+		// The node with the running job counts once, even if the job ends exactly at a minute to which
+		// the trackers round, or runs beyond its limit.
 		{[]Reserved{{From: minutes(-10), Until: minutes(90), Nodes: 1}}, now, minutes(30)},
 		{[]Reserved{{From: minutes(-10), Until: minutes(90), Nodes: 1}}, now, minutes(30) / hpc.Time(time.Minute) * hpc.Time(time.Minute)},
 		{[]Reserved{{From: minutes(-10), Until: minutes(90), Nodes: 1}}, now, minutes(-5)},
@@ -644,9 +644,9 @@ func TestReserved(t *testing.T) {
 }
 
 // TestIdleNodesOfReservations: two of four nodes are idle, and one or both of the idle nodes are
-// reserved in an hour. The trackers have room for a job that ends after that, because the other
-// nodes are idle by then. But the job may start now only on idle nodes that it can keep until its
-// end. If an idle node has several reservations, it counts in the earliest one.
+// reserved in an hour. The trackers have room for a job that ends later, because the other nodes
+// are idle by then. But the job may start now only on idle nodes that it can keep until its end.
+// If an idle node has several reservations, it counts in the earliest one.
 func TestIdleNodesOfReservations(t *testing.T) {
 	minutes := func(n int) hpc.Time { return now.Add(time.Duration(n) * time.Minute) }
 	booked := func(from, nodes, idle int) Reserved {

@@ -99,9 +99,8 @@ type Reserved struct {
 // Selector is the cluster's own way to choose nodes.
 type Selector interface {
 	// Earliest returns the earliest instant from which a pending job can have nodes until its time
-	// limit, and [hpc.Never] if there is no such instant. The result is not before the instant in
-	// the parameter after. It excludes nodes of running jobs, and nodes taken with Reserve. The
-	// parameter job is the index of the pending job.
+	// limit, and [hpc.Never] if this is impossible. The result is not before after. It excludes nodes
+	// of running jobs, and nodes taken with Reserve. job is the index of the pending job.
 	Earliest(job int, after hpc.Time) hpc.Time
 	// Reserve takes nodes for a job from an instant that Earliest returned.
 	Reserve(job int, at hpc.Time)
@@ -134,8 +133,8 @@ type Running struct {
 	End hpc.Time
 	// Uses is the number of the job's nodes in each pool; nil without pools.
 	Uses map[string]int
-	// Twice has, as negative numbers, the job's nodes that would be counted twice while it runs,
-	// because they are also in [Cluster.Reserved], or that are no longer in service.
+	// Twice are, as negative numbers, the job's nodes that would be counted twice while it runs. They
+	// are also in [Cluster.Reserved], or are no longer in service.
 	Twice []Reserved
 }
 
@@ -258,8 +257,8 @@ type reserved struct {
 	until hpc.Time
 }
 
-// reserve adds reserved nodes. They become free at the end of the reservation, or at the instant in
-// the parameter earlier if that instant is before the end.
+// reserve adds reserved nodes. They become free at the end of the reservation, or at the instant
+// earlier if it is before the end.
 func (p *planner) reserve(list []Reserved, earlier hpc.Time) {
 	for i := range list {
 		r := &list[i]
@@ -301,10 +300,10 @@ func (p *planner) use(j *Job) (use int64, requested bool) {
 }
 
 // addRunning makes the trackers of nodes and licenses from the running jobs. The initial value for
-// the file system is the higher of slurmctld's count and the measured use, so that predicted use is
-// not counted in addition to the measured use that contains it. Measured use that running jobs do
-// not explain is assumed to end with the last running job; otherwise a job that needs almost all
-// licenses might never start.
+// the file system is the higher of slurmctld's count and the measured use. The measured use
+// contains the predicted use, so the two must not be added. If running jobs do not explain all
+// measured use, the rest is assumed to end with the last running job. Otherwise a job that needs
+// almost all licenses might never start.
 func (p *planner) addRunning(running []Running) {
 	fs := p.cluster.Licenses[p.cluster.FileSystem]
 	initial := fs.Used
@@ -404,7 +403,7 @@ func (p *planner) end(j *Job, at hpc.Time) hpc.Time {
 }
 
 // earliest returns the earliest instant from which all conditions for a pending job are met until
-// its time limit: now, a later multiple of the resolution, or [hpc.Never].
+// its time limit. The result is now, a later multiple of the resolution, or [hpc.Never].
 func (p *planner) earliest(i int) hpc.Time {
 	at := p.now
 	for {
@@ -421,8 +420,8 @@ func (p *planner) earliest(i int) hpc.Time {
 	}
 }
 
-// constraint returns the earliest instant at which a pending job meets one condition. The result is
-// not before the instant in the parameter at.
+// constraint returns the earliest instant at which a pending job meets one condition. The result
+// is not before at.
 type constraint func(i int, at hpc.Time) hpc.Time
 
 // selected is the constraint of the cluster's own node selection. Later instants are rounded up to
@@ -435,8 +434,8 @@ func (p *planner) selected(i int, at hpc.Time) hpc.Time {
 	return p.up(t)
 }
 
-// when returns the earliest instant, not before the instant at, from which a tracker's value does
-// not exceed the parameter most during a job's whole window.
+// when returns the earliest instant, not before at, from which a tracker's value stays at or below
+// most during a job's whole window.
 func (p *planner) when(t *Tracker, j *Job, at hpc.Time, most int64) hpc.Time {
 	from := p.down(at)
 	start := t.WhenBelow(from, p.end(j, at).Sub(from), most+1)

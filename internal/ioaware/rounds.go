@@ -18,7 +18,7 @@ const (
 )
 
 // Rounds says when a scheduler plans. A round follows a change: a job is submitted, ends or is
-// requeued, a node returns to service, or the measured use is lower than in the last round. Rounds
+// requeued; a node returns to service; or the measured use is lower than in the last round. Rounds
 // are at least [LeastPause] and at most [MostPause] apart. The zero value is ready for use.
 type Rounds struct {
 	// Fixed is the interval of rounds at fixed instants, regardless of changes: Begin plus a
@@ -34,8 +34,8 @@ type Rounds struct {
 // Planned records that a round has taken place.
 func (r *Rounds) Planned(at hpc.Time) { r.last, r.planned = at, true }
 
-// Next returns the instant of the next round: now or later, and with fixed rounds always later than
-// now. The parameter changed says whether something has changed since the last round.
+// Next returns the instant of the next round: now or later, and with fixed rounds always later
+// than now. The parameter changed says whether something has changed since the last round.
 func (r *Rounds) Next(now hpc.Time, changed bool) hpc.Time {
 	switch {
 	case now < r.Begin:

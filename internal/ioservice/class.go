@@ -16,9 +16,8 @@ func NamedClass(name string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ClassOfArguments returns the ID of the class of jobs whose scripts have these arguments: the
-// SHA-256 of the arguments in JSON, as formatted by Python's json.dumps. The first argument is the
-// script's path.
+// ClassOfArguments returns the ID of the class of jobs whose scripts have these arguments. The ID
+// is the SHA-256 of the arguments as JSON, as Python's json.dumps formats it.
 func ClassOfArguments(arguments []string) string {
 	quoted := make([]string, len(arguments))
 	for i, a := range arguments {
@@ -27,8 +26,8 @@ func ClassOfArguments(arguments []string) string {
 	return NamedClass("[" + strings.Join(quoted, ", ") + "]")
 }
 
-// pythonString formats a JSON string like Python's json.dumps (ensure_ascii): all characters except
-// printable ASCII are escaped, and a character above U+FFFF becomes two escapes.
+// pythonString formats a JSON string like Python's json.dumps (ensure_ascii). It escapes all
+// characters except printable ASCII, and a character above U+FFFF becomes two escapes.
 func pythonString(s string) string {
 	short := map[rune]string{'"': `\"`, '\\': `\\`, '\n': `\n`, '\r': `\r`, '\t': `\t`, '\b': `\b`, '\f': `\f`}
 	var b strings.Builder
@@ -56,9 +55,8 @@ var errJobType = errors.New("not a job type (want jobtype=NAME; at the comment's
 // nameCharacters are the characters that are allowed in a class's name.
 const nameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
-// NameInComment returns the name of the class at the beginning of a job's comment (jobtype=NAME;),
-// or after the variety_id=ID; that a plugin may have added there. It returns "" if the comment does
-// not name a class.
+// NameInComment returns the name of the class at the beginning of a job's comment (jobtype=NAME;).
+// A plugin may have put variety_id=ID; before it.
 func NameInComment(comment string) (string, error) {
 	if rest, found := strings.CutPrefix(comment, "variety_id="); found {
 		_, comment, _ = strings.Cut(rest, ";")

@@ -12,9 +12,8 @@ type Estimate struct {
 	Sum      float64 `json:"sum"`   // weighted sum of the jobs' values
 }
 
-// Add returns the estimate after one more job. The parameter x is the job's mean, and v is the
-// variance within the job. The formulas are those of the Slurm-LDMS project's analytical services;
-// a is the decay:
+// Add returns the estimate after one more job. x is the job's mean, and v is the variance within
+// the job. The formulas come from the Slurm-LDMS project's analytical services; a is the decay:
 //
 //	C' = 1 + (1-a) C
 //	S' = x + (1-a) S

@@ -90,7 +90,7 @@ func (s *Service) Handle(now hpc.Time, text []byte) []byte {
 	return append(line, '\n')
 }
 
-// Answer answers one request. The parameter kind replaces the request's type, unless it is empty.
+// Answer answers one request. kind replaces the request's type, unless it is empty.
 func (s *Service) Answer(now hpc.Time, text []byte, kind string) (a Answer) {
 	a = Answer{ReqID: json.RawMessage(`"error"`), Status: StatusError}
 	fail := func(err error) Answer {
@@ -190,8 +190,8 @@ func (r request) jobID() (string, error) {
 // maxInstant is the latest instant in requests, in seconds since 1970, that [hpc.Time] can hold.
 const maxInstant = 9e9
 
-// instant returns a field that is an instant: seconds since 1970, or a date and time in UTC in
-// NumPy's format, such as 2024-03-05T12:00:00, optionally with an offset.
+// instant returns a field that contains an instant. It is in seconds since 1970, or a date and
+// time in UTC in NumPy's format, such as 2024-03-05T12:00:00, optionally with an offset.
 func (r request) instant(name string) (hpc.Time, error) {
 	s, err := r.text(name, maxName)
 	if err != nil {

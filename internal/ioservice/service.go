@@ -40,8 +40,8 @@ type Config struct {
 	// The use of the file system is measured every MeasureEvery, over the last MeasureOver. A
 	// measurement older than StaleAfter counts as 0.
 	MeasureEvery, MeasureOver, StaleAfter time.Duration
-	// Baseline makes the service answer that the use is 0 and all classes are unknown, so that the
-	// scheduler works without knowledge of the file system.
+	// Baseline makes the service answer that the use is 0 and that all classes are unknown. The
+	// scheduler then works without knowledge of the file system.
 	Baseline   bool
 	MostJobs   int // highest number of jobs waiting to be processed
 	MostClass  int // highest number of classes; a further class replaces the class whose last job is the oldest
@@ -91,7 +91,7 @@ type Source interface {
 	// yet.
 	Use(job Job) (use counters.Use, found bool)
 	// Rate returns the measured rate of the whole file system between two instants, in bytes per
-	// second. known is false if there is no measurement.
+	// second. The result known is false if there is no measurement.
 	Rate(from, to hpc.Time) (rate float64, known bool)
 }
 
@@ -230,8 +230,7 @@ func (s *Service) Learn(now hpc.Time, job Job, use counters.Use) error {
 	return s.learn(now, job, &use)
 }
 
-// learn ends a job's processing. The parameter use is nil if no source has the job. The caller
-// holds the lock.
+// learn ends a job's processing. use is nil if no source has the job. The caller holds the lock.
 func (s *Service) learn(now hpc.Time, job Job, use *counters.Use) error {
 	r := record{At: now, Done: &done{Job: job}}
 	if use != nil {

@@ -385,8 +385,8 @@ func FuzzHandle(f *testing.F) {
 	})
 }
 
-// memory is a log in memory. synced has the records that a disk has for sure: those whose write was
-// waited for.
+// memory is a log in memory. synced are the records that are certainly on disk, because the writer
+// waited for them.
 type memory struct {
 	saved           []byte
 	records, synced [][]byte
@@ -495,8 +495,8 @@ func (f *full) Snapshot(state []byte) error {
 	return f.memory.Snapshot(state)
 }
 
-// TestFull: a job that could not be written to the log is refused, also when it is sent again,
-// until the whole state has been saved.
+// TestFull: a job that could not be written to the log is refused, even if it is sent again, until
+// the whole state has been saved.
 func TestFull(t *testing.T) {
 	config := DefaultConfig()
 	config.Bandwidth = 1e6

@@ -12,8 +12,8 @@ import (
 // stateVersion is the version of the saved state's format.
 const stateVersion = 1
 
-// maxRecent is the number of processed jobs in the state. The state also has the newest
-// probes: at least maxRecent and at most 2*maxRecent, if there are so many.
+// maxRecent is the number of processed jobs in the state. The state also has the newest probes:
+// between maxRecent and 2*maxRecent probes, if so many exist.
 const maxRecent = 10_000
 
 // state has everything that must survive a crash.
@@ -46,8 +46,8 @@ type done struct {
 	Use *learned `json:"use,omitempty"`
 }
 
-// learned has the values that were added to a class's estimates, with the settings at that time, so
-// that restoring after a change of settings gives the same estimates.
+// learned are the values that were added to a class's estimates, and the settings at that time.
+// With them, restoring a state gives the same estimates even after a change of settings.
 type learned struct {
 	RunTime  float64 `json:"run_s"`
 	Mean     float64 `json:"mean"`

@@ -115,8 +115,8 @@ func hint(name string, t reflect.Type) string {
 	return ""
 }
 
-// usualNames has names of values in other tools, without underscores, and for each name the fields
-// that have these values.
+// usualNames are names of values in other tools, without underscores. Each name has the fields
+// that contain these values.
 var usualNames = func() map[string][]string {
 	all := map[string][]string{}
 	for fields, names := range map[string]string{
@@ -166,9 +166,9 @@ func namesOf(t reflect.Type, names []string) []string {
 	return names
 }
 
-// Nearest returns the known name that a wrong name most likely means: a name that differs only in
-// its case, its underscores or its unit, or else the name with the fewest edits, if these are at
-// most a third of its letters. It returns "" if no name is near.
+// Nearest returns the known name that a wrong name most likely means. It is a name that differs
+// only in case, underscores or unit, or else the name with the fewest edits, if these are at most
+// a third of its letters.
 func Nearest(name string, known []string) string {
 	plain := bare(name)
 	for _, k := range known {

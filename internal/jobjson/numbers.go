@@ -9,14 +9,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxPoint is the largest number of digits before the point, and of zeros after the point, with
-// which [plainNumber] writes a number without an exponent. A duration has at most 10 such digits
-// and 9 such zeros.
+// maxPoint limits numbers without an exponent: [plainNumber] writes at most maxPoint digits before
+// the point, and at most maxPoint zeros after it.
 const maxPoint = 30
 
-// plainNumbers writes the numbers of a JSON text without exponents and without zeros at the end of a
-// fraction: JSON libraries write 0.000000001 as 1e-09, and 4 as 4.0. It returns nil if the text is not
-// JSON, or if no number changes.
+// plainNumbers writes the numbers of a JSON text without exponents and without trailing zeros of a
+// fraction. JSON libraries write 0.000000001 as 1e-09, and 4 as 4.0.
 func plainNumbers(text []byte) []byte {
 	var plain bytes.Buffer
 	enc, dec := jsontext.NewEncoder(&plain, lenient), jsontext.NewDecoder(bytes.NewReader(text), lenient)

@@ -109,8 +109,8 @@ func preemptors(r *run.Row) string {
 	return strings.Join(list, ",")
 }
 
-// lostTime sums up the runs that ended in a requeue or by a preemption, as package metrics does for
-// its lost processor seconds; NaN for a job without such runs.
+// lostTime sums up the runs that ended in a requeue or by a preemption, as package metrics does
+// for lost processor seconds; NaN for a job without such runs.
 func lostTime(r *run.Row) float64 {
 	lost, run := math.NaN(), 0.0
 	held := r.Held()
@@ -249,9 +249,8 @@ func limit(r *run.Row) float64 {
 	return r.TimeLimit.Seconds()
 }
 
-// cpuTime sums up the ended periods in which the job held processors, including those of lost
-// runs; NaN for a job without such periods. rmreplay metrics has the sums of these times as
-// held_processor_s_by_state.
+// cpuTime sums up the ended periods in which the job held processors, including periods of lost
+// runs; NaN for a job without such periods.
 func cpuTime(r *run.Row) float64 {
 	sum := math.NaN()
 	for _, s := range r.Held() {

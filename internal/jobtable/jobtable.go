@@ -1,5 +1,5 @@
-// Package jobtable makes tables of the jobs of a run: which jobs, which columns, and in which order.
-// A run is a record, or a recorded workload ([rmreplay/internal/run.FromWorkload]).
+// Package jobtable makes tables of a run's jobs. Options select the jobs, the columns and the
+// order.
 package jobtable
 
 import (
@@ -37,8 +37,8 @@ type Options struct {
 var Default = []string{"id", "user", "account", "partition", "qos", "cpus", "nodes", "time_limit", "submit", "wait",
 	"run_time", "state"}
 
-// Fields are what a filter can use: the fields of `workload transform --filter`, and what happened
-// to the job. A duration is in seconds, or -1 if the job did not reach its end.
+// Fields are the names that a filter can use: the fields of `workload transform --filter`, and the
+// fields of the job's outcome.
 type Fields struct {
 	transform.Fields
 	Task       int     `expr:"task"`    // of an array, or -1
@@ -72,7 +72,7 @@ type Fields struct {
 	WaitUnknown       float64 `expr:"wait_unknown_s"`
 }
 
-// FilterFields returns the names of the fields that a filter can use beyond those of
+// FilterFields returns the names of the fields that a filter can use in addition to the fields of
 // `workload transform --filter`, in the order of [Fields].
 func FilterFields() []string {
 	workload := transform.Names(transform.Fields{})
@@ -148,7 +148,7 @@ func countJobs(rows []*run.Row) (n int) {
 }
 
 // Value returns a row's number in a column (seconds for a duration), or NaN if the row has no
-// value. The error says that no column has this name, or that the column has texts.
+// value. The error says that no column has this name, or that the column contains texts.
 func (*Table) Value(r *run.Row, column string) (float64, error) {
 	c, err := columnOf(column)
 	if err == nil && c.number == nil {

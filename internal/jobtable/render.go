@@ -26,7 +26,7 @@ type Document struct {
 	Rows    []map[string]any `json:"rows"` // at most as many as the limit
 }
 
-// Document returns the table for JSON. The parameter name is the run's name.
+// Document returns the table for JSON. name is the run's name.
 func (t *Table) Document(name string) Document {
 	d := Document{Version: Version, Run: name, Jobs: t.Jobs, Matched: t.Matched, Columns: []string{},
 		Rows: []map[string]any{}}

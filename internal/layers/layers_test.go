@@ -41,7 +41,8 @@ type reservation struct {
 	why      string
 }
 
-// goPackage is what go list says of a package. Its imports leave out those of its tests.
+// goPackage is what go list says of a package. Its imports do not include the imports of its
+// tests.
 type goPackage struct {
 	ImportPath string
 	Dir        string

@@ -1,7 +1,7 @@
 package layers
 
 // computes are the imports of packages that need files, processes, the environment or the network.
-// A package that only computes must not have these imports: its callers do that for it.
+// A package that only computes must not have these imports: its callers do such work for it.
 var computes = []string{"os/...", "net", "net/http/...", "golang.org/x/sys/..."}
 
 // offline packages may read files. They use no network.

@@ -1,5 +1,5 @@
-// Package lines reads text files line by line for the readers of all text formats: errors name the file and the line, a
-// byte order mark and carriage returns are not part of a line, and text that is not UTF-8 can be converted.
+// Package lines reads text files line by line for the readers of all text formats. Errors name the file and the
+// line. A byte order mark and carriage returns are not part of a line. Text that is not UTF-8 can be converted.
 package lines
 
 import (
@@ -86,8 +86,8 @@ var ErrLoneCR = errors.New(`lines end in CR alone (want LF or CR LF; tr '\r' '\n
 var ByteOrderMark = []byte("\xef\xbb\xbf")
 
 // First returns the first line in the beginning of a file that is neither blank nor a comment (#).
-// It removes the blanks around the line. The result comments reports whether a comment came before
-// that line or, if there is no such line, whether there was a comment.
+// It removes the blanks around the line. comments reports whether a comment came before that line
+// or, without such a line, whether there was any comment.
 func First(head []byte) (line string, comments bool) {
 	for line := range bytes.Lines(bytes.TrimPrefix(head, ByteOrderMark)) {
 		switch line = bytes.TrimSpace(line); {

@@ -1,7 +1,7 @@
-// Package origin decides which requests a server that listens on this machine accepts: requests of
-// programs and of the server's own pages, but not of the web pages of other sites. A browser sends
-// requests for any page to any address that it reaches, the loopback interface included, and adds
-// the passwords that it has stored.
+// Package origin decides which requests are accepted by a server that listens on this machine.
+// Requests of programs and of the server's own pages are accepted, but not requests of the web
+// pages of other sites. For any page, a browser sends requests to any address that it reaches,
+// including the loopback interface, and adds the passwords that it has stored.
 //
 // The check reads the headers in which browsers describe their requests: Fetch Metadata (W3C,
 // https://www.w3.org/TR/fetch-metadata/), Origin (RFC 6454) and Host. Programs send neither Fetch
@@ -21,7 +21,7 @@ import (
 // Policy describes a server to the check. Its zero value is for a server without passwords and pages.
 type Policy struct {
 	// Secret says that the server requires a password or a token. Then the name by which a browser
-	// reaches the server does not matter: a page of another name does not have the secret.
+	// reaches the server does not matter, because a page of another name does not know the secret.
 	Secret bool
 	// Page reports whether a request is for a page for people. Other sites may link to pages, and to nothing
 	// else. It is nil for a server without pages.
@@ -32,9 +32,8 @@ type Policy struct {
 var errForeign = errors.New("the request comes from a web page of another site (want it from a program, " +
 	"from the server's own pages, or from a link to a page)")
 
-// Admit returns an error unless the request comes from a program, from the server's own pages, or from a link to a page
-// of the server. On an error, the caller must answer with the status 403. Admit also sets the
-// headers that prevent other sites from showing the answer in their frames and documents.
+// Admit returns an error unless the request comes from a program, from the server's own pages, or
+// from a link to one of these pages.
 func (p Policy) Admit(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
 	h.Set("X-Frame-Options", "DENY")
@@ -75,11 +74,9 @@ func sameHost(origin, host string) bool {
 	return ok && strings.EqualFold(after, host)
 }
 
-// rebound reports whether a browser may have reached an address of this machine by the name of another site
-// (DNS rebinding): to the browser, such a server and that site's pages have one origin. Browsers
-// send Origin with all methods except GET and HEAD. Slurm's plugin jobcomp/elasticsearch sends no
-// Origin, so its POST requests may name any host. On an address that other machines reach, a server
-// without a secret is open to the whole network in any case.
+// rebound reports whether a browser may have reached an address of this machine by the name of
+// another site (DNS rebinding). To the browser, such a server and that site's pages have the same
+// origin.
 func rebound(r *http.Request) bool {
 	if local, known := r.Context().Value(http.LocalAddrContextKey).(net.Addr); known {
 		if tcp, ok := local.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {

@@ -103,9 +103,8 @@ func File(path string, write func(io.Writer) error) (size int64, err error) {
 	return size, end(temp, err, func() error { return os.Rename(temp, target) })
 }
 
-// resolve returns the file that a path leads to, and its permissions if it exists. The result
-// direct says that no other file may take its place: it is a device, a pipe, or an open file of a
-// process.
+// resolve returns the file that a path leads to, and its permissions if it exists. direct says
+// that no other file may replace it, because it is a device, a pipe, or an open file of a process.
 func resolve(path string) (target string, mode fs.FileMode, direct bool, err error) {
 	if clean := filepath.Clean(path); strings.HasPrefix(clean, "/dev/fd/") || strings.HasPrefix(clean, "/dev/std") ||
 		strings.HasPrefix(clean, "/proc/") {
@@ -243,7 +242,7 @@ func (e *Refused) Error() string {
 const headLength = 4 << 10
 
 // Replaces returns a [Refused] error if path is a file that the function recognize does not accept
-// by its first bytes. The parameter want names what it accepts: "a report". An empty file may
+// by its first bytes. The parameter want names the accepted files: "a report". An empty file may
 // always be replaced.
 func Replaces(path, want string, recognize func(head []byte) bool) error {
 	info, err := os.Stat(path)

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// Owned returns an error if a directory or file exists and belongs to another user than this process. It is for
-// the directory of a service's state: root could write there, but the owner's own service could not read root's
-// files afterwards.
+// Owned returns an error if a directory or file exists and belongs to another user than this
+// process. It is for a service's state directory. Root could write there, but the owner's own
+// service could not read root's files afterwards.
 func Owned(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -10,8 +10,8 @@ import (
 // zero, this takes a fraction of the time that package reflect takes.
 type Fields[T any] struct{ layout *layout }
 
-// NewFields returns the Fields of T. It panics if T is not a type that a [Store] can hold, or has a
-// struct as a field.
+// NewFields returns the Fields of T. It panics if a [Store] cannot hold T, or if T has a struct as
+// a field.
 func NewFields[T any]() Fields[T] {
 	t := reflect.TypeFor[T]()
 	for i := range t.NumField() {

@@ -1,19 +1,5 @@
-// Package predict has the parts that all predictors of run times share: the prediction, the data
-// about a job that a predictor may use, and the stream of events from which it learns. The same
-// predictors also predict the memory and the I/O of jobs: see [Target].
-//
-// # No leakage
-//
-// A predictor must not use anything that is unknown at the submission. Three rules ensure this:
-//
-//   - A predictor sees a [Submission]: an instant and an [hpc.Request]. The job's behaviour (its
-//     run time, its exit code) is another type, which no method of [Predictor] takes.
-//   - At a job's end, it receives the run time through [Predictor.Start] and [Predictor.End], and
-//     the value of another target through [Measurer.Measure].
-//   - [Play] calls the methods in the order of time. If a job ends at the instant of a submission,
-//     the predictor receives the end first, as in the simulator.
-//
-// So the prediction for a job that is submitted at t depends only on events until t.
+// Package predict has the common parts of all predictors of run times: the prediction, the data
+// about a job that a predictor may use, and the stream of events from which it learns.
 package predict
 
 import (
@@ -146,12 +132,8 @@ func (p Prediction) Probability(seconds float64) float64 {
 	return 0.5 * math.Erfc(-distance/slope*deviates/math.Sqrt2)
 }
 
-// QuantileAfter is [Prediction.Quantile] for a job that has run for elapsed seconds so far: the
-// quantile of the whole run time, among the run times longer than elapsed. If the distribution has
-// no longer run times, the result is elapsed.
-//
-// For an elapsed time above the median, it computes with the share s of longer run times, since 1-s
-// rounds to 1 in the far tail. The share s(1-q) of all run times is longer than the result.
+// QuantileAfter is [Prediction.Quantile] for a job that has already run for elapsed seconds. The
+// result is the quantile of the whole run time, among the run times longer than elapsed.
 func (p Prediction) QuantileAfter(q, elapsed float64) float64 {
 	q = within(q, 0, 1)
 	ran := p.Probability(elapsed)

@@ -171,8 +171,8 @@ func TestCasesCountDoubts(t *testing.T) {
 	}
 }
 
-// TestTaskStates changes the state of an array, which depends on its last task. The states of its tasks are
-// those that each task had when it ended.
+// TestTaskStates changes the state of an array, which depends on its last task. Its tasks have the
+// states that each task had when it ended.
 func TestTaskStates(t *testing.T) {
 	array := job("1", "a", 100, 0, 9)
 	array.Array, array.TaskExitCodes = "0-4", map[int]int{1: 3}

@@ -43,8 +43,8 @@ func (l *ledger[T]) Measure(number int64, value float64) {
 	}
 }
 
-// end removes a job and returns the target's value. The result known is false if the job is not
-// known, never started, is requeued, or has no measured value.
+// end removes a job and returns the target's value. The result known is false if the job is
+// unknown, never started, is requeued, or has no measured value.
 func (l *ledger[T]) end(number int64, at hpc.Time, state hpc.State) (what T, value float64, known bool) {
 	job, known := l.jobs[number]
 	delete(l.jobs, number)
@@ -175,8 +175,8 @@ func Class(r *hpc.Request) ClassKey {
 	return ClassKey{User: r.User, Name: r.Name, Size: Processors(r), Limit: r.TimeLimit}
 }
 
-// DecayRate is the share by which each new run time lowers the weight of earlier run times in the
-// recursive average. The workload-adaptive scheduler uses this value.
+// DecayRate is the decay rate of the recursive average: each new run time lowers the weight of all
+// earlier run times by this share.
 const DecayRate = 0.2
 
 // DecayedMean is a recursive average with decay: C' = 1 + (1-a)C; S' = x + (1-a)S; the average is
@@ -196,8 +196,8 @@ func (d *DecayedMean) Add(x, a float64) {
 func (d *DecayedMean) Mean() float64 { return d.Sum / d.Count }
 
 // ClassAverage predicts the recursive average with decay of the run times in the job's class; see
-// [Class]. For a job of a new class it predicts the average of the job's user, and for a job of a
-// new user it makes the prediction of [UserLimit].
+// [Class]. For a job of a new class, it predicts the average of the job's user. For a new user, it
+// makes the prediction of [UserLimit].
 type ClassAverage struct {
 	ledger[ClassKey]
 	classes map[ClassKey]*DecayedMean

@@ -54,8 +54,8 @@ func (c *Case) Value() float64 {
 // data.
 type Cases struct {
 	List []Case
-	// NeverRan counts jobs that left the queue without a start, and Unknown the jobs whose end is
-	// not known. Predictors also receive the submissions of these jobs.
+	// NeverRan counts jobs that left the queue without a start. Unknown counts jobs whose end is
+	// unknown.
 	NeverRan, Unknown int
 	// NoStart counts jobs whose start is not recorded. Such a job is assumed to start at its
 	// submission, the earliest possible instant.
@@ -63,8 +63,8 @@ type Cases struct {
 	// LeftOut counts the source's records that are not jobs, by the rule that excludes them, for example a
 	// record without a run time.
 	LeftOut map[string]int
-	// NoUser counts jobs without a user, and NoLimit jobs whose request has no value for the target:
-	// no time limit, or no memory.
+	// NoUser counts jobs without a user. NoLimit counts jobs whose request has no value for the
+	// target: no time limit, or no memory.
 	NoUser, NoLimit int
 	// NoValue counts jobs that ran but have no value of a measured target. Predictors do not learn
 	// from them.
@@ -210,7 +210,8 @@ func (c *Cases) add(i int, job *hpc.Job, request *hpc.Request, task int) {
 }
 
 // taskState returns the state in which a task of an array ended, from the task's own outcome. The
-// recorded state is that of the whole array, which is known only after the last task has ended.
+// recorded state is the state of the whole array, which is known only after the last task has
+// ended.
 func taskState(job *hpc.Job, task int, record *hpc.Recorded) hpc.State {
 	switch {
 	case record.End == 0:

@@ -157,8 +157,8 @@ func ThreadsOf(uid int) (count uint64) {
 // Name returns the name of a thread. The name of a process is the name of its first thread.
 func Name(pid, tid int) string { return readWord(pid, tid, "comm") }
 
-// WaitChannel returns the function of the kernel in which a thread sleeps; "" if the thread does
-// not sleep or the kernel does not show the function.
+// WaitChannel returns the kernel function in which a thread sleeps; "" if the thread does not
+// sleep or the kernel hides the function.
 func WaitChannel(pid, tid int) string {
 	if name := readWord(pid, tid, "wchan"); name != "0" {
 		return name

@@ -12,8 +12,8 @@ import (
 )
 
 // Thread has the open files stat and wchan of /proc/PID/task/TID. The kernel uses a thread id
-// again within minutes. An open file stays with the thread for which it was opened: reading it
-// fails once that thread has ended.
+// again within minutes. An open file belongs to the thread for which it was opened: reads fail
+// once that thread has ended.
 type Thread struct {
 	stat, wchan int
 }
@@ -47,8 +47,8 @@ func (t *Thread) Close() {
 // thread is gone.
 //
 // State S alone does not prove that the thread sleeps. A thread enters the state before it checks
-// its condition for the last time, and in between it can lose its CPU although it is ready to run.
-// But such a thread is on a run queue, and a thread on a run queue has no wait channel.
+// its condition for the last time. Between the two, it can lose its CPU although it is ready to
+// run. But such a thread is on a run queue, and a thread on a run queue has no wait channel.
 func (t *Thread) Asleep() (bool, error) {
 	channel, err := t.channel()
 	if err != nil || channel == running {
@@ -66,8 +66,7 @@ func (t *Thread) Asleep() (bool, error) {
 	return channel != running, err
 }
 
-// channel is what a thread's wait channel tells about its state. The wait channel is the kernel's
-// function in which the thread sleeps.
+// channel is the meaning of a thread's wait channel for its state.
 type channel int
 
 const (

@@ -1,11 +1,10 @@
-// Package progress says how far a replay is and how long it will still take, and writes this on one
-// line.
+// Package progress says how far a replay is and how long it will still take, and writes this on one line.
 //
 // Real time is spent on virtual time (slurmctld's periodic work), on jobs (submissions, starts and
 // ends) and, most of all, on scheduling a full machine. Each of these alone is a bad measure of
-// what is left: a night takes little real time, the hours after the last submission take almost
-// none, and a growing queue takes more and more. So [Share] mixes virtual time and jobs, and [Left]
-// mixes the speed of the whole run with its recent speed. The weights are those with the smallest
+// the remaining time: a night takes little real time, the hours after the last submission take
+// almost none, and a growing queue takes more and more. So [Share] mixes virtual time and jobs,
+// and [Left] mixes the speed of the whole run with its recent speed. The weights have the smallest
 // errors for the recorded runs in testdata/runs.jsonl.
 package progress
 
@@ -88,13 +87,13 @@ func drain(p *replay.Progress) float64 {
 type Estimate struct {
 	Left  time.Duration
 	Known bool
-	// AtLeast says that Left is a lower bound: the run may become slower than it was, or has just
-	// become slower.
+	// AtLeast says that Left is a lower bound, because the run has just become slower or may become slower.
 	AtLeast bool
 }
 
-// Left predicts how much real time a run will still take, from snapshots of it in their order. It is a lower bound in
-// the first third of a run, while the queue grows, and if the last part of the run was far slower than the whole.
+// Left predicts how much real time a run will still take, from snapshots of it in their order. It
+// is a lower bound in the first third of a run, while the queue grows, and if the last part of the
+// run was far slower than the whole.
 func Left(history []Snapshot) (e Estimate) {
 	if len(history) < 2 {
 		return e
@@ -115,8 +114,8 @@ func Left(history []Snapshot) (e Estimate) {
 	return e
 }
 
-// atSpeed returns how many seconds a run will still take at the speed of its last part, and the snapshot at which that
-// part begins. The time is infinite if that part made no progress.
+// atSpeed returns how many seconds a run will still take at the speed of its last part. It also
+// returns the snapshot at which that part begins.
 func atSpeed(history []Snapshot, part float64) (seconds float64, since *Snapshot) {
 	now := &history[len(history)-1]
 	share := Share(&now.Progress)

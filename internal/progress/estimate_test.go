@@ -167,7 +167,7 @@ func TestSlower(t *testing.T) {
 		growing.Add(snapshot(float64(i), 10*i, 5+3*i))
 		slower.Add(snapshot(float64(i), 10*i, 5))
 	}
-	for i := range 7 { // ten seconds for what took one
+	for i := range 7 { // what took one second before now takes ten
 		slower.Add(snapshot(float64(60+i), 600+i, 5))
 	}
 	for name, c := range map[string]struct {

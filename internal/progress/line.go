@@ -65,7 +65,7 @@ func shorten(text string, width int) string {
 }
 
 // Parts describes the progress of a run after some real time. Virtual time is in the given time
-// zone. The parameter left is the time that the run will still take.
+// zone. The parameter left is the run's remaining time.
 func Parts(s *Snapshot, zone *time.Location, left Estimate) []Part {
 	p := &s.Progress
 	parts := []Part{
@@ -100,8 +100,8 @@ func utilization(p *replay.Progress) Part {
 	return Part{2, fmt.Sprintf("utilization %.0f%%", 100*float64(p.Held)/float64(p.Processors))}
 }
 
-// Remaining is the part about the time that is left. It is empty if nothing is left, if the time is not known,
-// and if it is a lower bound of less than a second.
+// Remaining is the part about the time that is left. It is empty if nothing is left, if the time
+// is unknown, and if the time is a lower bound of less than a second.
 func Remaining(e Estimate, something bool) Part {
 	if !something || !e.Known || e.AtLeast && e.Left < time.Second {
 		return Part{}

@@ -24,12 +24,10 @@ type Event struct {
 	*rm.Event
 	// Job is the index of the event's job in the workload; -1 if the event is not about a job.
 	Job int
-	// Over says that with this event all tasks of the job have ended, or the job was rejected. A
-	// rejected job counts as ended, because its user learns of it at once. (In Madon et al., FGCS
-	// 2024, dependent jobs treat rejected jobs in the same way.)
+	// Over is set if all tasks of the job have now ended, or if the job was rejected.
 	Over bool
-	// End is when the job ended according to the resource manager, which may be earlier than the
-	// event; 0 unless Over.
+	// End is when the job ended according to the resource manager, which may be before the event; 0
+	// unless Over.
 	End hpc.Time
 }
 
@@ -60,6 +58,6 @@ type Command struct {
 }
 
 // Rewriter changes a job before its submission. The job is a shallow copy: a rewriter may replace
-// maps, slices and pointers, but must not change what they refer to. It must not change the ID and the
+// maps, slices and pointers, but must not change their contents. It must not change the ID and the
 // array. The run's record has the unchanged job of the workload.
 type Rewriter func(job *hpc.Job)

@@ -22,8 +22,8 @@ func expectationOf(job *hpc.Job) expectation {
 	return e
 }
 
-// change applies a command to the expectation. It ignores commands that may be refused or that shorten the
-// run time, because the expectation is only the longest time for which the replay waits.
+// change applies a command to the expectation. It ignores commands that may be refused or that
+// shorten the run time: the expectation only limits how long the replay waits.
 func (e *expectation) change(c rm.Command) {
 	switch c.Kind {
 	case rm.SetTimeLimit:

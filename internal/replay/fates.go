@@ -12,7 +12,7 @@ type fates struct {
 	dependents map[string][]int // indices of the jobs that depend on a job or task, by its name
 }
 
-// fate counts the tasks of a job that have not ended, and those that have failed.
+// fate counts the tasks of a job that have not ended, and the tasks that have failed.
 type fate struct{ left, failed int }
 
 // fatesOf returns the fates of a workload's jobs before the first job ends.

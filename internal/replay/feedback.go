@@ -15,11 +15,11 @@ import (
 // Model is a model of how users react to the ends of their jobs.
 type Model string
 
-// These are the models. All except [NoFeedback] play the graphs of package session. A session without
-// dependencies is submitted at its recorded instant. Any other session is submitted after the
-// sessions that it depends on have ended. The models differ in the unit that they move (a session,
-// or a batch of overlapping jobs), and in the times at which a user is present. docs/FEEDBACK.md
-// names the paper for each rule, and says which rules are our own.
+// These are the models. All except [NoFeedback] play the graphs of package session. A session
+// without dependencies is submitted at its recorded instant. Any other session is submitted after
+// the sessions that it depends on have ended. The models differ in two ways: in the unit that they
+// move (a session, or a batch of overlapping jobs), and in the times at which a user is present.
+// docs/FEEDBACK.md names the paper for each rule, and says which rules are our own.
 const (
 	// NoFeedback is rigid replay: the recorded instants.
 	NoFeedback Model = "none"
@@ -152,7 +152,7 @@ type user struct {
 	open  []int // for each session, the number of jobs that have not ended
 	rank  []int // for each session, its index in graph.Ended(); -1 if no session depends on it
 	waits []wait
-	// presence has the times at which the user is present; nil if the user is always present.
+	// presence is the times at which the user is present; nil if the user is always present.
 	presence presence
 }
 
@@ -236,8 +236,9 @@ func (d *users) ended(job int, at hpc.Time) []Submission {
 	return out
 }
 
-// start returns the start of a session whose dependencies have ended. The parameter free is the instant at
-// which the last dependency ended. The deciding dependency ended later than recorded by the parameter shift.
+// start returns the start of a session whose dependencies have ended. The parameter free is the
+// instant at which the last dependency ended. The deciding dependency ended later than recorded by
+// the parameter shift.
 func (u *user) start(s int, shift time.Duration, free hpc.Time) hpc.Time {
 	session := &u.graph.Sessions[s]
 	// kept is the latest end + think time of the session's dependencies: the start moves as much as

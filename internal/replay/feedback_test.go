@@ -210,9 +210,8 @@ func TestThinkTimesAreKept(t *testing.T) {
 	})
 }
 
-// TestFluidStaysInSessions checks that under the models with presence no batch is submitted before
-// the ends of its dependencies, or outside the user's recorded sessions, unless all of these are
-// over.
+// TestFluidStaysInSessions checks the models with presence. No batch is submitted before the ends
+// of its dependencies, or outside the user's recorded sessions unless all of them are over.
 func TestFluidStaysInSessions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawLog(t)

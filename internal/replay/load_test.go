@@ -11,8 +11,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestLoad checks that the progress has the whole workload's totals from the beginning, and the
-// processors that jobs hold at each instant, also after a requeue.
+// TestLoad checks that the progress has the whole workload's totals from the beginning. It also
+// checks the processors that jobs hold at each instant, even after a requeue.
 func TestLoad(t *testing.T) {
 	jobs := []*hpc.Job{
 		{ID: "a", Submit: hpc.Second, Request: hpc.Request{Tasks: 2}, Behaviour: hpc.Behaviour{RunTime: 10 * time.Second}},

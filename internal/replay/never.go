@@ -7,9 +7,10 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// NeverStart returns those jobs of the list pending that can never start, in the order of the list. The
-// list has the jobs that a replay gave up ([Result.Undrained]). The parameter never has jobs whose
-// dependencies can never be met. NeverStart also returns jobs that wait for such a job.
+// NeverStart returns those jobs of the list pending that can never start, in the order of the
+// list. The list has the jobs that a replay gave up ([Result.Undrained]). The parameter never
+// lists jobs with dependencies that can never be met. NeverStart also returns jobs that wait for
+// such a job.
 func NeverStart(w *workload.Workload, pending, never []string) []string {
 	if len(never) == 0 {
 		return nil
@@ -39,8 +40,8 @@ func NeverStart(w *workload.Workload, pending, never []string) []string {
 	return slices.DeleteFunc(slices.Clone(pending), func(id string) bool { return !stuck[id] })
 }
 
-// waitsFor reports whether a dependency waits for a job that can never start. The parameter
-// singleton says that an earlier job with the same user and name can never start.
+// waitsFor reports whether a dependency waits for a job that can never start. singleton says that
+// an earlier job with the same user and name can never start.
 func waitsFor(spec string, open, stuck map[string]bool, singleton bool) bool {
 	deps, err := sbatch.ParseDependency(spec)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"rmreplay/internal/workload/session"
 )
 
-// sessionTimes has a user's recorded sessions, each from its first to its last submission, because
-// only a submission proves that the user was present (Zakay & Feitelson, JSSPP 2012). Sessions do
-// not overlap, so both lists are in order.
+// sessionTimes are a user's recorded sessions. Each session lasts from its first to its last
+// submission, because only a submission proves that the user was present (Zakay & Feitelson, JSSPP
+// 2012).
 type sessionTimes struct{ start, end []hpc.Time }
 
 func recordedPresence(g *session.Graph) presence {

@@ -30,10 +30,10 @@ type Options struct {
 	// DrainLimit is a virtual time; 0 means 24 hours. If there is no event for this time after both
 	// the last input and the last expected end of a running job, the replay gives up the open jobs.
 	// Some jobs never end: held jobs, jobs with impossible dependencies, suspended jobs, and jobs
-	// that are always requeued for their exit code.
+	// that are always requeued because of their exit code.
 	DrainLimit time.Duration
-	// DefaultLimit is an upper bound of the time limit of jobs that do not request a limit; 0 if none is
-	// known. The expected ends of running jobs are computed with it.
+	// DefaultLimit is an upper bound of the time limit of jobs that request no limit; 0 if no bound
+	// is known.
 	DefaultLimit time.Duration
 	// Processors is the size of the machine, for the progress; 0 if not known.
 	Processors int
@@ -139,17 +139,17 @@ type player struct {
 }
 
 // Rigid plays the workload with every job submitted at its recorded instant, as [Play] does. After
-// an error, including that of ctx, the result and the recorder have all that happened before the
-// error.
+// an error, including ctx's error, the result and the recorder have everything that happened
+// before the error.
 func Rigid(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, recorder Recorder,
 	opts Options) (Result, error) {
 	return Play(ctx, manager, w, NewRigid(w), recorder, opts)
 }
 
-// Play plays the workload with a controller. It returns when every submitted job has ended and no
-// decision of the controller is left, or when it gives up the open jobs ([Options.DrainLimit]).
-// After an error, including that of ctx, the result and the recorder have all that happened before
-// the error.
+// Play plays the workload with a controller. It returns when every submitted job has ended and the
+// controller has no further decision, or when it gives up the open jobs ([Options.DrainLimit]).
+// After an error, including ctx's error, the result and the recorder have everything that happened
+// before the error.
 func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, controller Controller,
 	recorder Recorder, opts Options) (Result, error) {
 	if opts.DrainLimit == 0 {
@@ -261,9 +261,9 @@ func (p *player) play(ctx context.Context) error {
 	}
 }
 
-// isNew reports whether an event restarts the drain limit. Events of a job that has been requeued often do
-// not restart the drain limit: such a job may never end, for example because the site requeues jobs with its
-// exit code.
+// isNew reports whether an event restarts the drain limit. Events of an often requeued job do not
+// restart the drain limit: such a job may never end, for example because the site requeues jobs
+// with its exit code.
 func (p *player) isNew(ev rm.Event) bool {
 	if ev.Kind == rm.Waiting { // the reason of a job that never starts may change again and again
 		return false
@@ -389,8 +389,8 @@ func (p *player) started(job int) {
 	}
 }
 
-// stopped counts a task of a job as not running. It returns false if the task was not running: a
-// task that had nodes may not have been launched yet, for example while nodes boot.
+// stopped counts a task of a job as not running. It returns false if the task was not running. A
+// task with nodes may not have been launched yet, for example while nodes boot.
 func (p *player) stopped(job int) bool {
 	if job >= 0 {
 		if p.running[job] == 0 {

@@ -89,7 +89,7 @@ func (s *scripted) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error
 	return s.fake.AdvanceTo(ctx, t)
 }
 
-// happens makes an event. The parameter started says whether the job had started when it ended.
+// happens makes an event. started says whether the job had started when it ended.
 func happens(at int, kind rm.EventKind, job string, task int, started bool) rm.Event {
 	ev := rm.Event{At: hpc.Time(at) * hpc.Second, Kind: kind, Job: job, Task: task, Outcome: &rm.Outcome{}}
 	if started {
@@ -224,8 +224,9 @@ func (r *reasonsSeen) Event(ev rm.Event) error {
 	return nil
 }
 
-// TestPostponed checks that a replay on Slurm names the jobs that are submitted later than on record,
-// because they depend on preset jobs, and by how much their waits are too short.
+// TestPostponed checks the warning of a replay on Slurm about jobs that are submitted later than
+// recorded because they depend on preset jobs. The warning names the jobs and says by how much
+// their waits are too short.
 func TestPostponed(t *testing.T) {
 	at := func(s int) hpc.Time { return hpc.Time(s) * hpc.Second }
 	w := &workload.Workload{Start: at(3600), Jobs: workload.JobsOf(

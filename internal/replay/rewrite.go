@@ -81,10 +81,8 @@ func Performance(factor float64) Rewriter {
 	}
 }
 
-// TwiceRunTime is a rewriter that raises each time limit to twice the run time, so that jobs are
-// not killed, as in the simulations of "Replay with Feedback" (FGCS 2024). The limit of a job does not change
-// if the job ends only because of its limit. If [Performance] is used, too, TwiceRunTime must come
-// first, because it refers to the recorded run time.
+// TwiceRunTime is a rewriter that raises each time limit to twice the run time, as in the
+// simulations of "Replay with Feedback" (FGCS 2024). The limits then kill no job.
 func TwiceRunTime(job *hpc.Job) {
 	switch {
 	case job.RunTime == hpc.Unlimited:

@@ -342,8 +342,8 @@ func (s *starts) await(changed bool) {
 	}
 }
 
-// foresee plans the next waking: at the next round, or at an earlier change of which the controller gets no
-// event, such as the end of a phase of I/O, or a node event.
+// foresee plans the next waking. It is the next round, or an earlier change without an event for
+// the controller, such as the end of a phase of I/O or a node event.
 func (s *starts) foresee() {
 	look := hpc.Never
 	if s.next != 0 {

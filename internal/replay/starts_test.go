@@ -69,8 +69,8 @@ func eachRelease(t *testing.T, test func(t *testing.T, in *install.Installation)
 	}
 }
 
-// startRig starts a Slurm whose jobs share a file system. With outside, its scheduling parameters
-// are those that a driver needs.
+// startRig starts a Slurm whose jobs share a file system. With outside, it has the scheduling
+// parameters that a driver needs.
 func startRig(t *testing.T, in *install.Installation, w *workload.Workload, outside bool) *slurm.Engine {
 	t.Helper()
 	dir := t.TempDir()

@@ -98,10 +98,11 @@ func (p presets) waiting() []string {
 	return list
 }
 
-// barrier recognizes reasons that come from the barrier reservation, which keeps jobs from starting before a
-// workload's window (package rm/window). slurmctld does not change a job's reason until it looks at the job
-// again, which may be minutes after the end of this reservation. barrier is the instant up to which no other
-// reservation can be the reason: until this instant the workload has no maintenance.
+// barrier recognizes reasons that come from the barrier reservation, which keeps jobs from
+// starting before a workload's window (package rm/window). slurmctld does not change a job's
+// reason until it looks at the job again, which may be minutes after the end of this reservation.
+// Up to the instant barrier, no other reservation can be the reason, because the workload has no
+// maintenance until then.
 type barrier hpc.Time
 
 func newBarrier(w *workload.Workload) barrier {
@@ -135,8 +136,8 @@ type Difference struct {
 	Count         int
 }
 
-// OfWindow returns the differences for preset jobs that, unlike in the record, did not run at the
-// window's begin, and for jobs that waited for preset jobs.
+// OfWindow returns two kinds of differences: preset jobs that ran at the window's begin in the
+// record but not in the run, and jobs that waited for preset jobs.
 func (r *Result) OfWindow() (list []Difference) {
 	if n := len(r.LatePresets); n > 0 {
 		text := fmt.Sprintf("%d %s when the window began, but only in the record and not in this run: %s", n,

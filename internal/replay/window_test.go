@@ -66,7 +66,7 @@ func windowJob(id string, submit, run, limit int, change ...func(*hpc.Job)) *hpc
 func on(nodes string) func(*hpc.Job) { return func(j *hpc.Job) { j.NodeList = nodes } }
 func tasks(n int) func(*hpc.Job)     { return func(j *hpc.Job) { j.Tasks = n } }
 
-// ran records in a job on which nodes and from when to when it ran.
+// ran records a run in a job: its nodes, its start and its end.
 func ran(nodes string, from, to int) func(*hpc.Job) {
 	return func(j *hpc.Job) {
 		j.Recorded = &hpc.Recorded{Start: after(from), End: after(to), Nodes: nodes}
@@ -243,10 +243,10 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// TestReservationsOfWindow has reservations in a workload with a window. A reservation that is made
-// before the window begins gets its nodes, although the replay has reserved all nodes until then. A
-// preset job that was recorded in a reservation runs. A preset job also goes on running when a
-// later reservation begins.
+// TestReservationsOfWindow has reservations in a workload with a window. A reservation that is
+// made before the window begins gets its nodes, although the replay has reserved all nodes until
+// then. A preset job that was recorded in a reservation runs. A preset job also continues to run
+// when a later reservation begins.
 func TestReservationsOfWindow(t *testing.T) {
 	w := &workload.Workload{Start: after(3600), Epoch: after(0)}
 	reserve := func(at int, r hpc.Reservation) {
@@ -433,9 +433,8 @@ func TestWindowWithFeedback(t *testing.T) {
 	}
 }
 
-// TestPerformance checks that processors that are twice as fast halve run times, also those of
-// single tasks, but change neither time limits nor endless jobs. Processors half as fast must make
-// jobs reach their limits.
+// TestPerformance checks that processors of double speed halve run times, including run times of
+// single tasks, but change neither time limits nor endless jobs.
 func TestPerformance(t *testing.T) {
 	w := &workload.Workload{Epoch: after(0)}
 	for i := range 20 {

@@ -57,8 +57,8 @@ func Room(dir string) (free, total uint64, err error) {
 	return st.Bavail * uint64(st.Bsize), st.Blocks * uint64(st.Bsize), nil
 }
 
-// Memory returns the bytes of memory that this process can still get: the memory that the machine
-// has available, limited by what the process's control groups leave.
+// Memory returns the bytes of memory that this process can still get. It is the available memory
+// of the machine, limited by the remainder in the process's control groups.
 func Memory() (uint64, error) {
 	available, err := field("/proc/meminfo", "MemAvailable")
 	if err != nil {
@@ -138,8 +138,7 @@ func number(path string) (uint64, error) {
 	return strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64)
 }
 
-// Shortage says which resource was short when an operation failed, and how much of it there is.
-// It returns "" if the error has another cause.
+// Shortage names the resource that was short when an operation failed, and its amount.
 func Shortage(err error) string {
 	switch {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):

@@ -47,7 +47,7 @@ func TestControlGroups(t *testing.T) {
 	}
 }
 
-// TestShortage: the reason says what is short and how much of it there is.
+// TestShortage checks that the reason names the resource that is short, and its amount.
 func TestShortage(t *testing.T) {
 	full := &os.PathError{Op: "write", Path: filepath.Join(t.TempDir(), "jobs.parquet"), Err: syscall.ENOSPC}
 	for _, test := range []struct {

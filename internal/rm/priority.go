@@ -29,7 +29,7 @@ const (
 	NoNodes Backfill = "no-nodes"
 	// BeyondWindow are jobs whose earliest start would be after bf_window.
 	BeyondWindow Backfill = "beyond-window"
-	// NotPlanned are jobs that cannot start now and that a setting keeps out of the plan:
+	// NotPlanned are jobs that cannot start now and that a setting excludes from the plan:
 	// bf_min_age_reserve, bf_min_prio_reserve, bf_one_resv_per_job, bf_job_part_count_reserve, or
 	// NoReserve of the QOS.
 	NotPlanned Backfill = "not-planned"

@@ -63,15 +63,15 @@ const (
 	Refused   EventKind = "rejected"  // the job was rejected, and Reason says why; the job's last event
 	Started   EventKind = "started"   // the job has its nodes
 	Suspend   EventKind = "suspended" // the job's processes were stopped
-	Resume    EventKind = "resumed"   // the job's processes go on
+	Resume    EventKind = "resumed"   // the job's processes continue
 	Requeue   EventKind = "requeued"  // the job is pending again; Outcome is nil if an Ended event came before
 	Ended     EventKind = "ended"     // final
 	NodeState EventKind = "node"      // a node event was applied or refused
 	Reserved  EventKind = "reservation"
 	Acted     EventKind = "action"  // an administrator's action has ended or failed: Reason
 	Commanded EventKind = "command" // a command was carried out or refused: Reason
-	// Dependency says that the dependencies of a pending job can never be met, so that the job
-	// waits for ever. Reason is Slurm's reason.
+	// Dependency says that the dependencies of a pending job can never be met: the job waits for
+	// ever.
 	Dependency EventKind = "dependency"
 	// Waiting reports that the reason for which a pending job waits has changed. Reason is the new
 	// reason, in Slurm's words. Outcome, if set, has the job's priority. Outcome.Start is the start
@@ -126,8 +126,8 @@ type Outcome struct {
 	// Parts are the parts of Priority. Priority is their sum, rounded down. Parts is nil if the
 	// resource manager does not report them.
 	Parts []PriorityPart
-	// Backfill is what the backfill scheduler did with a pending job in the last cycle that concerned
-	// it; empty if the resource manager does not report it.
+	// Backfill is the backfill scheduler's action on a pending job in the last cycle that concerned
+	// the job; empty if the resource manager does not report it.
 	Backfill Backfill
 	// First is the instant at which the job became the first in the queue of its partition. Before this instant the
 	// job waited for the jobs ahead, and afterwards for resources. If the job was never the first, First is its

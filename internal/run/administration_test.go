@@ -12,8 +12,8 @@ import (
 )
 
 // TestAdministration checks that the administration of a record is what the resource manager
-// carried out, and when. An action is refused if an engine says so, but not if an administrator's
-// reason has the same words.
+// carried out, and when. An action is refused if an engine says so, but not because an
+// administrator's reason has the same words.
 func TestAdministration(t *testing.T) {
 	down := hpc.NodeEvent{At: at(10), Nodes: "n1", State: "down", Reason: "vendor: refused: no part"}
 	maintenance := hpc.ReservationEvent{At: at(20), Action: "create", Reservation: hpc.Reservation{Name: "maintenance", Start: at(100), Nodes: "n2"}}

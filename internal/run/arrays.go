@@ -23,7 +23,7 @@ func byJob(rows []Row) iter.Seq[[]Row] {
 	}
 }
 
-// giveAll sets [Row.Reasons] and [Row.ArrayEligible]. The rows are those of a run, or of all tasks
+// giveAll sets [Row.Reasons] and [Row.ArrayEligible]. The rows belong to a run, or are all tasks
 // of one array.
 func (r *Reasons) giveAll(rows []Row, m *Manifest) {
 	for i := range rows {
@@ -93,8 +93,8 @@ func giveArrayLimit(tasks []Row, m *Manifest) {
 	}
 }
 
-// overlay returns the spans of a wait with the parameter more in place of those parts of spans that have no reason,
-// or whose reason is the queue. The spans are in order of time.
+// overlay returns the spans of a wait. It puts more in place of the parts of spans that have no
+// reason, or whose reason is the queue.
 func overlay(spans []Span, more Span) (list []Span) {
 	add := func(s Span, from, to hpc.Time) {
 		if s.From, s.To = max(s.From, from), min(s.To, to); s.From < s.To {

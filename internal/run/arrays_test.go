@@ -8,8 +8,9 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// TestHistoriesOfArray checks that a record with a journal and a writer without one give the tasks of a simulated array
-// the same histories: a task waits for the array's limit while so many tasks run, unless an operator holds the task.
+// TestHistoriesOfArray checks that a record with a journal and a writer without a journal give the
+// tasks of a simulated array the same histories. A task waits for the array's limit while too many
+// tasks run, unless an operator holds the task.
 func TestHistoriesOfArray(t *testing.T) {
 	dir := t.TempDir() + "/run"
 	w, err := Create(dir, Manifest{Engine: "sim", Policy: "easy"}, Options{Unjournaled: true})
@@ -70,8 +71,8 @@ func TestHistoriesOfArray(t *testing.T) {
 	}
 }
 
-// TestLastPriority checks that a job that never started has the priority with which it was last seen, and not that of
-// its submission.
+// TestLastPriority checks that a job that never started has its last known priority, and not the
+// priority at its submission.
 func TestLastPriority(t *testing.T) {
 	dir := t.TempDir() + "/run"
 	w, err := Create(dir, Manifest{Engine: "slurm"}, Options{})

@@ -328,7 +328,7 @@ func (r *taskRow) apply(e *rm.Event) {
 }
 
 // begin records a start of the job. It prefers the times of the outcome to the time of the event,
-// because the outcome's times are those of the accounting.
+// because the outcome's times come from the accounting.
 func (r *taskRow) begin(e *rm.Event) {
 	if r.held {
 		r.listSegments()
@@ -383,10 +383,7 @@ func (r *taskRow) requeue(e *rm.Event) {
 	rare.exitCode, rare.signal = 0, 0
 }
 
-// amend sets the start and the processors of the present run to those of the accounting. The time of an event is the
-// time at which the driver saw the event, so it may not fit the accounting's end. With gang scheduling, slurmctld's
-// launch message for an exclusive job leaves out those processors of the job's nodes that other jobs hold. The
-// accounting has all processors of the job.
+// amend sets the start and the processors of the present run to the accounting's values.
 func (r *taskRow) amend(o *rm.Outcome) {
 	if !r.started {
 		return
@@ -412,8 +409,8 @@ func (r *taskRow) amend(o *rm.Outcome) {
 }
 
 // keepLost stores the nodes of a lost run, its cause, and when the job became eligible for that
-// run, because the job's own fields will have the values of its next run. The parameter eligible
-// is the time that was known before the requeue.
+// run. The job's own fields will get the values of its next run. eligible is the time that was
+// known before the requeue.
 func (r *taskRow) keepLost(nodes string, eligible hpc.Time, o *rm.Outcome) {
 	list := r.rare.segments
 	if n := len(list); n > 0 && o != nil && o.State.Requeues() {
@@ -684,8 +681,7 @@ func (r *rareRow) putSegments(row *Row) {
 // submitted returns the number of submitted jobs.
 func (b *builder) submitted() int { return b.final.len() + len(b.open) }
 
-// appendRows appends the rows of submission i to list, without requests. The parameter i counts
-// from 0.
+// appendRows appends the rows of submission i to list, without requests. i counts from 0.
 func (b *builder) appendRows(list []Row, i int) []Row {
 	open := i - b.final.len()
 	if open >= 0 {

@@ -48,7 +48,7 @@ func TestEncodeJobKeys(t *testing.T) {
 	}
 }
 
-// fill sets every field below v to a nonzero value that differs from those of its neighbours.
+// fill sets every field below v to a nonzero value that differs from the values of its neighbours.
 func fill(t *testing.T, v reflect.Value, next *int) {
 	t.Helper()
 	*next++

@@ -8,8 +8,9 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// TestSuspendedAtTheEnd checks a job that was suspended or resumed in the second in which it ended, so that the event is
-// after the end in the accounting: its suspensions stay within its run.
+// TestSuspendedAtTheEnd checks a job that was suspended or resumed in the second in which it
+// ended. The event is then after the end in the accounting, but the job's suspensions stay within
+// its run.
 func TestSuspendedAtTheEnd(t *testing.T) {
 	at := func(seconds float64) hpc.Time {
 		return hpc.Unix(1000).Add(time.Duration(seconds * float64(time.Second)))

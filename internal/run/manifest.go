@@ -51,8 +51,9 @@ type Manifest struct {
 	Policy  string   `json:"policy,omitempty"` // the simulator's scheduling policy
 	Seed    uint64   `json:"seed"`
 	Command []string `json:"command"` // the command line, program first
-	// Spec says how the run was made, with all defaults and whole paths, so that the run can be
-	// repeated ([rmreplay/internal/experiment.SpecOf]); nil for a workload that is read as a run.
+	// Spec is the specification of the run, with all defaults and whole paths. With it, the run can
+	// be repeated ([rmreplay/internal/experiment.SpecOf]). Spec is nil for a workload that is read as
+	// a run.
 	Spec json.RawMessage `json:"spec,omitempty"`
 
 	Versions Versions `json:"versions"`
@@ -94,7 +95,7 @@ type Manifest struct {
 
 	// FileSystems are the file systems whose bandwidth the jobs shared.
 	FileSystems []FileSystem `json:"file_systems,omitempty"`
-	// IOSchedule is the strategy by which a driver outside slurmctld decided when held jobs start;
+	// IOSchedule is the strategy of a driver outside slurmctld that decided when held jobs start;
 	// empty without such a driver.
 	IOSchedule string `json:"io_schedule,omitempty"`
 	// IOEstimate names the method that estimated the jobs' use of file systems for the scheduler or

@@ -55,8 +55,8 @@ func (r *Reasons) Any() bool { return len(r.seen) > 0 }
 // So no reason of the site applies to that time.
 const BeforeWindow = "before the window"
 
-// AtArrayLimit is a reason in records without Slurm's reasons. A task has it while so many tasks of
-// its array run that the array's limit lets no other task start.
+// AtArrayLimit is a reason in records without Slurm's reasons. A task has this reason while the
+// limit of its array lets no other task start.
 const AtArrayLimit = "JobArrayTaskLimit: as many tasks of the array ran as its limit allows"
 
 // beforeWindow adds the reason for the time before the window, if the row has no reasons.
@@ -133,8 +133,8 @@ func (r *Row) requeues() []Span {
 }
 
 // Spans returns the reasons of a job, from its first submission until its last start. For a job
-// without a start, they last until the job's end or the run's end. They begin anew at each requeue.
-// The time before a window has the reason [BeforeWindow].
+// without a start, they last until the job's end or the run's end. They start again at each
+// requeue. The time before a window has the reason [BeforeWindow].
 func (r *Reasons) Spans(row *Row) []Span {
 	until := cmp.Or(row.Start, row.End, r.end)
 	seen := r.seen[reasonKey{row.Job, row.Task}]

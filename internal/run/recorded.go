@@ -15,14 +15,9 @@ import (
 // ([FromWorkload]).
 const EngineRecorded = "recorded"
 
-// FromWorkload returns a recorded workload as a run, as it happened: the submissions, starts, ends,
-// nodes, processors, priorities and states in the jobs' records ([hpc.Recorded]), and the workload's
-// reservations and node events. It leaves out jobs without a record, and counts them in a warning.
-// The run has no directory, no clock and no configuration. If the workload does not give the size of
-// its machine, the size is unknown.
-//
-// Warnings of the manifest with the prefix [LackPrefix] say what the workload does not record, and
-// what follows from that. FromWorkload returns an error if no job has a start.
+// FromWorkload returns a recorded workload as a run: the submissions, starts, ends, nodes,
+// processors, priorities and states in the jobs' records ([hpc.Recorded]), and the workload's
+// reservations and node events.
 func FromWorkload(w *workload.Workload) (*Run, error) {
 	j := &journal{builder: newBuilder()}
 	var events []rm.Event
@@ -110,11 +105,11 @@ func appendRecorded(events []rm.Event, job *hpc.Job, impossible *int) []rm.Event
 // that, a replay may differ from what happened even if the scheduler is exact.
 const LackPrefix = "not-recorded-"
 
-// LostRuns follows [LackPrefix] in the code of the warning that the workload only has the number of
-// the runs that jobs lost to requeues, and not their times.
+// LostRuns follows [LackPrefix] in a warning's code. The warning says that the workload only
+// counts the runs that jobs lost to requeues, and does not have their times.
 const LostRuns = "lost-runs"
 
-// EndsAsFailed is the code of the warning that some jobs end as FAILED in a replay, because in the
+// EndsAsFailed is the code of a warning: some jobs end as FAILED in a replay, because in the
 // record a user, a failed node, lack of memory, preemption or the deadline ended them.
 const EndsAsFailed = "ends-as-failed"
 
@@ -141,8 +136,8 @@ func (r *Run) Lacks() ([]Warning, error) {
 	return lacks(w, "the replayed workload"), nil
 }
 
-// lacks returns what a workload does not record, and what follows from each lack. The parameter
-// name, the workload's name, is at the beginning of each text.
+// lacks returns what a workload does not record, and what follows from each lack. Each text begins
+// with the workload's name.
 func lacks(w *workload.Workload, name string) []Warning {
 	var user, account, qos, partition, nodes, priority, limit, dependency, constraint bool
 	first, users, tasks := "", 0, true

@@ -158,7 +158,7 @@ func TestReasons(t *testing.T) {
 }
 
 // TestReasonsAfterRequeue checks that earlier reasons end with a requeue. The reason is then
-// BeginTime until the job is eligible again, if the record says when, and until the resource
+// BeginTime until the job is eligible again, if the record has this time, and until the resource
 // manager reports another reason.
 func TestReasonsAfterRequeue(t *testing.T) {
 	at := func(s int64) hpc.Time { return hpc.Unix(1_700_000_000 + s) }

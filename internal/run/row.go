@@ -66,9 +66,8 @@ type Row struct {
 	Reason   string `parquet:"reason,dict"` // why the job was rejected, requeued or ended
 
 	// Priority is the job's priority at its start; 0 if unknown. For a job that started at once or
-	// has not ended, it comes from accounting, which has the priority at the time when the job
-	// became eligible. If a job never started, [Run.Histories] sets Priority to the last priority in
-	// the events.
+	// has not ended, it comes from accounting: the priority when the job became eligible. If a job
+	// never started, [Run.Histories] sets Priority to the last priority in the events.
 	Priority uint32 `parquet:"priority"`
 
 	// The main numbers of the request; 0 if the job does not request them.
@@ -78,9 +77,8 @@ type Row struct {
 	AskedTasks       int    `parquet:"asked_tasks"`
 	AskedCPUsPerTask int    `parquet:"asked_cpus_per_task"`
 
-	// These are those parts of the request that delay the job's eligibility: the begin time after
-	// the submission, a hold, a dependency, and how many tasks of the job's array may run at once.
-	// Older records do not have them.
+	// The parts of the request that delay the job's eligibility: the begin time after the submission,
+	// a hold, a dependency, and the limit on running tasks of the job's array.
 	AskedBegin      time.Duration `parquet:"asked_begin_ns,optional"`
 	AskedHold       bool          `parquet:"asked_hold,optional"`
 	AskedDependency bool          `parquet:"asked_dependency,optional"`
@@ -92,16 +90,16 @@ type Row struct {
 	Request string `parquet:"request"`
 
 	// Segments are the periods in which the job held processors, in order. The list is empty for a
-	// job that ran once without suspension or preemption, because its only period is Start to End,
-	// and for a job that never ran.
+	// job that never ran. It is also empty for a job that ran once without suspension or preemption:
+	// its only period is Start to End.
 	Segments []Segment `parquet:"segments,list"`
 
 	// Reasons are the reasons for which the job waited, from its submission to its last start.
 	// [Run.Histories] adds them from the events. They are nil if the run has no reasons.
 	Reasons []Span `parquet:"-"`
-	// ArrayEligible is when the hold or the dependency of the job's array was over, so that a task might start. It is
-	// 0 if the array has neither, or if the time is not known. It is -1 if each task has its own dependency
-	// (aftercorr). [Run.Histories] sets it.
+	// ArrayEligible is when the hold or the dependency of the job's array was over, so that a task
+	// might start. It is 0 if the array has neither, or if the time is unknown. It is -1 if each task
+	// has its own dependency (aftercorr). [Run.Histories] sets it.
 	ArrayEligible hpc.Time `parquet:"-"`
 	// PriorityParts are the components of Priority; nil if the run does not have them.
 	// [Run.Histories] adds them from the events.
@@ -117,8 +115,8 @@ type Segment struct {
 	// Nodes is the host list of a run that was lost; empty in older records. The nodes of the job's
 	// last run are in [Row.Nodes], and [Row.AppendHeld] copies them from there.
 	Nodes string `parquet:"nodes,optional"`
-	// Eligible is when the job might first start before this period. It is 0 if it is not known, in
-	// older records, and for the job's last run, which has it in [Row.Eligible].
+	// Eligible is when the job might first start before this period. It is 0 if it is unknown, in
+	// older records, and for the job's last run, for which [Row.Eligible] has it.
 	Eligible hpc.Time `parquet:"eligible_time,optional,timestamp(nanosecond)"`
 	// EndedBy is [rm.Suspend], [rm.Requeue] or [rm.Ended]; empty for a current period.
 	EndedBy rm.EventKind `parquet:"ended_by,dict"`
@@ -186,8 +184,8 @@ func (r *Row) RunEnd(held []Segment, i int) (over, requeued, preempted bool) {
 	return true, requeued, preempted
 }
 
-// Preset reports whether the job started before the workload's window began, so that the scheduler decided neither its
-// start nor its wait. The parameter window is 0 for a workload without a window.
+// Preset reports whether the job started before the workload's window began, so that the scheduler
+// decided neither its start nor its wait. window is 0 for a workload without a window.
 func (r *Row) Preset(window hpc.Time) bool { return r.Start != 0 && r.Start < window }
 
 // FirstStart returns the start of the job's first run; 0 if the job never started. It differs from
@@ -235,8 +233,8 @@ type Event struct {
 	// Priority is the priority of a pending job ([rm.Waiting]); 0 for other events, and in older
 	// records.
 	Priority uint32 `parquet:"priority,optional"`
-	// Parts are the components of the job's priority when it started, or of Priority; empty in
-	// records of engines that do not report them.
+	// Parts are the components of the job's priority at its start, or of Priority; empty if the
+	// engine does not report them.
 	Parts []rm.PriorityPart `parquet:"priority_parts,list"`
 	// Backfill is what backfill did with a pending job ([rm.Waiting]); empty if not known.
 	Backfill rm.Backfill `parquet:"backfill,optional,dict"`

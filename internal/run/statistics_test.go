@@ -68,7 +68,8 @@ func TestStatistics(t *testing.T) {
 	if _, err := r.Statistics(); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("a damaged table: %v", err)
 	}
-	// A new record in the directory has no statistics: Create removes those of a killed writer.
+	// A new record in the directory has no statistics, because Create removes the statistics of a
+	// killed writer.
 	w, err = Create(dir, Manifest{}, Options{Overwrite: true})
 	if err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func createTable[T any](path string) (*table[T], error) {
 		parquet.DataPageStatistics(false), // the column index has the statistics
 		parquet.KeyValueMetadata("rmreplay_format", strconv.Itoa(Format)),
 	}
-	// The bounds of names are left out: no reader searches for ranges of names, and comparing names
+	// The bounds of names are omitted: no reader searches for ranges of names, and comparing names
 	// takes as long as writing them.
 	schema := parquet.SchemaOf(new(T))
 	for _, column := range schema.Columns() {

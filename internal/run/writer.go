@@ -194,8 +194,8 @@ func (w *Writer) Event(e rm.Event) error {
 }
 
 // finalize writes jobs that have ended to jobs.parquet, in order, up to the first job that has not
-// ended. The parameter changed is the submission of the last event. finalize also stops at an array:
-// Finish writes arrays and the jobs after them.
+// ended. The parameter changed is the submission of the last event. finalize also stops at an
+// array: Finish writes arrays and the jobs after them.
 func (w *Writer) finalize(changed *submission) error {
 	if changed.final {
 		return fmt.Errorf("job %s: an event comes after the job's end", changed.first.job.ID)
@@ -398,9 +398,9 @@ func (w *Writer) Rows(yield func(*Row) bool) {
 	}
 }
 
-// Histories is [Writer.Rows] with the reasons for which the jobs waited, as [Run.Histories] returns
-// them. It is for a record without a journal. The parameter end is when the run ended. No events
-// may be recorded any more, but Finish may still run.
+// Histories is [Writer.Rows] with the reasons for which the jobs waited, as [Run.Histories]
+// returns them. It is for a record without a journal. end is when the run ended. No events may be
+// recorded any more, but Finish may still run.
 func (w *Writer) Histories(end hpc.Time) iter.Seq[*Row] {
 	return func(yield func(*Row) bool) {
 		reasons := *w.reasons
@@ -476,7 +476,7 @@ func (w *Writer) Update(change func(*Manifest)) error {
 }
 
 // Finish ends the record in the given state. It completes the tables and then writes the final
-// manifest. The parameter change may add to the manifest, for example the end times and CPU times.
+// manifest. The function change may add to the manifest, for example the end times and CPU times.
 // A run cannot end in an empty state or in [StateRunning]; Finish replaces these by [StateFailed].
 // Once Finish has begun, all other methods except Rows fail with [ErrClosed]. After an error the
 // journal still exists, and readers find a partial record.
@@ -556,7 +556,7 @@ func (w *Writer) finalManifest(state State, change func(*Manifest)) Manifest {
 }
 
 // Close releases the writer's files. After Finish it does nothing. Without Finish, it leaves a
-// record like that of a killed process: readable and partial.
+// record like a killed process: readable and partial.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

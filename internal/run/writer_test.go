@@ -707,8 +707,8 @@ func TestKill(t *testing.T) {
 }
 
 // TestUnjournaled writes the same run with and without a journal. Both must give the same tables.
-// The rows that the writer writes when jobs end must equal those that Finish writes. The run has an
-// array, and a job that ends late.
+// The rows that the writer writes when jobs end must equal the rows that Finish writes. The run
+// has an array, and a job that ends late.
 func TestUnjournaled(t *testing.T) {
 	dir := t.TempDir()
 	journaled := create1(t, filepath.Join(dir, "j"), Options{})

@@ -201,8 +201,8 @@ func (r *reader) tresText(text string) string {
 	return list.String()
 }
 
-// tresAmounts yields the names and amounts in a list of TRES by number. It skips elements that are
-// invalid, have a number without a name, or have an amount that is not set.
+// tresAmounts yields the names and amounts in a list of TRES by number. It skips invalid elements,
+// elements whose number has no name, and elements without an amount.
 func (r *reader) tresAmounts(text string) iter.Seq2[string, int64] {
 	return func(yield func(string, int64) bool) {
 		for number, amount := range slurmspec.TRES(text) {

@@ -1,15 +1,15 @@
-// Package slurmdb makes a workload from slurmdbd's database. It reads jobs, steps of jobs that lack
-// a start, reservations, node events, users, accounts with their limits, QOS, and the fair-share
-// usage at the window's start.
+// Package slurmdb makes a workload from slurmdbd's database. It reads jobs, steps of jobs that
+// lack a start, reservations, node events, users, accounts with their limits, QOS, and the
+// fair-share usage at the window's start.
 //
-// It connects to MariaDB or MySQL, because slurmdbd's own protocol and sacct lack what a replay
-// needs: batch scripts, reservations that have ended, and usage at an earlier instant. The package
+// It connects to MariaDB or MySQL because slurmdbd's own protocol and sacct lack data that a
+// replay needs: batch scripts, ended reservations, and usage at an earlier instant. The package
 // only reads, in one read-only transaction, so that the tables are consistent although slurmdbd
 // continues to write.
 //
-// The tables are those of Slurm's src/plugins/accounting_storage/mysql (accounting_storage_mysql.c,
-// job_table_fields and so on). Their columns depend on the release. The package looks up which
-// columns a table has, and treats missing columns as unknown values.
+// The tables are defined in Slurm's src/plugins/accounting_storage/mysql
+// (accounting_storage_mysql.c, job_table_fields and so on). Their columns depend on the release.
+// The package looks up which columns a table has, and treats missing columns as unknown values.
 package slurmdb
 
 import (
@@ -53,7 +53,7 @@ type Result struct {
 	Accounts string
 }
 
-// Read reads a database. The parameter dsn has the form of go-sql-driver/mysql:
+// Read reads a database. dsn has the form of go-sql-driver/mysql:
 // "USER:PASSWORD@tcp(HOST:3306)/DATABASE" or "USER@unix(SOCKET)/DATABASE". Rows of jobs are read
 // one at a time. Errors never contain the password.
 func Read(ctx context.Context, dsn string, opts Options) (*Result, error) {

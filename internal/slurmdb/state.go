@@ -25,8 +25,8 @@ type booking struct {
 	end hpc.Time
 }
 
-// readReservations reads the reservations that overlap the window. The parameter until is the end
-// of the period for which the reader requests jobs from the database.
+// readReservations reads the reservations that overlap the window. until is the end of the period
+// for which the reader requests jobs from the database.
 func (r *reader) readReservations(until hpc.Time) ([]hpc.ReservationEvent, error) {
 	condition, args := r.window("time_start", "time_end")
 	var bookings []booking
@@ -114,8 +114,8 @@ func (b *booking) comesAgainAs(next *booking) bool {
 		slices.Equal(next.Accounts, b.Accounts)
 }
 
-// addAssociations adds the users and accounts that may use a reservation. The parameter list has
-// the numbers of associations, such as ",3,-7"; a minus excludes the association.
+// addAssociations adds the users and accounts that may use a reservation. list contains numbers of
+// associations, such as ",3,-7"; a minus excludes the association.
 func (r *reader) addAssociations(res *hpc.Reservation, list string) {
 	for id := range strings.SplitSeq(list, ",") {
 		n, err := strconv.Atoi(strings.TrimPrefix(id, "-"))
@@ -200,11 +200,11 @@ func nodeEvents(outages []outage) []hpc.NodeEvent {
 	return events
 }
 
-// readUsage computes the usage of every association at the window's start, in processor seconds, or
-// in billing × seconds if the database has these. Usage is halved for every half-life that has
+// readUsage computes the usage of every association at the window's start, in processor seconds,
+// or in billing × seconds if the database has these. Usage is halved for every half-life that has
 // passed, and counts from the last reset (Slurm's src/plugins/priority/multifactor, decay thread).
-// readUsage adds up hourly sums as far back as slurmdbd keeps these, daily sums for the time
-// before, and monthly sums for the time before that.
+// For recent usage, readUsage adds up hourly sums, as far back as slurmdbd keeps them. For the
+// time before, it uses daily sums, and for the time before that, monthly sums.
 func (r *reader) readUsage() ([]hpc.Usage, error) {
 	if r.opts.Start == 0 {
 		return nil, nil

@@ -8,8 +8,8 @@ import (
 )
 
 // JobID is a job as Slurm's commands write it: "17", "17_3" (a task of an array), "17_[4-9%2]"
-// (the tasks of an array that have no record of their own), or "17+1" (a component of a
-// heterogeneous job).
+// (the tasks of an array without their own record), or "17+1" (a component of a heterogeneous
+// job).
 type JobID struct {
 	// Number is the number of the job, of the array, or of the first component.
 	Number uint32

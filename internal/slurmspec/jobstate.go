@@ -50,8 +50,8 @@ func JobStateNumber(state hpc.State) (number uint32, ok bool) {
 }
 
 // RecordedJobState returns the state in a number of slurmdbd's job table, as sacct prints it.
-// slurmdbd has states of its own for a run that was requeued and for a run that ended with a
-// change of size. A number that is not a state gives "STATE_" and the number.
+// slurmdbd has special states for a run that was requeued and for a run that ended with a change
+// of size. A number that is not a state gives "STATE_" and the number.
 func RecordedJobState(number int64) hpc.State {
 	switch {
 	case number&int64(JobRequeue) != 0:

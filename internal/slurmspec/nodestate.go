@@ -14,8 +14,8 @@ const (
 	NodeFailing = uint32(1 << 13) // NODE_STATE_FAIL: about to fail
 )
 
-// OutageOfNumber returns how a node went out of service, from its state in slurmdbd's event
-// table: "down" for a node that is down and neither drained nor failing, "drain" for any other.
+// OutageOfNumber returns how a node went out of service, from its state in slurmdbd's event table.
+// The result is "down" if the node is down and neither drained nor failing, and otherwise "drain".
 func OutageOfNumber(state int64) string {
 	if uint32(state)&NodeStateBase == NodeDown && uint32(state)&(NodeDrain|NodeFailing) == 0 {
 		return "down"

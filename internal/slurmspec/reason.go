@@ -9,8 +9,9 @@ import (
 // Reason says why a job is pending, or why it failed (enum job_state_reason in slurm.h).
 type Reason uint16
 
-// The reasons that rmreplay acts on: no scheduler has looked at the job; an administrator or the
-// user holds it; its nodes are reserved or out of service; its dependencies can never be met.
+// The reasons that affect rmreplay's decisions. No scheduler has examined the job; an
+// administrator or the user holds it; its nodes are reserved or out of service; its dependencies
+// can never be met.
 const (
 	NoReason       Reason = 0
 	HeldByAdmin    Reason = 8
@@ -54,8 +55,8 @@ func (r Reason) String() string {
 	return strconv.Itoa(int(r))
 }
 
-// ReasonNamed returns the reason that squeue prints under this name. The result is false if there
-// is no such reason.
+// ReasonNamed returns the reason that squeue prints under this name. The second result is false if
+// there is no such reason.
 func ReasonNamed(name string) (Reason, bool) {
 	r, ok := reasonsByName[name]
 	return r, ok

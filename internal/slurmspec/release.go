@@ -32,18 +32,17 @@ var (
 
 func series(major, minor int) Release { return Release{Major: major, Minor: minor, Patch: -1} }
 
-// KnownRelease is what is known of a series: the protocol that its daemons speak, the oldest
-// protocol that its slurmctld accepts (SLURM_PROTOCOL_VERSION and SLURM_MIN_PROTOCOL_VERSION in
-// slurm_protocol_common.h), and the protocol in which rmreplay speaks to it.
+// KnownRelease has the properties of a series: the protocol of its daemons, the oldest protocol
+// that its slurmctld accepts (SLURM_PROTOCOL_VERSION and SLURM_MIN_PROTOCOL_VERSION in
+// slurm_protocol_common.h), and the protocol that rmreplay uses with it.
 type KnownRelease struct {
 	Release Release
 	// Number is the protocol's number. A message carries it shifted left by 8.
 	Number uint16
 	// Oldest is the number of the oldest protocol that slurmctld accepts; 0 if it is not known.
 	Oldest uint16
-	// Driver is the number of the protocol in which rmreplay's nodes and clients speak to the
-	// release's daemons; 0 for a release that rmreplay does not run. It is the newest protocol that
-	// slurmctld accepts and that rmreplay can write.
+	// Driver is the number of the protocol that rmreplay's nodes and clients use with the release's
+	// daemons; 0 for a release that rmreplay does not run.
 	Driver uint16
 }
 

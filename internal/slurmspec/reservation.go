@@ -124,8 +124,8 @@ func ParseReservationFlag(text string) (flag ReservationFlag, err error) {
 }
 
 // RecordedFlags returns the names of the flags in the flags column of slurmdbd's reservation
-// table. It leaves out TIME_FLOAT, because Slurm does not record such reservations in slurmdbd,
-// and PURGE_COMP, because Slurm does not record its time.
+// table. It omits TIME_FLOAT, because Slurm does not record such reservations in slurmdbd, and
+// PURGE_COMP, because Slurm does not record the time of this flag.
 func RecordedFlags(bits uint64) (names []string) {
 	for _, f := range ReservationFlags {
 		if bits&f.On != 0 && f.Name != FlagTimeFloat && f.Name != FlagPurgeComp {

@@ -53,7 +53,7 @@ func TestReleaseProperties(t *testing.T) {
 }
 
 // The releases are in the order of age, and each series has the next number of the protocol. The
-// numbers of 22.05 and 25.05 are those of Slurm's source.
+// numbers of 22.05 and 25.05 come from Slurm's source.
 func TestReleases(t *testing.T) {
 	for i, k := range Releases {
 		if i > 0 && (k.Release.Compare(Releases[i-1].Release) <= 0 || k.Number != Releases[i-1].Number+1) {
@@ -127,7 +127,8 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// Each flag has its own bit, and slurmdbd's record of a flag is read as the name that sets it.
+// Each flag has its own bit. slurmdbd's record of a flag is read back as the name that sets the
+// flag.
 func TestReservationFlagBits(t *testing.T) {
 	taken := map[uint64]string{}
 	for _, f := range ReservationFlags {

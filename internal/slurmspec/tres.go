@@ -128,7 +128,7 @@ func (l *TRESList) AddRecorded(name string, amount int64) {
 	l.Add(name, amount, unit)
 }
 
-// Add adds a resource. The parameter unit follows the amount and may be empty.
+// Add adds a resource. unit follows the amount and may be empty.
 func (l *TRESList) Add(name string, amount int64, unit string) {
 	if l.b.Len() > 0 {
 		l.b.WriteByte(',')

@@ -33,7 +33,7 @@ var libraryPaths = []string{
 	"opt/slurm/lib", "opt/slurm/*/lib",
 }
 
-// machines maps Go's names of architectures to those in the headers of programs.
+// machines maps Go's names of architectures to the numbers in the headers of programs.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "ppc64le": elf.EM_PPC64}
 
 // patience is the longest time that slurmctld may need to print its version on a busy machine.
@@ -112,7 +112,7 @@ func (t *tree) loader(program string) (string, error) {
 var missingLibrary = regexp.MustCompile(`error while loading shared libraries: ([^:\s]+): cannot open`)
 
 // ask runs a program of the tree with options and returns its output. First it checks which
-// libraries the program would load: the loader also searches the machine's own directories, and
+// libraries the program would load. The loader also searches the machine's own directories, and
 // with a mixture of two systems' libraries, the program may crash later.
 func (t *tree) ask(ctx context.Context, program string, options ...string) (text string, err error) {
 	loader, err := t.loader(program)
@@ -199,9 +199,9 @@ func (t *tree) seen() string {
 const firstStranger, lastStranger = 61184, 65519
 
 // confine prepares a process that runs a program of the tree. If root runs rmreplay, the process
-// runs as a user without an account on this machine, without capabilities and groups, and sees only
-// the tree. Therefore all users must be able to read the tree. If another user runs rmreplay, the
-// process has this user's rights.
+// runs as a user without an account on this machine, without capabilities and groups, and sees
+// only the tree. Therefore all users must be able to read the tree. If another user runs rmreplay,
+// the process has this user's rights.
 func (t *tree) confine(c *exec.Cmd) error {
 	if !forAll() {
 		return nil

@@ -24,7 +24,8 @@ const databaseName = ".database"
 
 // databaseSuites are Debian's suites for the database, the best first. nss_wrapper is loaded into
 // programs of the machine and of a release, so it must not require a newer C library than these
-// programs have. The nss_wrapper of bullseye requires glibc 2.14, that of bookworm 2.34.
+// programs have. The nss_wrapper of bullseye requires glibc 2.14, and the nss_wrapper of bookworm
+// 2.34.
 var databaseSuites = []string{"bullseye", "bookworm"}
 
 // databasePackages are the packages for the database's root; their dependencies are installed, too.
@@ -56,8 +57,8 @@ func (s *Store) database() (Database, error) {
 	return Database(one), err
 }
 
-// InstallDatabase installs MariaDB and nss_wrapper into the store, from Debian or from req.From. It
-// ignores req.Version. Results and errors are those of [Store.Install].
+// InstallDatabase installs MariaDB and nss_wrapper into the store, from Debian or from req.From.
+// It ignores req.Version. It returns the same results and errors as [Store.Install].
 func (s *Store) InstallDatabase(ctx context.Context, req Request, hooks Hooks) (one Database, had bool, err error) {
 	if one, err = s.database(); !errors.Is(err, fs.ErrNotExist) {
 		return one, err == nil, err

@@ -159,9 +159,9 @@ func (a *apt) write(name, text string) error {
 // proxies matches apt's settings for proxies.
 var proxies = regexp.MustCompile(`(?im)^Acquire::https?::([^ ]*::)?Proxy[^ ]* .*$`)
 
-// configuration returns an apt.conf that restricts apt to the directory. It accepts indices that
-// are no longer fresh but still have a valid signature, because a mirror may lag, and the indices
-// of old suites are not signed again.
+// configuration returns an apt.conf that restricts apt to the directory. It accepts outdated
+// indices with a valid signature, because a mirror may lag, and the indices of old suites are not
+// signed again.
 func (a *apt) configuration(settings string) string {
 	return fmt.Sprintf(`Dir::State "%[1]s/state/";
 Dir::State::status "%[1]s/status";

@@ -129,7 +129,7 @@ var (
 const zstdWindow = 128 << 20
 
 // decompressed calls the function read with the content of a file. It decompresses the content if
-// the first bytes are those of a compressed file. Reading ends with an error when the context is
+// its first bytes show that it is compressed. Reading ends with an error when the context is
 // cancelled.
 func decompressed(ctx context.Context, file io.Reader, read func(io.Reader) error) error {
 	b := bufio.NewReaderSize(&cancelled{ctx, file}, 1<<20)

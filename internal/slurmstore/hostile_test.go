@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestHostileDirectories: whatever is in a directory, an installation does not hang or fill the
-// memory, and file names do not become options of programs.
+// TestHostileDirectories: for any contents of a directory, an installation does not hang or fill
+// the memory, and file names do not become options of programs.
 func TestHostileDirectories(t *testing.T) {
 	const layout = `{"imageLayoutVersion":"1.0.0"}`
 	for name, tt := range map[string]struct {

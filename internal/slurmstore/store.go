@@ -190,9 +190,9 @@ func describe(dir string) (one Slurm, err error) {
 	return one, nil
 }
 
-// Remove removes a release from the store and returns its description. The parameter version may
-// be a series if the store has only one release of it. Remove refuses to remove releases in
-// [SharedDir], with an [*InputError], unless the store is root's.
+// Remove removes a release from the store and returns its description. version may be a series if
+// the store has only one release of the series. Remove refuses to remove releases in [SharedDir],
+// with an [*InputError], unless the store is root's.
 func (s *Store) Remove(version string) (Slurm, error) {
 	found, err := s.find(version)
 	if err != nil {

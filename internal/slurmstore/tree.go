@@ -14,8 +14,8 @@ import (
 	"syscall"
 )
 
-// tree is a root during its unpacking. Its operations cannot leave the root's directory: package os
-// resolves every path below it, and refuses links that lead out of it.
+// tree is a root during its unpacking. Its operations cannot leave the root's directory: package
+// os resolves every path below the root, and refuses links that lead out of it.
 type tree struct {
 	dir  string
 	root *os.Root

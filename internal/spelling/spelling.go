@@ -25,9 +25,8 @@ func Nearest(mistyped string, maxEdits int, known []string) string {
 	return best
 }
 
-// Meant returns the part of an error that says what a wrong name may mean: "did you mean NAME?", or
-// else "want" and all known names. The case of letters does not count, and the beginning of a
-// single name is enough.
+// Meant returns the end of an error about a wrong name: "did you mean NAME?", or else "want" and
+// all known names.
 func Meant(wrong string, known []string) string {
 	lower := strings.ToLower(wrong)
 	near := Nearest(lower, max(1, len(lower)/3), known)

@@ -29,8 +29,8 @@ func SpatialDepth(points [][]float64) ([]float64, error) {
 type DepthTest struct {
 	Test
 	// QAB is Liu and Singh's quality index of the second set in the first set. It is the probability
-	// that a run of the second set is at least as central in the first set as a run of the first
-	// set. QAB is 1/2 if the sets do not differ, below 1/2 if the second set is shifted or spread
+	// that a run of the second set is at least as central in the first set as a run of the first set.
+	// QAB is 1/2 if the sets do not differ. It is below 1/2 if the second set is shifted or spread
 	// wider, and above 1/2 if the second set is spread less. QBA is the same probability with the
 	// sets exchanged.
 	QAB, QBA float64
@@ -39,9 +39,9 @@ type DepthTest struct {
 // Depth tests whether two sets of points come from one distribution, by the multivariate Wilcoxon
 // test of Liu and Singh ("A Quality Index Based on Data Depth and Multivariate Rank Tests", JASA
 // 88(421), 1993) with spatial depth. Each set is the reference once, as Shi, Zhang and Fu propose
-// (Entropy 25(2), 2023): the statistic is 1/2 − min(QAB, QBA), so the result does not depend on the
-// order of the sets. The effect equals the statistic, which is between 0 and 1/2. Depth returns an
-// error for points that [Distances] refuses.
+// (Entropy 25(2), 2023). The statistic is 1/2 − min(QAB, QBA), so the result does not depend on
+// the order of the sets. The effect equals the statistic, which is between 0 and 1/2. Depth
+// returns an error for points that [Distances] refuses.
 func Depth(a, b [][]float64, opts TestOptions) (DepthTest, error) {
 	all := append(append([][]float64{}, a...), b...)
 	if err := checkPoints(all); err != nil {

@@ -56,7 +56,7 @@ func rejections(t *testing.T, n int, test func(a, b [][]float64, opts TestOption
 	return float64(rejected) / float64(n)
 }
 
-// skewed returns runs like those of schedules: log-normal waits of very different scales
+// skewed returns runs that resemble runs of schedules: log-normal waits of very different scales
 // that depend on each other through a factor of the whole run.
 func skewed(random *rand.Rand, n, dim int) [][]float64 {
 	points := cloud(random, n, dim, 0)
@@ -69,8 +69,9 @@ func skewed(random *rand.Rand, n, dim int) [][]float64 {
 	return points
 }
 
-// If the sets do not differ, each test rejects as often as its level says: for fewer and for more
-// runs than jobs, for sets of equal and unequal sizes, and for normal and skewed waits.
+// If the sets do not differ, each test rejects as often as its level says. This is checked for
+// fewer and for more runs than jobs, for sets of equal and unequal sizes, and for normal and
+// skewed waits.
 func TestFalsePositives(t *testing.T) {
 	nulls := map[string]func(*rand.Rand) (a, b [][]float64){
 		"10 and 10 runs of 5 normal jobs":   func(r *rand.Rand) (a, b [][]float64) { return cloud(r, 10, 5, 0), cloud(r, 10, 5, 0) },

@@ -9,11 +9,11 @@ import (
 // maxNeeded is the largest result of [Needed].
 const maxNeeded = 1_000_000
 
-// Needed returns the smallest number of runs in each of two sets with which the test of [Power] detects a true
-// difference with probability power, and with which a permutation test can be significant ([SmallestP]). The
-// parameter shift is the difference in standard deviations of a single run. It is infinite if the sets do not vary:
-// then only the permutation test decides. Needed returns 0 if a million runs are not enough, or if power is not
-// between alpha and 1.
+// Needed returns the smallest number of runs in each of two sets with which the test of [Power]
+// detects a true difference with probability power. With this number, a permutation test can also
+// be significant ([SmallestP]). shift is the difference in standard deviations of a single run. It
+// is infinite if the sets do not vary: then only the permutation test decides. Needed returns 0 if
+// a million runs are not enough, or if power is not between alpha and 1.
 func Needed(shift, alpha, power float64) int {
 	shift = math.Abs(shift)
 	if !(shift > 0) || !(power > alpha) || power >= 1 {
@@ -57,9 +57,9 @@ func PooledDeviation(sets ...[]float64) (deviation float64, freedom int) {
 	return math.Sqrt(squares / float64(freedom)), freedom
 }
 
-// DeviationInterval returns the factors by which a standard deviation with the given degrees of
-// freedom, of normal observations, has to be multiplied to bound the true standard deviation at a
-// confidence level. The factors are NaN without degrees of freedom.
+// DeviationInterval returns two factors for a standard deviation with the given degrees of
+// freedom, of normal observations. Multiplied by them, it bounds the true standard deviation at a
+// confidence level.
 func DeviationInterval(freedom int, level float64) (low, high float64) {
 	if freedom < 1 {
 		return math.NaN(), math.NaN()

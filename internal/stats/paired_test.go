@@ -76,8 +76,8 @@ func TestSmallestPairedP(t *testing.T) {
 	}
 }
 
-// TestPairedBootstrap checks that the pairs stay together: if both sides vary much but their
-// difference varies little, the interval is as narrow as that of the difference.
+// TestPairedBootstrap checks that the pairs stay together. If both sides vary much but their
+// difference varies little, the interval is as narrow as the difference's interval.
 func TestPairedBootstrap(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	a, b := make([]float64, 12), make([]float64, 12)

@@ -7,11 +7,11 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Power returns the probability that a two-sided test of two means at level alpha, with na
-// and nb runs, detects a true difference. The parameter shift is this difference, in standard
-// deviations of a single run. The result is the power of Student's t test, exact for normal
-// observations. The permutation test has the same power, except with very few runs (see
-// [SmallestP]). Power is NaN if a set has fewer than two runs.
+// Power returns the probability that a two-sided test of two means at level alpha, with na and nb
+// runs, detects a true difference. shift is this difference, in standard deviations of a single
+// run. The result is the power of Student's t test, exact for normal observations. The permutation
+// test has the same power, except with very few runs (see [SmallestP]). Power is NaN if a set has
+// fewer than two runs.
 func Power(na, nb int, shift, alpha float64) float64 {
 	if na < 2 || nb < 2 {
 		return math.NaN()

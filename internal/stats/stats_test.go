@@ -85,8 +85,8 @@ func TestEnergyAgreesWithSciPy(t *testing.T) {
 	}
 }
 
-// The 26 values and the 90 % BCa interval of their variance are those of Efron and
-// Tibshirani, section 14.2 and table 14.2: a = 0.061, (115.8, 259.6).
+// The 26 values and the 90 % BCa interval of their variance come from Efron and Tibshirani,
+// section 14.2 and table 14.2: a = 0.061, (115.8, 259.6).
 func TestBCaAgreesWithTheBook(t *testing.T) {
 	values := []float64{48, 36, 20, 29, 42, 42, 20, 42, 22, 41, 45, 14, 6, 0, 33, 28, 34, 4, 32, 24, 47, 41, 24, 26, 30, 41}
 	variance := func(s ...[]float64) float64 { return stat.PopVariance(s[0], nil) }
@@ -219,7 +219,7 @@ func TestEnergyByHand(t *testing.T) {
 	between, within, second := 4.0, 8.0/9, 1.0
 	near(t, "statistic", got.Statistic, 6.0/5*(2*between-within-second), 1e-12)
 	near(t, "effect", got.Effect, (2*between-within-second)/(2*between), 1e-12)
-	near(t, "p", got.P, 0.1, 1e-12) // only the observed one of ten arrangements is so extreme
+	near(t, "p", got.P, 0.1, 1e-12) // only the observed arrangement, of ten, is so extreme
 }
 
 // The fast statistic equals sums over all pairs as in the formula.
@@ -257,8 +257,8 @@ func TestEnergyAgreesWithItsFormula(t *testing.T) {
 	})
 }
 
-// On a line, a point's spatial depth is 1 − |share above − share below|, and the quality
-// index is that of ranks.
+// On a line, a point's spatial depth is 1 − |share above − share below|, and the quality index
+// equals the index of ranks.
 func TestDepthByHand(t *testing.T) {
 	got, err := SpatialDepth([][]float64{{3}, {1}, {2}, {9}, {4}})
 	if err != nil {

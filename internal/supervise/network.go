@@ -74,9 +74,9 @@ func (g *guard) prepareNetwork() error {
 	return unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 }
 
-// RaiseLoopback raises the loopback interface of the caller's network namespace. The interface then
-// has the addresses 127.0.0.0/8. It needs the capability NET_ADMIN there. The errors are those of
-// netdevice(7).
+// RaiseLoopback raises the loopback interface of the caller's network namespace. The interface
+// then has the addresses 127.0.0.0/8. It needs the capability NET_ADMIN there. The errors are the
+// errors of netdevice(7).
 //
 // The C library looks up host names only on a machine with an address other than 127.0.0.1
 // (AI_ADDRCONFIG, getaddrinfo(3)), so the interface gets a second address.
@@ -108,8 +108,8 @@ func RaiseLoopback() error {
 }
 
 // HearLoopback makes a TCP socket accept packets only from the loopback interface, so that other
-// machines cannot reach it, whatever its address. It tries two ways. The error is that of
-// setsockopt: EPERM if the kernel allows this process neither way in the socket's network.
+// machines cannot reach it, whatever its address. It tries two ways. The error comes from setsockopt;
+// it is EPERM if the kernel allows neither method to this process in the socket's network.
 func HearLoopback(fd int) error {
 	err := unix.BindToDevice(fd, "lo")
 	if errors.Is(err, unix.EPERM) { // before Linux 5.7 it takes the capability NET_RAW
@@ -143,7 +143,7 @@ func dropOthers(fd int) error {
 // batch is the number of sockets that the guard makes at a time.
 const batch = 64
 
-// serveSockets makes sockets for the driver in the guard's network: a socket stays in the network
+// serveSockets makes sockets for the driver in the guard's network. A socket stays in the network
 // of the process that made it, even if another process uses it.
 func serveSockets(conn int) {
 	for {

@@ -121,8 +121,8 @@ const (
 
 // Start starts a guard. Another goroutine calls onExit for every process that has ended, and for
 // the guard itself if it ends before Close. The calling program must call [RunIfGuard] at the start
-// of main and of TestMain. Start returns an error if the guard cannot be started, or if the program
-// does not call RunIfGuard, because the guard would then start another guard.
+// of main and of TestMain. Start returns an error if the guard cannot be started. It also returns
+// an error if the program does not call RunIfGuard: the guard would then start another guard.
 func Start(opts Options, onExit func(Exit)) (*Guard, error) {
 	if _, isGuard := os.LookupEnv(envGuard); isGuard {
 		return nil, errors.New(

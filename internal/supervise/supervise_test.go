@@ -210,8 +210,8 @@ func TestSurroundings(t *testing.T) {
 	}
 }
 
-// TestUser checks that processes run as the user of the options, and that a log which a process
-// reopens belongs to that user only while the guard runs.
+// TestUser checks that processes run as the user of the options. A log that a process reopens
+// belongs to that user only while the guard runs.
 func TestUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED: not root: other users of processes are not tested")
@@ -250,9 +250,8 @@ func TestUser(t *testing.T) {
 	}
 }
 
-// TestNetwork checks that other processes cannot reach a private network, that the guard's sockets
-// are in it, and that the guard's processes have no capabilities. A shared network must be that of
-// the driver.
+// TestNetwork checks that other processes cannot reach a private network, that the guard's sockets are
+// in it, and that the guard's processes have no capabilities. A shared network must be the driver's.
 func TestNetwork(t *testing.T) {
 	for _, which := range []Network{PrivateNetwork, SharedNetwork} {
 		t.Run(string(which), func(t *testing.T) {
@@ -358,7 +357,7 @@ func TestNetworkOptions(t *testing.T) {
 }
 
 // TestNoNamespaces starts a guard where neither the capabilities nor the limit of user namespaces
-// allow a private network. The network is then that of the driver, unless the options refuse that.
+// allow a private network. The network is then the driver's, unless the options refuse that.
 func TestNoNamespaces(t *testing.T) {
 	const script = `echo 0 >/proc/sys/user/max_user_namespaces && exec setpriv --bounding-set -sys_admin "$0"`
 	c := exec.Command("unshare", "--user", "--map-root-user", "sh", "-c", script, os.Args[0])

@@ -113,8 +113,8 @@ func (e *Experiment) adaptations(cluster Variant, known targets) []adaptation {
 	return list
 }
 
-// mistake returns the error with which a run on the cluster would end before it begins; nil if the
-// run would begin.
+// mistake returns the error that would end a run on the cluster before it begins; nil if the run
+// would begin.
 func (a adaptation) mistake(cluster *conf.Cluster) error {
 	copied := *cluster // because Preview sets the field for the site's release
 	_, err := a.target.Preview(&copied, a.site)

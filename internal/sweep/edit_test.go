@@ -37,9 +37,10 @@ PartitionName=short Nodes=n[1-2] AllowQos=normal,high
 	return dir
 }
 
-// TestMistakes: a dry run refuses the values that slurmctld would refuse, and takes those that slurmctld takes.
-// TestSlurmctldRefuses in package conf tries such values on slurmctld itself. want is a part of the error, or of the
-// warning if it begins with "warning: "; "" if the edit has neither.
+// TestMistakes: a dry run refuses the values that slurmctld would refuse, and accepts the values
+// that slurmctld accepts. TestSlurmctldRefuses in package conf tries such values on slurmctld
+// itself. want is a part of the error or, if it begins with "warning: ", of the warning; "" if the
+// edit has neither.
 func TestMistakes(t *testing.T) {
 	site, known := mistakenSite(t), targets{}
 	for _, test := range []struct{ edit, want string }{

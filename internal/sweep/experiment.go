@@ -243,8 +243,8 @@ func (s *Seeds) UnmarshalYAML(n ast.Node) error {
 }
 
 // CheckOption checks an option of a command: "simulate", "replay" or "workload transform". It
-// reports whether the value is a path. It returns an error if the command does not have the
-// option, if the sweep itself sets the option, or if its value is wrong.
+// reports whether the value is a path. It returns an error if the command lacks the option, if the
+// sweep itself sets the option, or if the value is wrong.
 type CheckOption func(command, name, value string) (isPath bool, err error)
 
 // Load reads an experiment file, with the parameter model for [Experiment.Model]. Its errors name the file and the

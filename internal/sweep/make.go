@@ -189,8 +189,8 @@ func (m *Maker) index() error {
 	return nil
 }
 
-// removeOthers removes outdated records from the directory of a cell with several runs: the
-// realizations that the cell no longer has, or the record of its former single run.
+// removeOthers removes outdated records from the directory of a cell with several runs:
+// realizations that the cell no longer has, or the record of the cell's former single run.
 func (c *Cell) removeOthers(dir string) error {
 	if _, err := run.Open(dir); !errors.Is(err, run.ErrNotRun) { // the record of the former single run, complete or not
 		return errors.Join(os.RemoveAll(dir), os.RemoveAll(statusFile(dir)))
@@ -262,8 +262,8 @@ func (m *Maker) derive(ctx context.Context, d *derived) error {
 // number of CPUs is the maximum. Observe and the summary report failed runs. All returns an error
 // only if it is interrupted, or if it cannot write the sweep's directory.
 //
-// All reports how many seeds are needed to detect differences between cells: before the first run,
-// and again after the runs of the first seeds (the pilot).
+// All reports how many seeds are needed to detect differences between cells. It does so before the
+// first run, and again after the runs of the first seeds (the pilot).
 func (m *Maker) All(ctx context.Context, atOnce int) error {
 	if err := m.tellNeeds(); err != nil {
 		return err
@@ -281,14 +281,14 @@ func (m *Maker) All(ctx context.Context, atOnce int) error {
 	return m.these(ctx, runs[pilot:], atOnce)
 }
 
-// these makes those of the given runs that are not complete.
+// these makes those given runs that are incomplete.
 func (m *Maker) these(ctx context.Context, runs []*Run, atOnce int) error {
 	executor := parallel.Executor{Parallel: atOnce, GoOn: isOfRun}
 	return executor.Do(ctx, len(runs), func(ctx context.Context, i int) error { return m.MakeRun(ctx, runs[i]) })
 }
 
-// MakeRun makes a run unless it is complete. It returns a [RunError] if the run fails. Its other
-// errors are those of [Maker.All].
+// MakeRun makes a run unless it is complete. It returns a [RunError] if the run fails. Otherwise
+// it returns the errors of [Maker.All].
 func (m *Maker) MakeRun(ctx context.Context, r *Run) error {
 	if record := m.Plan.complete(r); record != nil {
 		s, err := metrics.FromRun(record, metrics.Options{})

@@ -21,10 +21,11 @@ const (
 // how many seeds it needs.
 const pilotSeeds = 3
 
-// Need says how many seeds are needed to detect a difference of a figure between two cells. The test is that of
-// `rmreplay compare` at 5 %, without the correction for several figures, and must detect the difference in 80 % of
-// cases. The number assumes that runs are independent and normally distributed, and that the runs of every cell have
-// the same variance as the complete runs.
+// Need says how many seeds are needed to detect a difference of a figure between two cells. The
+// test is the test of `rmreplay compare` at 5 %, without the correction for several figures. It
+// must detect the difference in 80 % of cases. The number rests on three assumptions: runs are
+// independent, they are normally distributed, and the runs of every cell have the same variance as
+// the complete runs.
 type Need struct {
 	Key string `json:"key"` // a key of [metrics.Figures]
 	// Mean is the mean of the cells' means. Deviation is the standard deviation of runs within a cell,
@@ -33,13 +34,12 @@ type Need struct {
 	Mean      metrics.Float `json:"mean"`
 	Deviation metrics.Float `json:"standard_deviation"`
 	Freedom   int           `json:"degrees_of_freedom"`
-	// Seeds is the number of seeds of the experiment. Detectable is the smallest difference that can
-	// be detected with these seeds; null if there are too few seeds to detect any difference.
+	// Seeds is the number of seeds of the experiment. Detectable is the smallest difference that
+	// these seeds can detect; null if there are too few seeds to detect any difference.
 	Seeds      int           `json:"seeds"`
 	Detectable metrics.Float `json:"detectable_difference"`
-	// For10 and For5 are the numbers of seeds with which differences of 10 % and 5 % of the mean are
-	// detected; 0 if the mean is 0, or if more than a million seeds are needed. One seed is enough
-	// for a figure that does not vary.
+	// For10 and For5 are the numbers of seeds that detect differences of 10 % and 5 % of the mean; 0
+	// if the mean is 0, or if more than a million seeds are needed.
 	For10 int `json:"seeds_for_10_percent"`
 	For5  int `json:"seeds_for_5_percent"`
 }
@@ -124,8 +124,8 @@ func titleOf(key string) string {
 
 func seedCount(n int) string { return cmp.Or(strings.TrimPrefix(fmt.Sprint(n), "0"), "-") }
 
-// Outlook describes what a sweep would do: the number of planned runs and of complete runs, and how
-// many seeds are needed to detect differences, if the complete runs show this.
+// Outlook describes what a sweep would do. It has the numbers of planned and of complete runs and,
+// if the complete runs show it, how many seeds are needed to detect differences.
 type Outlook struct {
 	Cells    int    `json:"cells"`
 	Seeds    int    `json:"seeds"`

@@ -104,8 +104,8 @@ type derived struct {
 }
 
 // Open reads an experiment file and plans its runs in the directory dir. It makes all paths
-// absolute, because the plan records them and tasks of a job array run in other directories. The parameter model is
-// [Experiment.Model]. Every error is an error in the input.
+// absolute, because the plan records them and tasks of a job array run in other directories. model
+// is [Experiment.Model]. Every error is an error in the input.
 func Open(path, dir string, model bool, check CheckOption, together CheckVariant) (*Plan, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("reading experiment: %w", err)

@@ -45,8 +45,8 @@ type RunSummary struct {
 	State string `json:"state"` // "complete", "failed" or "not run"
 	Valid bool   `json:"valid"`
 	Error string `json:"error,omitempty"`
-	// Metrics are the metrics of the run by their keys: all figures of package metrics that the run
-	// has, including those of nodes, fairness and feedback.
+	// Metrics are the run's metrics by their keys: all figures of package metrics that the run has,
+	// including the figures of nodes, fairness and feedback.
 	Metrics map[string]metrics.Float `json:"metrics,omitempty"`
 }
 

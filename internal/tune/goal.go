@@ -41,8 +41,8 @@ type Quantity struct {
 type Measurement struct {
 	Objective float64
 	Limited   map[Quantity]float64
-	// Failure says why the run has no result: it failed, is not valid, or has no value of the
-	// objective. It is empty for a good run.
+	// Failure says why the run has no result: it failed, is not valid, or lacks a value of the
+	// objective.
 	Failure string
 }
 
@@ -74,9 +74,8 @@ func (c *Constraint) excess(site, other float64) float64 {
 	return (worse - allowed) / max(allowed, c.Ignore, 1e-9*math.Abs(site), 1e-9)
 }
 
-// violation returns how far a setting is from fulfilling all constraints, over blocks on which both
-// this setting and the site's own setting have run. It returns 0 if the setting fulfils all
-// constraints, and infinity if a run failed.
+// violation returns how much a setting violates the constraints. It uses the blocks on which both
+// this setting and the site's own setting have run.
 func (g *Goal) violation(site, other map[int]Measurement, blocks []int) float64 {
 	total := 0.0
 	sums := map[Quantity]*[3]float64{} // the sums for the site and for the other setting, and the number of blocks

@@ -43,7 +43,7 @@ const (
 
 // Proof compares a setting with the site's own setting on held-out data.
 type Proof struct {
-	// Unit says which results the test assumes to be independent: those of a "realization" or a
+	// Unit says which results the test assumes to be independent: results of a "realization" or of a
 	// "workload".
 	Unit  string `json:"unit"`
 	Pairs int    `json:"pairs"` // number of units

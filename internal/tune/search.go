@@ -207,9 +207,9 @@ func choose(parents []*Tried, random *rand.Rand) *Tried {
 	return parents[k-1]
 }
 
-// race makes a race of the parents and the fresh settings. It ends before a block with which the
-// search would use more than limit runs, or would have too few runs left for its end. It returns the
-// remaining settings, in descending order of their results.
+// race makes a race of the parents and the fresh settings. It stops before a block for which the
+// search would use more than limit runs, or after which it would have too few runs for its end. It
+// returns the remaining settings, in descending order of their results.
 func (s *Search) race(ctx context.Context, number int, parents, fresh []*Tried, limit int) ([]*Tried, error) {
 	site := s.tried(nil)
 	alive := []*Tried{site}
@@ -370,9 +370,8 @@ func (s *Search) sort(alive []*Tried, blocks []int) {
 	slices.SortStableFunc(alive, func(a, b *Tried) int { return cmp.Compare(sums[a], sums[b]) })
 }
 
-// final runs the best settings on all blocks and returns the setting with the best mean among those
-// that fulfil the constraints. If no setting is better than the site's own setting, final returns
-// the site's own setting.
+// final runs the best settings on all blocks. Among the settings that fulfil the constraints, it
+// returns the setting with the best mean.
 func (s *Search) final(ctx context.Context, site *Tried, parents []*Tried) (*Tried, error) {
 	last := []*Tried{site}
 	for _, t := range parents {

@@ -15,8 +15,9 @@ func number(name string, low, high float64, now string) Parameter {
 	return Parameter{Name: name, Kind: Real, Low: low, High: high, Now: now}
 }
 
-// surface measures settings on a function of their numbers, with an error for each run that depends
-// on the setting and the block, and another error that all settings of a block share.
+// surface simulates the measurement of a setting by a function of its numbers. Each run has an
+// error that depends on the setting and the block, and another error that all settings of a block
+// share.
 type surface struct {
 	space Space
 	of    func(x []float64) float64
@@ -119,8 +120,8 @@ func TestFindsTheMinimum(t *testing.T) {
 	}
 }
 
-// TestNothingToFind checks that tuning finds nothing in noise: if all settings are equally good, at
-// most 5 % of 1,000 searches find a setting that the proof calls better.
+// TestNothingToFind checks that tuning finds nothing in noise. If all settings are equally good,
+// at most 5 % of 1,000 searches find a setting that the proof calls better.
 func TestNothingToFind(t *testing.T) {
 	const searches = 1000
 	count := map[Outcome]int{}

@@ -21,7 +21,7 @@ const (
 	Categorical Kind = "values" // a value of a list that has no order
 )
 
-// Parameter is one dimension of the space. Its name is that of an option of simulate, or of a
+// Parameter is one dimension of the space. Its name is the name of an option of simulate, or of a
 // parameter that an edit of a sweep can set.
 type Parameter struct {
 	Name   string
@@ -32,8 +32,7 @@ type Parameter struct {
 	Values []string // the values of a categorical parameter
 	// Now is the site's own value, near which a search begins; empty if it is not known.
 	Now string
-	// When is the condition under which the parameter has an effect. If the condition is not
-	// fulfilled, the parameter has the site's value.
+	// When, if not nil, is the condition under which the parameter has an effect.
 	When *Condition
 
 	line int // the line in the file
@@ -58,7 +57,7 @@ func (s Setting) Own() bool {
 }
 
 // Name returns a name for the setting's directory. The name depends only on the parameters and
-// their values, so that a later search in the same directory finds these runs.
+// their values. A later search in the same directory therefore finds these runs.
 func (sp Space) Name(s Setting) string {
 	if s.Own() {
 		return "site"

@@ -86,9 +86,8 @@ func (f *File) Plan() Plan {
 	return p
 }
 
-// Check checks all that can be checked without a run: the workloads, the cluster, and whether each
-// parameter can have its values. It sets those of the site's own values that the file does not have.
-// All its errors are errors of the input.
+// Check checks everything that needs no run: the workloads, the cluster, and whether each
+// parameter can have its values.
 func (t *Tuner) Check() error {
 	f := t.File
 	if t.Model && f.Slurm == nil {
@@ -160,9 +159,9 @@ func (f *File) cluster() string {
 	return filepath.Join(filepath.Dir(f.Path), f.Slurm.Cluster)
 }
 
-// Run makes the search and the proof. A result without a better setting is not an error. Run returns
-// an error if the input cannot be read, if Run was interrupted, if a run of the site's own setting
-// failed, or if the directory cannot be written.
+// Run makes the search and the proof. A result without a better setting is not an error. Run
+// returns an error in four cases: the input cannot be read, Run was interrupted, a run of the
+// site's own setting failed, or the directory cannot be written.
 func (t *Tuner) Run(ctx context.Context) (*Result, error) {
 	f := t.File
 	if t.Model { // the search is useless if the proof cannot run on Slurm
@@ -343,8 +342,8 @@ type Change struct {
 	Parameter string `json:"parameter"`
 	Now       string `json:"now"`   // the site's own value; empty if it is not known
 	Value     string `json:"value"` // empty for the site's own value
-	// Dropped is a value that the search found, and that was then set back because the setting has
-	// almost the same gain without it.
+	// Dropped is a value that the search found. It was set back because the setting has almost the
+	// same gain without it.
 	Dropped string `json:"dropped,omitempty"`
 }
 

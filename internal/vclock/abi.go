@@ -29,14 +29,14 @@ const (
 	stateArrived
 )
 
-// whyNames has words for what a thread waits for (slot.why), in abi.h's order.
+// whyNames names the reasons for which a thread waits (slot.why), in abi.h's order.
 var whyNames = [...]string{
 	"", "sleep", "condition variable", "mutex", "rwlock", "semaphore", "thread to end", "poll", "connection",
 	"input", "child process", "signal", "outside peer", "output", "input", "computing time",
 	"timer",
 }
 
-// The reasons for waiting that the driver handles differently from the others.
+// The reasons for waiting that the driver treats specially.
 const (
 	whyPoll    = 7
 	whySignal  = 11

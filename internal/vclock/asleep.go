@@ -6,8 +6,8 @@ import (
 	"rmreplay/internal/procfs"
 )
 
-// quiet reports whether all threads sleep and none is about to run. The caller holds the clock's
-// lock.
+// quiet reports whether all threads sleep and no wake-up is under way. The caller holds the
+// clock's lock.
 func (c *Clock) quiet() bool {
 	s := c.s
 	e := s.epoch.Load()
@@ -54,7 +54,7 @@ func (c *Clock) allAsleep(signals uint32) bool {
 	return !twice || c.asleepTogether()
 }
 
-// openThread has the open /proc files of the thread that the driver last saw in a slot.
+// openThread holds the open /proc files of a slot's thread.
 type openThread struct {
 	files    *procfs.Thread
 	pid, tid int
@@ -88,10 +88,11 @@ func (c *Clock) asleep(i int) bool {
 	return false
 }
 
-// asleepTogether reports whether all threads that wait in the kernel sleep at the same instant. One
-// look at each thread does not prove this if threads wake each other without raising epoch, as the
-// writer and the reader of a full pipe do. asleepTogether therefore looks at each thread twice. A
-// thread that sleeps in both looks, and has not gone to sleep in between, has slept all the time.
+// asleepTogether reports whether all threads that wait in the kernel sleep at the same instant. A
+// single look at each thread does not prove this: some threads wake each other without raising
+// epoch, such as the writer and the reader of a full pipe. asleepTogether therefore looks at each
+// thread twice. A thread has slept the whole time if it sleeps in both looks and has not fallen
+// asleep in between.
 func (c *Clock) asleepTogether() bool {
 	var sleeps [2][]int64
 	for look := range sleeps {

@@ -72,9 +72,9 @@ func bypassing(t *testing.T, prefix, library string) (found map[string]int, call
 	return found, calls
 }
 
-// ofCLibrary reports whether the C library makes a system call for itself: for a lock that only
-// running threads hold, for threads and processes that the preload library lets it make (their
-// stacks end there), or to change the user of all threads. The first execve is that of strace.
+// ofCLibrary reports whether the C library makes a system call for its own purposes. These are a
+// lock that only running threads hold, threads and processes that the preload library lets it make
+// (their stacks end there), and a change of the user of all threads.
 func ofCLibrary(call, innermost string) bool {
 	library, function, _ := strings.Cut(innermost, ":")
 	switch call {

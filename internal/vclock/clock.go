@@ -1,29 +1,29 @@
 // Package vclock is the virtual clock under which unmodified programs run.
 //
 // Virtual time stands still while any managed thread can run. When all of them wait, it jumps to
-// the next deadline or to the driver's next event. On a slow machine a replay takes longer, but its
-// result is the same. There is no clock rate to choose.
+// the next deadline or to the driver's next event. On a slow machine a replay takes longer, but
+// its result is the same. There is no clock rate to choose.
 //
 // A managed process is one that runs with the preload library in directory shim. It shares one
 // memory-mapped file, the clock, with the driver, which is the program that calls this package.
 // Each thread of the process has a slot in the file. The comment in shim/clock.c describes the
-// protocol. The driver's part of it is:
+// protocol. The driver follows these rules:
 //
-//   - The driver counts as one more running thread while it works. In [Clock.Wait] it does
-//     not count. Wait returns when the driver's own next event is due, when a managed process has
-//     sent the driver something, or when Notify or Interrupt was called.
+//   - The driver counts as one more running thread, except in [Clock.Wait]. Wait returns when the
+//     driver's own next event is due, when a managed process has sent the driver something, or
+//     when Notify or Interrupt was called.
 //   - The driver calls [Clock.Touch] before it writes to a managed process, and
-//     [Clock.TouchSignal] before it signals one.
+//     [Clock.TouchSignal] before it sends a signal to a managed process.
 //   - It calls [Clock.Read] with the number of bytes that it has read.
-//   - It reserves a slot for each process that it starts ([Clock.Reserve]) and frees the slots
-//     of processes that have ended ([Clock.Collect]).
+//   - It reserves a slot for each process that it starts ([Clock.Reserve]) and frees the slots of
+//     processes that have ended ([Clock.Collect]).
 //
 // One managed thread runs at a time, in an order that does not depend on the kernel: see turn.go.
 // While a thread runs, Wait returns only when ctx ends, after Interrupt, or with a [StallError].
 //
-// The last thread to go idle advances the clock itself if no message or wake-up is in flight. This
-// needs no context switch to the driver. Otherwise Wait first looks at the kernel: it checks that
-// each thread that waits in the kernel is asleep (state S), so that no wake-up is on its way.
+// The last thread that begins to wait advances the clock itself, if no message or wake-up is in
+// flight. This needs no context switch to the driver. Otherwise Wait first checks in /proc that
+// each thread that waits in the kernel is asleep (state S). Then no wake-up is on its way.
 package vclock
 
 import (
@@ -58,7 +58,7 @@ type Clock struct {
 	stall       stallWatch
 	outside     []int        // processes in real time, see Outside
 	own         map[int]bool // processes that the driver has started and not yet collected
-	user        *user        // the user of the managed processes; nil if the driver can look at them as itself
+	user        *user        // the managed processes' user; nil if the driver itself may read their /proc files
 	home        home
 	signals     uint32 // shared.signals at the last look at every waiting thread
 }
@@ -72,36 +72,35 @@ type Stats struct {
 	// Looks counts the looks at threads that wait in the kernel. Retries counts those looks that
 	// found a thread still awake.
 	Looks, Retries uint64
-	// Repairs counts the steps of the clock that the driver completed because a process was killed
-	// during the step.
+	// Repairs counts the steps of the clock that a process could not complete because it was killed.
+	// The driver completed them.
 	Repairs uint64
 	// Charged is the virtual time that threads have waited because of their own computing, summed
 	// over all threads: see SetFactor.
 	Charged time.Duration
 }
 
-// Policy is what the driver decides for the processes under its clock. The zero value is right for
-// programs that do not talk to the driver.
+// Policy is the driver's settings for the processes under its clock. The zero value suits programs
+// that do not talk to the driver.
 type Policy struct {
 	// Client is the IPv4 address from which the driver connects. No other process uses it.
 	Client net.IP
 	// Port is the TCP port at which the driver listens.
 	Port int
-	// Pipe is the path of a named pipe that managed processes write and the driver reads. It
-	// may be empty.
+	// Pipe is the path of a named pipe into which managed processes write and from which the driver
+	// reads. It may be empty.
 	Pipe string
-	// OwnAddress makes a process that connects to a managed port use the destination address as its
-	// own address, too, instead of 127.0.0.1. A server can then connect to its client at that
-	// address.
+	// OwnAddress makes a process that connects to a managed port bind to the destination address
+	// instead of 127.0.0.1. A server can then connect to its client at that address.
 	OwnAddress bool
 	// Inherited names environment variables that every child process keeps, even if its parent starts
-	// it with an environment without them.
+	// it without them.
 	Inherited []string
 }
 
-// New creates the clock's file in dir, readable by its owner only. Virtual time is the instant
-// start until the first Wait, because the driver counts as running. It returns errors of the file
-// system and of mmap, and an error if policy has too many variables.
+// New creates the clock's file in dir, readable by its owner only. Virtual time stays at start
+// until the first Wait, because the driver counts as running. It returns errors of the file system
+// and of mmap, and an error if policy has too many variables.
 func New(dir string, start hpc.Time, policy Policy) (*Clock, error) {
 	path := filepath.Join(dir, "clock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -201,22 +200,22 @@ func (c *Clock) Path() string { return c.path }
 // Reserve returns is needed, too.
 func (c *Clock) Environment() []string { return []string{"RMREPLAY_CLOCK=" + c.path} }
 
-// ChargedEnvironment is the environment variable of a process that is charged for its CPU time: its
-// computing takes virtual time, by the factor of [Clock.SetFactor]. Children of the process do not
-// inherit the variable.
+// ChargedEnvironment is the environment variable of a process whose computing takes virtual time:
+// its CPU time times the factor of [Clock.SetFactor]. Children of the process do not inherit the
+// variable.
 const ChargedEnvironment = "RMREPLAY_CHARGED=1"
 
-// SetFactor sets how much virtual time the computing of processes with [ChargedEnvironment] takes
-// from now on: the CPU time of each thread, user and system, multiplied by the factor. Initially
-// the factor is 0, so that computing takes no virtual time. Threads that compute at the same time
-// also do so in parallel in virtual time. A thread is charged when it has used about 0.1 ms of CPU
-// time and, before it reads the clock, about 20 µs: see charge in shim/shim.h.
+// SetFactor sets how much virtual time computing takes from now on, in processes with
+// [ChargedEnvironment]: the CPU time of each thread, user and system, times the factor. The
+// initial factor is 0: computing takes no virtual time. Threads that compute at the same time
+// compute in parallel in virtual time, too. A thread pays after about 0.1 ms of CPU time; if it
+// reads the clock, it pays after about 20 µs: see charge in shim/shim.h.
 func (c *Clock) SetFactor(factor float64) { c.s.factor.Store(math.Float64bits(factor)) }
 
-// CoarseEnvironment returns the environment variable of a process with a thread whose work may be
+// CoarseEnvironment returns the environment variable of a process in which one thread may work
 // late. The parameter thread is the name that this thread gives itself (prctl(2), PR_SET_NAME).
-// For this thread time(2) advances in steps of length step, cut to whole seconds, and a wait for a
-// condition with a time limit ends at such a step. Children of the process do not inherit the
+// For this thread, time(2) advances in steps of length step, cut to whole seconds. Its waits for a
+// condition with a time limit end at such a step. Children of the process do not inherit the
 // variable.
 func CoarseEnvironment(thread string, step time.Duration) string {
 	return fmt.Sprintf("RMREPLAY_COARSE=%s=%d", thread, int64(step/time.Second))
@@ -230,14 +229,14 @@ func (c *Clock) Reserve() (slot int, env string) {
 	return i, "RMREPLAY_SLOT=" + strconv.Itoa(i)
 }
 
-// Started records which process has the reserved slot; the process may have done so already. When
-// the process has ended, virtual time stands still until [Clock.Collect].
+// Started records which process has the reserved slot. The process may already have recorded this
+// itself. When the process has ended, virtual time stands still until [Clock.Collect].
 func (c *Clock) Started(slot, pid int) {
 	c.own[pid] = true
 	c.s.slot[slot].pid.CompareAndSwap(-1, int32(pid))
 }
 
-// Outside names a process in real time that managed processes wait for, such as their database.
+// Outside names a process in real time for which managed processes wait, such as their database.
 // While this process computes, the clock does not report a stall.
 func (c *Clock) Outside(pid int) { c.outside = append(c.outside, pid) }
 
@@ -285,8 +284,8 @@ func (c *Clock) Notify() {
 }
 
 // Interrupt makes Wait return at once, even while managed threads run. It is only for a run that
-// cannot continue, because afterwards the order in which threads run is not deterministic. Any
-// goroutine may call it.
+// cannot continue: afterwards, the order in which threads run is not deterministic. Any goroutine
+// may call it.
 func (c *Clock) Interrupt() {
 	c.interrupted.Store(true)
 	c.wakeDriver()
@@ -327,8 +326,8 @@ func (c *Clock) newSlot() int {
 }
 
 // disown takes a slot from its process and reports whether it succeeded. The caller may free the
-// slot only if disown succeeded. Otherwise the process's parent frees the slot, which may already
-// have a new owner.
+// slot only if disown succeeded. Otherwise the process's parent frees the slot, and the slot may
+// already have a new owner.
 func disown(s *slot, pid int) bool { return s.pid.CompareAndSwap(int32(pid), 0) }
 
 // freeSlot frees the slot of a dead thread, which then no longer counts as running. disown must

@@ -92,9 +92,9 @@ func TestOrderOfWokenThreads(t *testing.T) {
 	l.checkCount()
 }
 
-// TestReadyInTurn checks that a thread that waits for several descriptors finds all that are ready
-// when it has its turn, not only those that were ready when the kernel woke it. If another thread
-// has taken the input, the thread waits on: here until its deadline, 60 s after the wait began.
+// TestReadyInTurn checks that a thread that waits for several descriptors finds all descriptors
+// that are ready when it has its turn, and not only the descriptors that were ready when the
+// kernel woke it.
 func TestReadyInTurn(t *testing.T) {
 	for _, call := range []string{"poll", "select", "epoll"} {
 		l := newLab(t, Policy{})
@@ -196,8 +196,8 @@ func TestLimit(t *testing.T) {
 	l.checkPassed(7 * time.Second)
 }
 
-// TestInput checks that the clock stands still while bytes are on their way to the driver and until
-// the driver has read them, and that the clock counts them exactly.
+// TestInput checks that the clock stands still while bytes are on their way to the driver and
+// until the driver has read them. It also checks that the clock counts the bytes exactly.
 func TestInput(t *testing.T) {
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -455,8 +455,8 @@ func TestDeadlockIsReported(t *testing.T) {
 	l.killAll()
 }
 
-// TestForeignBytes reads more bytes than managed processes have sent. The clock reports this before
-// virtual time goes on.
+// TestForeignBytes reads more bytes than managed processes have sent. The clock reports this
+// before virtual time advances.
 func TestForeignBytes(t *testing.T) {
 	l := newLab(t, Policy{})
 	l.start("sleep", "10")
@@ -493,7 +493,7 @@ func TestStallIsReported(t *testing.T) {
 }
 
 // TestSilentPeerIsReported has a process that waits again and again for another process in real
-// time, which does not answer. Virtual time goes on between the waits.
+// time, which does not answer. Virtual time advances between the waits.
 func TestSilentPeerIsReported(t *testing.T) {
 	address := filepath.Join(t.TempDir(), "socket")
 	ln, err := net.Listen("unix", address)
@@ -601,7 +601,7 @@ func TestRestWatch(t *testing.T) {
 	}
 }
 
-// TestDelay checks that a thread which waits for a CPU that another thread uses has a delay.
+// TestDelay checks that a thread has a delay if it waits for a CPU that another thread uses.
 func TestDelay(t *testing.T) {
 	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
 		t.Skipf("SKIPPED: the kernel does not say how long threads wait for a CPU: %v", err)
@@ -709,7 +709,7 @@ func (l *lab) killAll() {
 }
 
 // TestKill kills processes, with their threads and children, at random moments. Virtual time must
-// go on for the other processes, and the count of running threads must be right.
+// continue for the other processes, and the count of running threads must be right.
 func TestKill(t *testing.T) {
 	l := newLab(t, Policy{})
 	other := l.start(program(t, "clockwork"), "steps", "20000", "1")
@@ -748,7 +748,7 @@ func TestKill(t *testing.T) {
 }
 
 // TestRepair makes the state that a process leaves if it is killed during a step of the clock: the
-// clock's lock, a count that is too high, and sleepers that were marked but not woken.
+// clock's lock is held, the count is too high, and sleepers were marked but not woken.
 func TestRepair(t *testing.T) {
 	l := newLab(t, Policy{})
 	p := l.start(program(t, "clockwork"), "steps", "10", "1000")
@@ -813,8 +813,8 @@ func TestInterrupt(t *testing.T) {
 	l.killAll()
 }
 
-// BenchmarkStep measures a step of the clock: made in place by the only thread, handed from one
-// thread to another, and with 20 threads in the kernel that the driver has to look at.
+// BenchmarkStep measures three kinds of steps of the clock: made in place by the only thread,
+// handed from one thread to another, and with 20 threads in the kernel that the driver must check.
 func BenchmarkStep(b *testing.B) {
 	for _, bb := range []struct {
 		name  string

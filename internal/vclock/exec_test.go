@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestExecutesAnother checks that a process that is charged for its CPU time, or has a coarse
-// thread, stays so when it executes another program, and that its children are not.
+// TestExecutesAnother checks a process that is charged for its CPU time, or has a coarse thread.
+// It keeps this property when it executes another program, but its children do not inherit it.
 func TestExecutesAnother(t *testing.T) {
 	clockwork := program(t, "clockwork")
 	for _, tt := range []struct {
@@ -44,8 +44,8 @@ func TestExecutesAnother(t *testing.T) {
 	}
 }
 
-// TestAnswerNotBeforeWait checks that a thread that sends a message to a child and then waits for
-// the answer begins to wait before the answer comes, as on real hardware.
+// TestAnswerNotBeforeWait checks that a thread that sends a message to a child begins to wait for
+// the answer before the answer arrives, as on real hardware.
 func TestAnswerNotBeforeWait(t *testing.T) {
 	for name, args := range map[string][]string{
 		"short message":       {"answered", "500", "100", "0"},

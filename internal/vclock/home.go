@@ -13,12 +13,12 @@ import (
 )
 
 // home chooses one CPU for all managed threads of a clock. Only one of these threads runs at a
-// time, so a second CPU gains nothing, and waking a thread on another CPU takes longer than a
-// switch on the same CPU (measured: 500 jobs in 25 s instead of 32 s of real time). Each thread
-// moves to the chosen CPU by itself, at its next turn: see await_turn in shim/clock.c. Virtual time
-// does not depend on the choice.
+// time, so a second CPU gains nothing. A switch to a thread on the same CPU is faster than waking
+// a thread on another CPU (measured: 500 jobs in 25 s instead of 32 s of real time). Each thread
+// moves to the chosen CPU by itself, at its next turn: see await_turn in shim/clock.c. Virtual
+// time does not depend on the choice.
 //
-// A CPU that other programs use, too, would be worse than the kernel's choice. When other programs
+// A CPU that other programs also use would be worse than the kernel's choice. When other programs
 // use the chosen CPU, the threads may therefore run on all CPUs again. home tries again later,
 // after pauses that grow exponentially.
 type home struct {
@@ -86,8 +86,8 @@ func (h *home) look() {
 		others := h.last.busy[home] - before.busy[home] - (h.last.own - before.own)
 		if others.Seconds() > maxOthersShare*h.last.at.Sub(before.at).Seconds() {
 			h.leave()
-			// The pauses are random, because the other programs may be replays that look in the
-			// same way.
+			// The pauses are random, because the other programs may be replays that also choose CPUs in
+			// this way.
 			h.next = h.last.at.Add(time.Duration(float64(h.pause) * (0.75 + rand.Float64()/2)))
 			h.pause = min(2*h.pause, longestPause)
 		}

@@ -93,8 +93,8 @@ func TestHome(t *testing.T) {
 	l.checkCount()
 }
 
-// TestHomesOfOneProcess checks that two clocks do not share a CPU, and that a third clock has none
-// when both are taken.
+// TestHomesOfOneProcess checks that two clocks do not share a CPU, and that a third clock gets no
+// CPU when both are taken.
 func TestHomesOfOneProcess(t *testing.T) {
 	var all []*home
 	for range 3 {

@@ -35,14 +35,14 @@ func (i Import) String() string {
 	return fmt.Sprintf("%s imports %s, which %s", i.Path, i.Name, i.Effect)
 }
 
-// ErrStatic means that a program has no dynamic symbols: it is linked statically, so the preload
+// ErrStatic means that a program is linked statically: it has no dynamic symbols, and the preload
 // library has no effect on it.
 var ErrStatic = errors.New("linked statically, so it cannot run under the virtual clock")
 
 // UnhandledImports returns the functions of the GNU C library that programs and shared libraries
-// import, except those that the preload library replaces and those known to be harmless. They are
-// ordered by file and name. It looks only at these files, not at the libraries that they need. The
-// error is [ErrStatic], or says which file cannot be read.
+// import, except functions that the preload library replaces or that are known to be harmless.
+// They are ordered by file and name. It examines only these files, not the libraries that they
+// load. The error is [ErrStatic], or names the file that cannot be read.
 func UnhandledImports(paths ...string) ([]Import, error) {
 	effects := knownEffects()
 	var out []Import

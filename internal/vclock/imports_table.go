@@ -1,7 +1,7 @@
 package vclock
 
-// The functions of the C library that programs import, each name once. A test compares the table
-// handled with the preload library.
+// Functions of the C library that programs import, without duplicates. A test checks that handled
+// agrees with the preload library.
 
 // handled are the functions that the preload library replaces.
 const handled = `
@@ -54,12 +54,11 @@ var unhandled = map[Effect]string{
 `,
 }
 
-// harmless are functions that do not wait, do not read the time, and do not make threads or
-// processes, in the way in which Slurm 22.05 to 26.05 uses them (programs, plugins and the
-// libraries that they need). Functions that query a name service wait for its answer in real time.
-// Meanwhile their thread counts as running, so the virtual clock stands still. fscanf is only used
-// to read files. The last two lines have functions that builds without _FORTIFY_SOURCE or without
-// optimization import.
+// harmless are functions that, as Slurm 22.05 to 26.05 uses them (programs, plugins and their
+// libraries), do not wait, do not read the time, and do not make threads or processes. Functions
+// that query a name service wait for its answer in real time. Meanwhile their thread counts as
+// running, so the virtual clock stands still. fscanf is only used to read files. The last two
+// lines are functions that builds without _FORTIFY_SOURCE or without optimization import.
 const harmless = `
 	__asprintf_chk __assert_fail __ctype_b_loc __ctype_get_mb_cur_max __ctype_tolower_loc
 	__ctype_toupper_loc __cxa_atexit __cxa_finalize __environ __errno_location __explicit_bzero_chk

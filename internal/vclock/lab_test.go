@@ -15,7 +15,7 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// built has the paths of what the tests have compiled, so that each program is built once.
+// built are the paths of the programs that the tests have compiled. Each program is compiled once.
 var built struct {
 	sync.Mutex
 	dir   string

@@ -17,9 +17,8 @@ var shimFiles embed.FS
 // ErrNoLibrary means that the program was built without its preload library.
 var ErrNoLibrary = errors.New("this rmreplay was built without its preload library (build it with: make build)")
 
-// InstallLibrary writes the preload library into dir and returns its path. The parameter dir must
-// be on a file system that allows execution. The error is [ErrNoLibrary], or one of the file
-// system.
+// InstallLibrary writes the preload library into dir and returns its path. The file system of dir
+// must allow execution. The error is [ErrNoLibrary] or an error of the file system.
 func InstallLibrary(dir string) (string, error) {
 	path := filepath.Join(dir, "librmreplay.so")
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o500)
@@ -32,7 +31,7 @@ func InstallLibrary(dir string) (string, error) {
 	return path, nil
 }
 
-// WriteLibrary writes the preload library to w. The error is [ErrNoLibrary], or one of w.
+// WriteLibrary writes the preload library to w. The error is [ErrNoLibrary] or an error of w.
 func WriteLibrary(w io.Writer) error {
 	b, err := shimFiles.ReadFile("shim/lib/librmreplay.so")
 	if err != nil {

@@ -76,7 +76,7 @@ func builtLibrary(t *testing.T) *elf.File {
 	return f
 }
 
-// TestLibraryFloor looks for functions that glibc 2.28, that of RHEL 8, does not have.
+// TestLibraryFloor looks for functions that glibc 2.28 (RHEL 8) lacks.
 func TestLibraryFloor(t *testing.T) {
 	f := builtLibrary(t)
 	symbols, err := f.ImportedSymbols()
@@ -111,7 +111,7 @@ func TestLibraryFloor(t *testing.T) {
 }
 
 // TestLibraryBindsAtOnce checks that the symbols of the embedded library are resolved when it is
-// loaded, because signal handlers and forked children must not do that.
+// loaded: signal handlers and forked children must not resolve symbols.
 func TestLibraryBindsAtOnce(t *testing.T) {
 	flags, err := builtLibrary(t).DynValue(elf.DT_FLAGS)
 	if err != nil {

@@ -24,7 +24,7 @@ func endsOf(from, to netip.AddrPort) ends {
 	return ends{ip(from), ip(to), port(from) | port(to)<<16}
 }
 
-// linkAt returns the i-th place in the table at which the link of a connection may be. links.c uses
+// linkAt returns the i-th place in the table where the link of a connection may be. links.c uses
 // the same places.
 func (c *Clock) linkAt(e ends, i uint32) *link {
 	hash := (e.fromIP ^ e.toIP*31 ^ e.ports) * 2654435761
@@ -32,11 +32,11 @@ func (c *Clock) linkAt(e ends, i uint32) *link {
 }
 
 // Connecting must be called before the driver connects to a managed process, and [Clock.Connected]
-// after it. In between, processes that accept a connection wait until its link is written.
+// after it. In between, processes that accept a connection wait until its link exists.
 func (c *Clock) Connecting() { c.s.connecting.Add(1) }
 
-// Connected records a connection that the driver has made since [Clock.Connecting], so that the
-// process at its other end accepts it. Zero values say that the attempt has failed.
+// Connected records a connection that the driver has made since [Clock.Connecting]. The process at
+// the other end then accepts the connection. Zero values mean that the attempt failed.
 func (c *Clock) Connected(from, to netip.AddrPort) {
 	if from.IsValid() && to.IsValid() {
 		c.note(endsOf(from, to))
@@ -68,10 +68,10 @@ func (c *Clock) note(e ends) {
 	l.state.Store(state&^linkState + linkUse + linkSet)
 }
 
-// Accepts reports whether a connection that the driver has accepted comes from a managed process,
-// and removes its link. If a process has connected but not written the link yet, Accepts waits for
-// it in real time. If it returns false, the driver must close the connection without reading from
-// it.
+// Accepts reports whether a connection that the driver has accepted comes from a managed process.
+// It removes the connection's link. If a process has connected but not written the link yet,
+// Accepts waits for it in real time. If it returns false, the driver must close the connection
+// without reading from it.
 func (c *Clock) Accepts(from, to netip.AddrPort) bool {
 	const maxPauses, pause = 10000, 50 * time.Microsecond // as in links.c
 	if !from.IsValid() || !to.IsValid() {

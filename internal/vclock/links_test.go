@@ -9,7 +9,7 @@ import (
 )
 
 // TestStrangerIsRefused checks that a managed server closes a connection of a process that is
-// neither managed nor the driver, although it comes from the driver's address.
+// neither managed nor the driver, even if the connection comes from the driver's address.
 func TestStrangerIsRefused(t *testing.T) {
 	l, server, dial := serve(t)
 	conn := dial()
@@ -88,8 +88,8 @@ func TestLinksLeftBehind(t *testing.T) {
 	}
 }
 
-// TestLinkIsAwaited checks that a thread that accepts waits for the link of a connection whose
-// maker has not written the link yet.
+// TestLinkIsAwaited checks that a thread that accepts a connection waits for the connection's link
+// if the maker has not written the link yet.
 func TestLinkIsAwaited(t *testing.T) {
 	c, err := New(t.TempDir(), epoch, Policy{})
 	if err != nil {

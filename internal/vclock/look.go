@@ -14,14 +14,14 @@ import (
 )
 
 // Snapshot is what [Look] read from the clock of another process. The threads continue to run
-// during the look, so the states of two threads may be from different instants.
+// meanwhile, so the states of two threads may be from different instants.
 type Snapshot struct {
 	Now hpc.Time
-	// Limit is the driver's next event; [hpc.Never] if it has none. Managed threads do not advance
-	// the clock beyond it.
+	// Limit is the time of the driver's next event; [hpc.Never] if there is none. Managed threads do
+	// not advance the clock beyond it.
 	Limit hpc.Time
-	// Running is the number of threads that count as running. The driver is one of them while it
-	// works.
+	// Running is the number of threads that count as running. The driver counts as one of them while
+	// it works.
 	Running int
 	// Inbox is the number of bytes that were sent to the driver and that the driver has not read.
 	Inbox int64
@@ -38,8 +38,8 @@ type Snapshot struct {
 var ErrNotClock = errors.New("not a virtual clock of this version of rmreplay")
 
 // Look reads the clock in a file that [New] has created in another process. It does not change the
-// file. The error wraps [os.ErrNotExist] if there is no such file, for example because that
-// process has ended, and [ErrNotClock] if the file is not a clock of this version.
+// file. The error wraps [os.ErrNotExist] if the file does not exist, for example because that
+// process has ended. It wraps [ErrNotClock] if the file is not a clock of this version.
 func Look(path string) (Snapshot, error) {
 	f, err := os.Open(path)
 	if err != nil {

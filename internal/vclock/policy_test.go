@@ -62,9 +62,8 @@ func TestTooManyInherited(t *testing.T) {
 	c.Close()
 }
 
-// TestKnowsNoProgram checks that the clock's code does not name Slurm: the clock serves any
-// programs, and what it does for Slurm is in the policy that the engine hands over. Comments may
-// name Slurm as a reason.
+// TestKnowsNoProgram checks that the clock's code does not name Slurm. The clock serves any
+// program, and everything that is special to Slurm is in the engine's policy.
 func TestKnowsNoProgram(t *testing.T) {
 	slurm := regexp.MustCompile("(?i)slurm|jobcomp|nss_wrapper|munge")
 	comment := regexp.MustCompile(`(?s)/\*.*?\*/|//[^\n]*`)

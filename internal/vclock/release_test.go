@@ -15,8 +15,8 @@ import (
 )
 
 // releases lists the releases of Slurm whose daemons are tested under the clock, besides the
-// installed release. Each is a directory in RMREPLAY_SLURM_ROOTS: the root of a system in which
-// that release is installed.
+// installed release. Each is a directory in RMREPLAY_SLURM_ROOTS: a root directory in which that
+// release is installed.
 var releases = []string{"24.11", "26.05"}
 
 // release is an unpacked system with Slurm.
@@ -123,8 +123,8 @@ func (r *release) slurmctld(more string) (path string, args []string) {
 }
 
 // TestReleases runs slurmctld of each release under the clock. slurmctld starts, idles for hours,
-// reads a new configuration (newer releases execute themselves again for that), and ends when it is
-// told to.
+// reads a new configuration (newer releases restart themselves for this), and exits when the test
+// asks for it.
 func TestReleases(t *testing.T) {
 	eachRelease(t, func(t *testing.T, r *release) {
 		path, args := r.slurmctld("")

@@ -20,12 +20,11 @@ type Thread struct {
 	// State is "running", "waiting", "waiting in kernel" or "exiting". It is "ready" or "arrived"
 	// for a thread that waits for its turn while another thread runs.
 	State string `json:"state"`
-	// WaitsFor names what the thread waits for: "condition variable 0x7f12", "sleep",
-	// "poll on fd 4".
+	// WaitsFor says what the thread waits for: "condition variable 0x7f12", "sleep", "poll on fd 4".
 	WaitsFor string `json:"waits_for,omitempty"`
 	// Deadline is the virtual instant at which the wait times out, or zero.
 	Deadline hpc.Time `json:"deadline_ns,omitempty"`
-	// Kernel is the thread's state letter and wait channel, as /proc shows them, or "gone".
+	// Kernel is the thread's state letter and wait channel in /proc, or "gone".
 	Kernel string `json:"kernel,omitempty"`
 }
 
@@ -88,7 +87,7 @@ func (t *Thread) fromProc() {
 	}
 }
 
-// FormatThreads returns the threads as a table. Deadlines are relative to the instant now.
+// FormatThreads returns the threads as a table. Deadlines are relative to now.
 func FormatThreads(threads []Thread, now hpc.Time) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -105,8 +104,8 @@ func FormatThreads(threads []Thread, now hpc.Time) string {
 	return b.String()
 }
 
-// DeadlockError means that every managed thread waits and nothing will wake one: no wait has a
-// deadline, and the driver has no next event.
+// DeadlockError means that every managed thread waits and nothing will wake any of them: no wait
+// has a deadline, and the driver has no next event.
 type DeadlockError struct {
 	Threads []Thread
 	Now     hpc.Time
@@ -118,11 +117,11 @@ func (e *DeadlockError) Error() string {
 		e.Now, FormatThreads(e.Threads, e.Now))
 }
 
-// StallError means that there was no progress for After of real time, for one of three reasons. (1)
-// Virtual time stood still, and the managed processes used hardly any CPU time (CPU is 0). (2) The
-// managed processes used so much CPU time at one virtual instant that they probably never stop. (3)
-// The managed processes sent requests to a process in real time again and again, and that process
-// did not answer (Unanswered). Each of these waits ended at its own time limit, so virtual time may
+// StallError means that there was no progress for After of real time, for one of three reasons.
+// (1) Virtual time stood still, and the managed processes used hardly any CPU time (CPU is 0). (2)
+// The managed processes used so much CPU time at one virtual instant that they probably never
+// stop. (3) The managed processes repeatedly sent requests to a process in real time, and that
+// process did not answer (Unanswered). These waits ended at their time limits, so virtual time may
 // have advanced.
 type StallError struct {
 	Threads    []Thread

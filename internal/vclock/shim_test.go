@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestSameAnswers runs one program of threads, locks, sockets, signals and processes in three ways:
-// without the virtual clock, with it, and with computing that takes virtual time, but too little to
-// change an answer.
+// TestSameAnswers runs one program with threads, locks, sockets, signals and processes in three
+// ways: without the virtual clock, with it, and with computing that takes virtual time, but too
+// little to change an answer.
 func TestSameAnswers(t *testing.T) {
 	answers := program(t, "answers")
 	underClock := func(name string, factor float64) string {

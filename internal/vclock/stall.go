@@ -12,33 +12,32 @@ import (
 const (
 	stallAfter  = 30 * time.Second
 	repairAfter = 250 * time.Millisecond
-	// A thread that has the turn and sleeps in the kernel for this long is taken to wait for
-	// another thread.
+	// A thread that has the turn and sleeps in the kernel for this long counts as waiting for another
+	// thread.
 	blockedAfter = 20 * time.Millisecond
 	lookEvery    = 2 * time.Millisecond
-	// Computing at one instant counts as an endless loop when it has used more than spinAfter of
-	// CPU time, and more than spinTimes times the longest real time of an earlier instant. Both
-	// limits are high, because a scheduling pass takes no virtual time, however long it computes,
-	// and passes grow with the queue.
+	// Computing at one instant counts as an endless loop if it takes more CPU time than spinAfter,
+	// and more than spinTimes times the longest real time of an earlier instant. Both limits are
+	// high, because a scheduling pass takes no virtual time, however long it computes, and passes
+	// grow with the queue.
 	spinAfter = 15 * time.Minute
 	spinTimes = 20
 	// Processes "rest" if they use less than a hundredth of a CPU for restAfter.
 	restAfter = 20 * time.Second
 	restGap   = 2 * time.Second
-	// If threads waited for a CPU for more than this share of the time, the processes do not rest,
-	// and are not stuck. The same is true if the driver computed, which may take long on a busy
-	// machine.
+	// If threads wait for a CPU for more than this share of the time, the processes neither rest nor
+	// are stuck. The same applies if the driver computes, which may take long on a busy machine.
 	maxWantedShare = 0.25
-	// The driver's own waits for a CPU excuse at most this many rests in a row. On a machine that
-	// stays busy the driver's threads wait at each look. Without this limit, a peer that never
-	// answers would not be noticed there.
+	// The driver's own waits for a CPU excuse at most this many rests in a row. On a permanently busy
+	// machine, the driver's threads wait at each look. Without this limit, a peer that never answers
+	// would go unnoticed there.
 	maxExcuses = 15
 )
 
 // stallWatch notices when real time passes without progress.
 type stallWatch struct {
 	after        time.Duration // real time without progress that counts as a stall
-	last, looked time.Time     // when progress was last noticed, and when the last look was
+	last, looked time.Time     // times of the last noticed progress and of the last look
 	used         demand        // until the last progress
 	steps, epoch uint64        // of the clock at the last look
 	busy         int32         // of the clock at the last look
@@ -64,7 +63,7 @@ type spinWatch struct {
 	since   time.Time     // when that instant began, in real time
 	longest time.Duration // longest real time that an earlier instant took
 	watched bool          // whether cpu is set
-	cpu     time.Duration // CPU time at the beginning of the watch, when the instant has lasted a tenth of after
+	cpu     time.Duration // CPU time when the watch begins, after the instant has lasted a tenth of after
 }
 
 func (w *spinWatch) reset(now time.Time) {
@@ -74,8 +73,8 @@ func (w *spinWatch) reset(now time.Time) {
 	w.since, w.watched = now, false
 }
 
-// spins returns the CPU time used since the watch began if it is too much, and otherwise 0. At a
-// short instant it does not read the CPU time.
+// spins returns the CPU time since the watch began if it exceeds the limits, and otherwise 0.
+// While an instant is short, it does not read the CPU time.
 func (w *spinWatch) spins(now hpc.Time, cpuUsed func() time.Duration) time.Duration {
 	if now != w.now {
 		w.now = now
@@ -122,8 +121,8 @@ func (w *stallWatch) moved(s *shared) bool {
 // lasts reports whether there was no progress for d of real time.
 func (w *stallWatch) lasts(d time.Duration) bool { return time.Since(w.last) >= d }
 
-// stuck reports whether, during the last w.after, nothing progressed, threads used hardly any CPU
-// time, and the reason was not that they waited for a CPU.
+// stuck reports whether the last w.after brought no progress and hardly any CPU time, although the
+// threads did not have to wait for a CPU.
 func (w *stallWatch) stuck(used func() demand) bool {
 	if time.Since(w.last) < w.after {
 		return false
@@ -137,18 +136,18 @@ func (w *stallWatch) stuck(used func() demand) bool {
 	return true
 }
 
-// demand is the CPU time that processes have used, the time that their threads have waited for a
-// CPU, and the time that the driver's threads have waited for a CPU.
+// demand is the CPU time of processes, the time that their threads waited for a CPU, and the time
+// that the driver's threads waited for a CPU.
 type demand struct{ cpu, delay, driver time.Duration }
 
-// restWatch notices when all processes wait in real time, although virtual time goes on.
+// restWatch notices when all processes wait in real time, although virtual time advances.
 type restWatch struct {
 	after         time.Duration // real time that counts as a rest
 	excuses       int           // how many rests in a row the driver's waits for a CPU may excuse
 	since, looked time.Time     // when the watch began, and the last look
 	used          demand        // at the begin of the watch
 	seen          time.Time     // when the driver last waited for the processes
-	away          time.Duration // time since the watch began in which the driver did not wait for the processes
+	away          time.Duration // time since the watch began in which the driver did other work
 	excused       int           // number of consecutive rests during which the driver's threads waited for a CPU
 }
 
@@ -161,9 +160,9 @@ func (w *restWatch) returned(now time.Time) {
 }
 
 // rests reports whether, for w.after, the processes used hardly any CPU time and hardly waited for
-// a CPU. The watch begins again after a time without looks, in which the driver did something else
-// or the machine was suspended. If the driver's threads waited for a CPU, the processes may have
-// waited for the driver; then the watch goes on, at most w.excuses times.
+// a CPU. The watch starts anew after a time without looks, in which the driver was busy or the
+// machine was suspended. If the driver's threads waited for a CPU, the processes may have waited
+// for the driver. Then the watch continues, at most w.excuses times.
 func (w *restWatch) rests(now time.Time, used func() demand) bool {
 	gap := now.Sub(w.looked) > restGap
 	w.looked = now
@@ -234,10 +233,10 @@ func (c *Clock) processes() map[int]bool {
 }
 
 // repair completes a step of the clock during which a process was killed. Such a step has counted
-// sleepers as running without waking them, or has changed the count without the thread's state.
-// repair acts only while every thread sleeps and nothing has changed for repairAfter. Otherwise a
-// live thread could be between the change of the count and the change of its state, because the
-// look at all threads is not a snapshot.
+// sleepers as running without waking them, or has changed the count without changing the thread's
+// state. repair acts only while every thread sleeps and nothing has changed for repairAfter.
+// Otherwise a live thread could be between the two changes, because the look at all threads is not
+// a snapshot.
 func (c *Clock) repair() {
 	s := c.s
 	c.user.become()
@@ -302,8 +301,7 @@ func (c *Clock) cpuUsed() (sum time.Duration) {
 	return sum
 }
 
-// demand returns the demand of the managed processes, of the processes in real time, and of the
-// driver.
+// demand returns the demand of the managed processes, the processes in real time, and the driver.
 func (c *Clock) demand() demand {
 	d := demand{cpu: c.cpuUsed(), driver: procfs.Delay(os.Getpid())}
 	for pid := range c.processes() {

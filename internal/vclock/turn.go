@@ -6,15 +6,15 @@ import (
 	"rmreplay/internal/procfs"
 )
 
-// Turns. One managed thread runs at a time: the thread that has the turn (shared.turn). The comment
-// in shim/clock.c describes the order. A thread that begins to wait gives the turn to the next
-// thread itself. The driver gives the turn to threads that the kernel has woken. It also does so if
-// the last thread could not pass the turn on, for example because its process was killed. The
-// functions here are called with the clock's lock.
+// Turns. One managed thread runs at a time: the thread that has the turn (shared.turn). The
+// comment in shim/clock.c describes the order. A thread that begins to wait gives the turn to the
+// next thread itself. The driver gives the turn to threads that the kernel has woken. The driver
+// also gives the turn if the last thread could not pass it on, for example because its process was
+// killed. The caller of these functions must hold the clock's lock.
 
-// giveTurn gives the turn to the thread of slot i, which must be counted as running and be in the
-// state from. The caller then wakes the thread. It returns false if the thread is in another
-// state.
+// giveTurn gives the turn to the thread of slot i. The thread must count as running, and its state
+// must be from. giveTurn returns false if the thread is in another state. After true, the caller
+// wakes the thread.
 func (c *Clock) giveTurn(i int, from uint32) bool {
 	c.s.turn.Store(uint32(i) + 1)
 	if c.s.slot[i].state.CompareAndSwap(from, stateRunning) {
@@ -43,8 +43,8 @@ func (c *Clock) passTurn() bool {
 }
 
 // admit makes all threads that the kernel has woken ready, in the order of their slots, and gives
-// the turn to the first. It returns false if there are none. All other threads sleep at this
-// moment, so the set of woken threads does not depend on the kernel.
+// the turn to the first. It returns false if there are none. All other threads sleep now, so the
+// set of woken threads does not depend on the kernel.
 func (c *Clock) admit() bool {
 	s := c.s
 	admitted := false
@@ -65,7 +65,7 @@ func (c *Clock) admit() bool {
 }
 
 // withoutTurn handles the case that threads count as running, but no thread has the turn or is
-// ready for it: their process is ending, or the threads are blocked.
+// ready for it: either their process is ending, or the threads are blocked.
 func (c *Clock) withoutTurn() advanceResult {
 	s := c.s
 	if c.notified.Load() {
@@ -91,9 +91,9 @@ func (c *Clock) withoutTurn() advanceResult {
 	return computing
 }
 
-// collectEnded collects a process that has ended and that the driver has not started. The kernel
-// shows state Z a moment before it wakes the parent, and holds the lock of its process table during
-// both. Signal 0 to our own process group only waits for that lock.
+// collectEnded collects a process that has ended and that the driver did not start. The kernel
+// shows state Z a moment before it wakes the parent, but it holds the lock of its process table
+// until then. Signal 0 to our own process group does nothing but wait for that lock.
 func (c *Clock) collectEnded(pid int) {
 	_ = unix.Kill(0, 0)
 	c.Collect(pid)
@@ -102,7 +102,7 @@ func (c *Clock) collectEnded(pid int) {
 // leaveBlocked takes the turn from a thread that sleeps in the kernel, because the thread may wait
 // for another thread in a way that the preload library does not handle. It does not take the turn
 // from a thread that waits for an unmanaged peer. If the thread waits for the driver to read,
-// [Clock.Wait] returns after this, so that the driver can read.
+// [Clock.Wait] then returns, and the driver can read.
 func (c *Clock) leaveBlocked() {
 	c.lockClock()
 	defer c.unlockClock()

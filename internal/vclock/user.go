@@ -7,17 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// user is the user of the managed processes. The driver looks at these processes as this user. Nil
-// means that the driver can look at the processes as itself.
+// user is the user of the managed processes. The driver reads their /proc files as this user. Nil
+// means that the driver can read them as itself.
 type user struct{ uid, gid int }
 
-// become makes the calling thread read files as the user, until leave.
+// become makes the calling thread access files as the user, until leave.
 func (u *user) become() {
 	if u == nil {
 		return
 	}
 	runtime.LockOSThread()
-	_ = unix.Setfsgid(u.gid) // root may do this; if it failed, every thread would seem to run
+	_ = unix.Setfsgid(u.gid) // root may do this; after a failure, every thread would seem to run
 	_ = unix.Setfsuid(u.uid)
 }
 

@@ -94,7 +94,7 @@ func (c *Clock) lockClock() {
 const driverOwns = ^uint32(0)
 
 // inherit takes the lock from a thread that was killed while it held the lock. It returns false if
-// the owner lives.
+// the owner is alive.
 func (c *Clock) inherit() bool {
 	owner := c.s.lock.Load()
 	dead := owner != 0 && owner != driverOwns && procfs.Process(int(owner)).Ended()
@@ -107,7 +107,7 @@ func (c *Clock) inherit() bool {
 
 func (c *Clock) unlockClock() { c.s.lock.Store(0) }
 
-// backOff pauses for a moment. The pause grows with the number of tries.
+// backOff pauses for a moment. The pause grows with tries.
 func backOff(tries int) {
 	switch {
 	case tries < 20:
@@ -130,7 +130,7 @@ func (c *Clock) sleep(word uint32) {
 }
 
 // awaitArrival waits until a thread that the kernel has woken announces itself. It waits only a
-// moment, because the thread may go back to sleep without doing so.
+// moment, because the thread may go back to sleep without announcing itself.
 func (c *Clock) awaitArrival(word uint32, tries int) {
 	s := c.s
 	s.driverWaiting.Store(1)
@@ -172,8 +172,8 @@ func (c *Clock) advance(limit hpc.Time) advanceResult {
 	case s.busy.Load() != 0:
 		return c.withoutTurn()
 	case s.inbox.Load() < 0:
-		// The bytes of a stream are counted after the driver may have read them, but before their
-		// writer goes idle.
+		// The bytes of a stream are counted before their writer begins to wait, but the driver may have
+		// read them even earlier.
 		return miscounted
 	case !c.quiet():
 		if c.notified.Load() && c.ownEnded() { // the threads of an ended process never sleep
@@ -240,9 +240,9 @@ func (c *Clock) step(limit hpc.Time) advanceResult {
 	return moved
 }
 
-// trim lowers the number of used slots to the last slot in use, so that searches are short. For
-// moments slurmctld has hundreds of threads, and later it has few. If a thread or process takes a
-// higher slot meanwhile, that thread or process raises the number again, or trim does.
+// trim lowers the number of used slots to the last slot in use, which keeps searches short.
+// slurmctld has hundreds of threads for short periods, and few threads otherwise. If a thread or
+// process takes a higher slot meanwhile, it raises the number again, or trim does.
 func (c *Clock) trim() {
 	s := c.s
 	for used := s.used.Load(); used > 0 && s.slot[used-1].state.Load() == stateFree; used-- {
@@ -275,25 +275,25 @@ func wake(sl *slot, from uint32) {
 		futexWake(&sl.state)
 		return
 	}
-	// An error means that the thread has gone; its process is collected later.
+	// An error means that the thread has ended; its process is collected later.
 	_ = unix.Tgkill(int(sl.pid.Load()), int(sl.tid.Load()), wakeSignal)
 }
 
 func futexWake(word *atomic.Uint32) {
-	// The call fails only if the word is not mapped. It is not an error if no thread waits.
+	// The call fails only if the word is not mapped. It also succeeds if no thread waits.
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWake, 1, 0, 0, 0)
 }
 
 func futexWait(word *atomic.Uint32, value uint32, timeout time.Duration) {
 	ts := unix.NsecToTimespec(int64(timeout))
-	// The caller reads the word again after a wake, a timeout, a signal or a changed value. The
-	// call is raw, so that the Go runtime does not notice it: otherwise a thread of the runtime
-	// would wake for every wait, to give the processor to another goroutine.
+	// The caller reads the word again after a wake, a timeout, a signal or a changed value. The call
+	// is raw, so the Go runtime does not notice it. Otherwise a thread of the runtime would wake for
+	// every wait to give the processor to another goroutine.
 	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWait, uintptr(value),
 		uintptr(unsafe.Pointer(&ts)), 0, 0)
 }
 
-// The operations are those of linux/futex.h.
+// The operations of linux/futex.h.
 const (
 	futexOpWait = 0
 	futexOpWake = 1

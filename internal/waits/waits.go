@@ -1,5 +1,5 @@
-// Package waits divides the time that a job waited into its parts. All commands that show waits use
-// it, so that they show the same numbers under the same names.
+// Package waits divides the time that a job waited into its parts. All commands that show waits
+// use it, so that they show the same numbers under the same names.
 //
 // A job waits while it is in the queue: from its submission to its first start, and from each
 // requeue to the next start. The time of a lost run does not count as waiting. The parts of a wait
@@ -7,19 +7,21 @@
 //
 //   - the time after a lost run is [Requeued];
 //   - the reasons that the resource manager gave ([run.Row.Reasons]), by [PartOf];
-//   - while as many tasks of the job's array ran as its limit allows ([run.AtArrayLimit], for
-//     recorded workloads and the simulator's policies, which lack such reasons), [OwnLimit];
-//   - before the job was eligible, its request: a begin time; a hold or a dependency, until the first task of its
-//     array was eligible; or a limit of its array, if the record comes from a replay. If fewer tasks run than this
-//     limit allows, a task that is not eligible is [Priority] in the simulator, where it is in the queue behind other
-//     tasks of its array. It is [Unknown] in accounting, which has no reason for it;
+//   - while the number of running tasks of the job's array was at the array's limit
+//     ([run.AtArrayLimit], for recorded workloads and the simulator's policies, which lack such
+//     reasons), [OwnLimit];
+//   - before the job was eligible, its request: a begin time; a hold or a dependency, until the
+//     first task of its array was eligible; or a limit of its array, if the record comes from a
+//     replay. If fewer tasks run than this limit allows, a task that is not eligible is [Priority]
+//     in the simulator, where it is in the queue behind other tasks of its array. It is [Unknown]
+//     in accounting, which has no reason for it;
 //   - before the window of a workload ([run.BeforeWindow]), [Unknown];
-//   - after the job was eligible, its place in the queue ([run.Row.First]), which the simulator records: [Priority]
-//     until the job was the first of its partition, and then [Resources];
+//   - after the job was eligible, its place in the queue ([run.Row.First]), which the simulator
+//     records: [Priority] until the job was the first of its partition, and then [Resources];
 //   - the rest is [Unknown].
 //
-// A replay queries reasons only every few minutes. So a reason for which a job was not eligible ends
-// at the latest when the job became eligible.
+// A replay queries reasons only every few minutes. So a reason that makes a job ineligible ends at
+// the latest when the job becomes eligible.
 package waits
 
 import (
@@ -197,9 +199,7 @@ type Span struct {
 	Part     Part
 	// Reason is Slurm's reason, or [run.BeforeWindow]; empty if the record does not have it.
 	Reason string
-	// Planned is the start that the scheduler planned for the job at that time; 0 if it planned no
-	// start. Backfill is what the backfill scheduler did with the job; empty if the record does not
-	// have it.
+	// Planned is the start that the scheduler planned for the job at that time; 0 without a plan.
 	Planned  hpc.Time
 	Backfill rm.Backfill
 }
@@ -218,9 +218,9 @@ func Decompose(row *run.Row, end hpc.Time) []Span {
 	return list
 }
 
-// divide calls visit for each span of a period, in order. If the job becomes eligible within a span,
-// the span is divided at this instant. The parameter after says whether the job was eligible. divide
-// leaves out empty spans.
+// divide calls visit for each span of a period, in order. If the job becomes eligible within a
+// span, the span is divided at this instant. The parameter after says whether the job was
+// eligible. divide leaves out empty spans.
 func divide(row *run.Row, p Period, visit func(s Span, after bool)) {
 	eligible := min(max(p.Eligible, p.From), p.To)
 	begin := p.From
@@ -319,8 +319,8 @@ var index = func() map[Part]int {
 // Part returns one part.
 func (s *Sums) Part(p Part) time.Duration { return s.Parts[index[p]] }
 
-// Sum returns the wait of a job that started. It returns false for a job without a wait, which never
-// started, or whose submission is unknown or after its start.
+// Sum returns the wait of a job that started. It returns false for a job that never started, and
+// for a job whose submission is unknown or after its start.
 func Sum(row *run.Row) (s Sums, ok bool) {
 	if row.State == hpc.Rejected || row.Start == 0 || row.Submit == 0 || row.Start < row.Submit {
 		return s, false

@@ -106,8 +106,9 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestRecordedArray checks the waits of an array's tasks in a recorded workload. While as many tasks ran as the limit
-// allows, the others waited for the limit; other times have no reason, before and after the tasks were eligible.
+// TestRecordedArray checks the waits of an array's tasks in a recorded workload. While the number
+// of running tasks was at the limit, the other tasks waited for the limit. All other times have no
+// reason, before and after the tasks were eligible.
 func TestRecordedArray(t *testing.T) {
 	job := &hpc.Job{ID: "1", Submit: at(0), Request: hpc.Request{Array: "1-3%2"}, Behaviour: hpc.Behaviour{RunTime: time.Minute}, Recorded: &hpc.Recorded{
 		TaskStarts: map[int]hpc.Time{1: at(10), 2: at(20), 3: at(50)}, TaskEnds: map[int]hpc.Time{1: at(40), 2: at(60), 3: at(70)},

@@ -159,7 +159,7 @@ func TestCloseFails(t *testing.T) {
 }
 
 // TestHang makes an fsync hang, of a new segment and of an existing one. Appends must then fail
-// after a while, and everything else must go on. Waiting records are dropped, records that were
+// after a while, and everything else must continue. Waiting records are dropped, records that were
 // being written are there once the disk answers, and the log then accepts new records.
 func TestHang(t *testing.T) {
 	for _, started := range []bool{false, true} {

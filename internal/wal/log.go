@@ -1,15 +1,15 @@
-// Package wal is an append-only log (journal) on disk. A record that [Log.Append] has added without
-// an error survives the end of the process and a power failure.
+// Package wal is an append-only log (journal) on disk. A record that [Log.Append] has added
+// without an error survives the end of the process and a power failure.
 //
 // The log is a directory of files, the segments. The name of a segment is the number of its first
 // record. A segment is a header and records. A record is the length of the payload (4 bytes,
 // little-endian), the CRC-32C of the record's number and payload (4 bytes), and the payload.
 // Records that wait at the same time share one fsync.
 //
-// After a crash the end of a segment may be incomplete. [Open] moves the bytes after the last whole
-// record into a file of their own beside the segment, and [Log.Torn] says how many bytes these are.
-// If a single record in the middle cannot be read, Open moves only this record away. The records
-// after it become a new segment.
+// After a crash the end of a segment may be incomplete. [Open] moves the bytes after the last
+// whole record into a separate file beside the segment, and [Log.Torn] returns the number of these
+// bytes. If a single record in the middle cannot be read, Open moves only this record away. The
+// records after it become a new segment.
 //
 // A [State] is a log of changes to a state that fits in memory, together with a snapshot of the
 // state, in a private and locked directory.
@@ -53,7 +53,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // ever.
 const patience = 20 * time.Second
 
-// Forever is the patience of a log whose callers cannot go on before the disk has answered.
+// Forever is the patience of a log whose callers cannot continue before the disk has answered.
 const Forever time.Duration = math.MaxInt64
 
 // Options configures [Open].
@@ -202,9 +202,8 @@ func (j *Log) path(first int64) string {
 	return filepath.Join(j.dir, fmt.Sprintf("%019d%s", first, suffix))
 }
 
-// scan reads the directory, and moves away what cannot be read. It skips a segment in which
-// no record has a number above the parameter after, because a segment may have hundreds of
-// megabytes.
+// scan reads the directory, and moves away what cannot be read. It skips a segment without records
+// above number after, because a segment may have hundreds of megabytes.
 func (j *Log) scan(after int64) error {
 	names, err := os.ReadDir(j.dir)
 	if err != nil {
@@ -332,10 +331,10 @@ func copyTo(path string, from io.Reader) error {
 	return errors.Join(err, to.Sync(), to.Close())
 }
 
-// Append adds records and returns the number of the first record. When it returns without an error,
-// the records are durable. After an error the records are not in the log, unless the error is
-// [ErrSlow]: if the disk has not answered for [Options.Patience], the records may still be written
-// later. After a full disk the log works again when there is room.
+// Append adds records and returns the number of the first record. When it returns without an
+// error, the records are durable. After an error, the records are not in the log. The exception is
+// [ErrSlow]: the disk has not answered for [Options.Patience], and the records may still be
+// written later. After a full disk the log works again when there is room.
 func (j *Log) Append(payloads ...[]byte) (first int64, err error) {
 	r, err := j.Begin(payloads...)
 	if err != nil {
@@ -512,8 +511,7 @@ func (j *Log) commit(group []*Pending) error {
 		err = f.Sync()
 	}
 	if err != nil {
-		// After a failed fsync it is not known what is on the disk. The file is cut back, and later
-		// records go into a new file.
+		// After a failed fsync, the contents of the disk are unknown.
 		j.active, j.uncut, j.cutAt = nil, f, at
 		return errors.Join(err, j.cut())
 	}
@@ -612,8 +610,8 @@ func (j *Log) Prune(upTo int64) error {
 	return syncDir(j.dir)
 }
 
-// Close closes the log. Waiting records get [ErrClosed]. The error is [ErrSlow] if the goroutine
-// that writes still waits for the disk; the goroutine ends when the disk answers.
+// Close closes the log. Waiting records get [ErrClosed]. The error is [ErrSlow] if the writing
+// goroutine still waits for the disk; it ends when the disk answers.
 func (j *Log) Close() error {
 	j.mu.Lock()
 	if j.closed {

@@ -51,7 +51,7 @@ func all(t testing.TB, j *wal.Log, after int64) (records []wal.Record) {
 	return records
 }
 
-// TestTurn checks that all records before a turn can be removed, and that the log then goes on.
+// TestTurn checks that all records before a turn can be removed, and that the log then continues.
 func TestTurn(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir, 0, wal.Options{})
@@ -133,8 +133,8 @@ func TestRestarts(t *testing.T) {
 }
 
 // TestTorn checks that a log that was cut or changed at any byte keeps all records before that
-// byte. It must also keep those after a record whose checksum or payload has changed. It must move
-// the rest to a file, and accept new records.
+// byte. It must also keep the records after a record whose checksum or payload has changed. It
+// must move the rest to a file, and accept new records.
 func TestTorn(t *testing.T) {
 	made := t.TempDir()
 	j := open(t, made, 0, wal.Options{Kind: "test"})
@@ -276,8 +276,8 @@ func TestOpenBehind(t *testing.T) {
 	}
 }
 
-// TestConcurrent checks that records of many goroutines get numbers of their own, and that a reader
-// sees each record meanwhile.
+// TestConcurrent checks that records of many goroutines get different numbers, and that a reader
+// sees each record.
 func TestConcurrent(t *testing.T) {
 	j := open(t, t.TempDir(), 41, wal.Options{Kind: "test", SegmentBytes: 4096})
 	const workers, each = 16, 25

@@ -36,10 +36,9 @@ const (
 	stateSegment = 4 << 20
 )
 
-// OpenState opens a directory, which it creates if necessary. It returns the last snapshot, or nil,
-// and the records since. The directory must be private (mode 0700). The parameter kind is
-// [Options.Kind]. An incomplete last record is moved away ([State.Torn]); any other damage is an
-// error.
+// OpenState opens a directory, which it creates if necessary. It returns the last snapshot, or
+// nil, and the records since. The directory must be private (mode 0700). kind is [Options.Kind].
+// An incomplete last record is moved away ([State.Torn]); any other damage is an error.
 func OpenState(dir, kind string) (s *State, snapshot []byte, records [][]byte, err error) {
 	s = &State{dir: dir, header: header(kind)}
 	defer func() {
@@ -168,8 +167,9 @@ func (s *State) Snapshot(state []byte) error {
 	return errors.Join(s.log.Prune(after), s.removeTorn())
 }
 
-// writeSnapshot writes a snapshot: the header of the kind, the number of the last record that the
-// state includes (8 bytes, little-endian), and the state as a record with that number.
+// writeSnapshot writes a snapshot. It consists of the header of the kind, the number of the last
+// record that the state includes (8 bytes, little-endian), and the state as a record with that
+// number.
 func (s *State) writeSnapshot(after int64, state []byte) error {
 	if len(state) > MaxPayload {
 		return fmt.Errorf("a state of %d bytes (want at most %d)", len(state), MaxPayload)

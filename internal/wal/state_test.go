@@ -69,7 +69,7 @@ func TestRecordsAndSnapshots(t *testing.T) {
 }
 
 // TestTornAtEveryByte checks that wherever a crash cuts the last record, the records before it are
-// kept, and new ones follow these.
+// kept, and new records follow them.
 func TestTornAtEveryByte(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o700); err != nil {

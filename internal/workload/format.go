@@ -17,11 +17,11 @@ type Format struct {
 	// Looks says how a file of the format begins. If no format recognizes a file, the error lists
 	// the Looks of all formats.
 	Looks string
-	// Recognize returns the confidence that a file is of this format. The parameter head is the
-	// beginning of the file, uncompressed. It has at least a part of the first line with content.
+	// Recognize returns the confidence that a file is of this format. head is the beginning of the
+	// uncompressed file. It has at least a part of the first line with content.
 	Recognize func(head []byte) Confidence
-	// Read reads a workload. The parameter name is the source's name in errors, which also have the
-	// line and say what would be right.
+	// Read reads a workload. name is the source's name in errors. Errors also have the line, and say
+	// what would be right.
 	Read func(r io.Reader, name string, opts ReadOptions) (*Workload, error)
 	// Write writes a workload and counts what the format cannot express.
 	Write func(w io.Writer, wl *Workload) (Losses, error)
@@ -48,9 +48,9 @@ type ReadOptions struct {
 	// Lean leaves out each job's [Origin]. Only writers of the source's own format use origins;
 	// replays do not.
 	Lean bool
-	// Progress, if not nil, is called now and then with the progress of the reading: for a
-	// file, the bytes read and their total (0 if it is not a regular file); for a database, the
-	// jobs read and 0.
+	// Progress, if not nil, is called now and then with the progress of the reading. For a file, it
+	// gets the bytes read and their total (0 if it is not a regular file). For a database, it gets
+	// the number of jobs read, and 0.
 	Progress func(done, all int64)
 
 	// The following options apply only to the records of Slurm's accounting.
@@ -67,7 +67,7 @@ type ReadOptions struct {
 	Record func(record any) error
 }
 
-// DefaultEpoch is the beginning of a source that has only relative times, unless the user gives
+// DefaultEpoch is the beginning of a source with only relative times, unless the user gives
 // another instant: 2024-01-01T00:00:00Z, a Monday.
 var DefaultEpoch = hpc.Time(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
 

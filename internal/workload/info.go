@@ -59,15 +59,14 @@ type Info struct {
 	DuplicateIDs int `json:"jobs_with_duplicate_id"`
 	// NeverStarted is the number of tasks that, according to the record, ended before they started.
 	// NeverStartedCPUS is their part of the offered work. How long they would have run is not known.
-	// So the offered work counts their time limits, unless the workload has shorter run times, and the
-	// figures about used time leave them out.
+	// So the offered work counts their time limits, unless the workload has shorter run times. The
+	// figures about used time omit them.
 	NeverStarted       int     `json:"tasks_never_started"`
 	NeverStartedCPUS   float64 `json:"never_started_cpu_s"`
 	neverStartedLimits int     // the tasks whose time limits count
 
-	// Offered work is the number of requested processors (or nodes), times how long the job runs if
-	// nobody cancels it: its run time, but at most its time limit. For a job that requests whole
-	// nodes only the requested processors count.
+	// Offered work is the number of requested processors (or nodes) times the time for which the job
+	// runs if nobody cancels it: its run time, but at most its time limit.
 	OfferedCPUS  float64 `json:"offered_cpu_s"`
 	OfferedNodeS float64 `json:"offered_node_s"` // of the jobs that ask for nodes
 
@@ -78,7 +77,8 @@ type Info struct {
 	RequestedS float64 `json:"requested_time_s"`
 	UsedS      float64 `json:"used_time_s"`
 	UsedShare  float64 `json:"mean_used_share"`
-	// Limitless is the number of tasks with an end that are in none of these figures, because they have no time limit.
+	// Limitless is the number of ended tasks that are in none of these figures because they have no
+	// time limit.
 	Limitless int `json:"tasks_without_limit"`
 	// UsedDeciles counts tasks by used/requested time: [0,10 %), ..., [90 %,100 %].
 	UsedDeciles [10]int `json:"used_share_deciles"`
@@ -315,9 +315,8 @@ func Occupied(runTime, limit time.Duration) (d time.Duration, ends bool) {
 	return runTime, runTime != hpc.Unlimited
 }
 
-// Ran returns how long a recorded job ran: its run time, or less if something, such as a
-// cancellation, ended it earlier. It returns the run time of a job whose start or end is not
-// recorded.
+// Ran returns how long a recorded job ran: its run time, or less if a cancellation, for example,
+// ended it earlier.
 func Ran(rec *hpc.Recorded, runTime time.Duration) time.Duration {
 	if rec == nil || rec.Start.IsZero() || rec.End.IsZero() {
 		return runTime

@@ -46,8 +46,8 @@ func sum(list []int) (n int) {
 	return n
 }
 
-// TestInfoNeverStarted checks a job that was cancelled while it waited: the summary counts its work
-// as offered and names this part, and leaves the job out of the use of limits.
+// TestInfoNeverStarted checks a job that was cancelled while it waited. The summary counts its
+// work as offered and names this part, but ignores the job in the use of limits.
 func TestInfoNeverStarted(t *testing.T) {
 	w := readEvents(t, "-dt 0 -e submit_batch_job | -J a -sim-walltime 1800 --uid=ann -t 60 -n 2\n"+
 		"-dt 5 -e submit_batch_job | -J b -sim-walltime -1 --uid=ann -t 60 -n 4\n")

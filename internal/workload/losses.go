@@ -46,9 +46,9 @@ func (l Losses) Request(job *hpc.Job, held map[string]bool) {
 	}
 }
 
-// Reparsed counts the fields of a job's request that are lost when sbatch's parser reads the words
-// that were written for the job. The parameter changed has the values of the fields that the writer
-// changed on purpose, by the field's name.
+// Reparsed counts the fields of a job's request that would be lost: sbatch's parser cannot read
+// them back from the words that were written for the job. The parameter changed contains the
+// values of the fields that the writer changed on purpose, by the field's name.
 func (l Losses) Reparsed(job *hpc.Job, words []string, changed map[string]string) {
 	s, err := sbatch.Parse(words, job.Submit)
 	if err != nil {

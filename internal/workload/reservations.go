@@ -68,8 +68,8 @@ func (s *standing) remove(name string, lapsed bool) {
 	delete(s.place, name)
 }
 
-// apply carries out an event. It ignores an event without effect: an event for a reservation that
-// does not exist, or the creation of a reservation under a name in use.
+// apply carries out an event. It ignores an event without effect: an event for a nonexistent
+// reservation, or the creation of a reservation under a name in use.
 func (s *standing) apply(ev hpc.ReservationEvent) {
 	old := s.find(ev.Name)
 	if old != nil && hasEnded(old, ev) {
@@ -103,8 +103,7 @@ func hasEnded(r *hpc.Reservation, ev hpc.ReservationEvent) bool {
 // ReservationsAt divides the events of reservations at an instant. The result open has one event
 // for each reservation that exists at the instant. The event creates the reservation in its state
 // at that instant, but has its original time of creation. Reservations that had ended or were
-// deleted are left out. The result rest has the later events, except updates of reservations that
-// have ended.
+// deleted are left out. rest are the later events, except updates of reservations that have ended.
 func ReservationsAt(events []hpc.ReservationEvent, at hpc.Time) (open, rest []hpc.ReservationEvent) {
 	s := newStanding()
 	for _, ev := range events {

@@ -10,10 +10,11 @@ import (
 	"rmreplay/internal/lines"
 )
 
-// ConvertAccountsDump reads the output of `sacctmgr dump CLUSTER`. It returns the commands for `sacctmgr -i` that
-// make the same associations in an empty database. A dump has only the names of QOS. The result qos has these names,
-// and the commands make these QOS with sacctmgr's defaults. The parameter name is the source's name in errors, which
-// have the form "reading accounts: NAME:LINE: what is wrong".
+// ConvertAccountsDump reads the output of `sacctmgr dump CLUSTER`. It returns the commands for
+// `sacctmgr -i` that make the same associations in an empty database. A dump has only the names of
+// QOS. The result qos lists these names, and the commands make these QOS with sacctmgr's defaults.
+// The parameter name is the source's name in errors, which have the form "reading accounts:
+// NAME:LINE: what is wrong".
 func ConvertAccountsDump(r io.Reader, name string) (commands string, qos []string, err error) {
 	d := accountsDump{parent: "root"}
 	if err := lines.Each(r, name, d.line); err != nil {

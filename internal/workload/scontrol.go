@@ -13,10 +13,10 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// ReadReservations reads the output of `scontrol show reservation` (with or without -o) and returns
-// the reservations that touch the window. Each reservation keeps its start, but is created when the
-// window begins, because Slurm does not record the time of creation. The parameter name is the
-// source's name in errors, which have the form "reading reservations: NAME:LINE: ...".
+// ReadReservations reads the output of `scontrol show reservation` (with or without -o) and
+// returns the reservations that touch the window. Each reservation keeps its start, but is created
+// when the window begins, because Slurm does not record the time of creation. The parameter name
+// is the source's name in errors, which have the form "reading reservations: NAME:LINE: ...".
 func ReadReservations(r io.Reader, name string, opts ReadOptions) ([]hpc.ReservationEvent, error) {
 	var events []hpc.ReservationEvent
 	err := eachBlock(r, name, "ReservationName", func(b *block) error {
@@ -169,8 +169,8 @@ func (b *block) reservation(opts ReadOptions) (*hpc.ReservationEvent, error) {
 }
 
 // ReservationOfWindow returns the event that creates a reservation when the window begins or,
-// without a window, at the reservation's start. The parameter end gives the duration. The result is
-// nil if the reservation lies outside the window.
+// without a window, at the reservation's start. The parameter end determines the duration. The
+// result is nil if the reservation lies outside the window.
 func ReservationOfWindow(r hpc.Reservation, end hpc.Time, opts ReadOptions) *hpc.ReservationEvent {
 	if !opts.InWindow(r.Start, end) {
 		return nil

@@ -142,8 +142,8 @@ func FuzzConvertAccountsDump(f *testing.F) {
 	})
 }
 
-// TestOneLineNodes reads nodes as `scontrol -o show node` prints them: the operating system has blanks,
-// and is not the last key.
+// TestOneLineNodes reads nodes as `scontrol -o show node` prints them: the operating system's name
+// contains blanks, and is not the last key.
 func TestOneLineNodes(t *testing.T) {
 	for release, line := range map[string]string{
 		"22.05": "NodeName=n1 Arch=x86_64 CoresPerSocket=2 CPUAlloc=0 CPUEfctv=2 CPUTot=2 CPULoad=0.52 AvailableFeatures=(null) ActiveFeatures=(null) Gres=(null) NodeAddr=127.0.0.1 NodeHostName=h Port=7001 Version=22.05.8 OS=Linux 6.1.0-18-amd64 #1 SMP PREEMPT_DYNAMIC Debian 6.1.76-1 (2024-02-01) RealMemory=1 AllocMem=0 FreeMem=2121 Sockets=1 Boards=1 State=IDLE+DRAIN ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A Partitions=p BootTime=2024-03-01T05:00:00 SlurmdStartTime=2024-03-01T06:00:00 LastBusyTime=2024-03-01T06:00:00 CfgTRES=cpu=2,mem=1M,billing=2 AllocTRES= CapWatts=n/a CurrentWatts=0 AveWatts=0 ExtSensorsJoules=n/s ExtSensorsWatts=0 ExtSensorsTemp=n/s Reason=bad State=of memory [root@2024-03-01T07:00:00] Comment=spare part ordered",

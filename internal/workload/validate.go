@@ -26,9 +26,8 @@ type Cluster struct {
 	// MaxArraySize is the key of slurm.conf: one more than the largest index. 0 means not
 	// known.
 	MaxArraySize int
-	// WholeMemory are the partitions that allocate memory but have no default for it: a job that asks
-	// for no memory gets all memory of its nodes. The default partition is also listed under the empty
-	// name.
+	// WholeMemory are the partitions that allocate memory but have no default for it: a job that
+	// requests no memory gets all memory of its nodes.
 	WholeMemory map[string]bool
 }
 
@@ -637,8 +636,8 @@ func (v *validator) instants() {
 	}
 }
 
-// preset checks that a preset job is not an array, that its nodes are recorded, each once, and that
-// it did not end before the window's start.
+// preset checks that a preset job is not an array, that its nodes are recorded without
+// repetitions, and that the job did not end before the window's start.
 func (v *validator) preset(job *hpc.Job) {
 	r := job.Recorded
 	switch {
@@ -693,8 +692,8 @@ func (v *validator) events() {
 }
 
 // sameName reports a reservation whose name is in use when it is created. It leaves two cases to
-// Slurm: an administrator's action may have deleted the earlier reservation, and Slurm keeps a name
-// for a moment after its reservation's end.
+// Slurm. An administrator's action may have deleted the earlier reservation, and Slurm keeps a
+// name for a moment after its reservation's end.
 func (v *validator) sameName(old *hpc.Reservation, e *hpc.ReservationEvent) {
 	end := endOf(old)
 	until := "does not end by itself"
@@ -758,8 +757,8 @@ func (v *validator) reservation(e *hpc.ReservationEvent) {
 	}
 }
 
-// hosts checks a host list. It does not report a node that the cluster lacks, because a changed
-// cluster may lack it on purpose; the resource manager will refuse such a node.
+// hosts checks a host list. It does not report a node that the cluster lacks: a changed cluster
+// may lack it on purpose, and the resource manager will refuse the node.
 func (v *validator) hosts(what, expr string) {
 	_, err := hostlist.Count(expr)
 	var names []string

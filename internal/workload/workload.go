@@ -1,8 +1,5 @@
-// Package workload has the [Workload]: the submissions to a resource manager, and everything else
-// that happens to a cluster from outside. It also checks whether a replay of a workload is
-// meaningful, and has the parts that all [Format]s share.
-//
-// Package formats reads a workload of any known format; docs/FORMATS.md describes the formats.
+// Package workload defines [Workload]: the submissions to a resource manager, and all other events
+// that affect a cluster from outside.
 package workload
 
 import (
@@ -40,15 +37,15 @@ type Workload struct {
 	// the counts. It is "" if there was no mistake, or if the workload was written and read again.
 	Mistake string
 
-	// Transforms are the changes made to the workload since it was read from its source, in
-	// order, each as the options of the command that made it.
+	// Transforms are the changes to the workload since it was read from its source. They are in
+	// order, and each is given as the options of the command that made it.
 	Transforms []string
 
 	// Completion says how rules made fields that were not recorded; nil if rules made no field.
 	Completion *Completion
 
 	// MachineNodes and MachineProcessors are the size of the machine on which the workload was
-	// recorded; 0 if not known.
+	// recorded; 0 if unknown.
 	MachineNodes, MachineProcessors int
 	// FileSystems are the file systems to and from which the jobs move data.
 	FileSystems []hpc.FileSystem
@@ -96,8 +93,8 @@ func (w *Workload) Presets() (n int) {
 	return n
 }
 
-// EmptyAtBegin returns a warning if no job runs when the workload begins, and otherwise "". The
-// parameter remedy says how to get the jobs that ran then.
+// EmptyAtBegin returns a warning if no job runs when the workload begins, and otherwise "". remedy
+// says how to get the jobs that ran then.
 func (w *Workload) EmptyAtBegin(remedy string) string {
 	if w.Presets() > 0 {
 		return ""
@@ -148,8 +145,8 @@ func (w *Workload) PresetBurst() int {
 }
 
 // Begin returns the instant at which a replay has to begin. Without a window it is the epoch. With
-// a window it is prerollLead before the first of these instants: the window's start, the starts of
-// the preset jobs, and the submissions of the jobs that wait when the window begins.
+// a window, it is prerollLead before the first of these instants: the window's start, the starts
+// of the preset jobs, and the submissions of the jobs that wait when the window begins.
 func (w *Workload) Begin() hpc.Time {
 	if w.Start == 0 {
 		return w.Epoch
@@ -187,7 +184,7 @@ const (
 	// sbatch, they get as many nodes as tasks.
 	RuleFewerNodes = "nodes_above_tasks"
 	// RuleLeftRunning counts jobs that ran when a window began, but are left out because their nodes
-	// are not known.
+	// are unknown.
 	RuleLeftRunning = "running_left_out"
 )
 

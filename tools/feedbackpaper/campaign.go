@@ -309,7 +309,7 @@ type log struct {
 // them.
 //
 // newLog stops the garbage collector. If the collector ran, it would read the new tables before
-// they are filled, which causes two page faults for each page, and the campaign of the KTH log
+// they are filled. This would cause two page faults for each page, and the campaign of the KTH log
 // would take 12 % more CPU time.
 func newLog(recorded *workload.Workload, processors int, opts *Options) *log {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))

@@ -175,10 +175,9 @@ var paperKTH = []figure{
 }
 
 // TestPaperKTH checks the paper's figures for KTH. If the machine is not saturated, the figures
-// agree to the printed digit. This holds for rigid replay on EASY, FCFS, perf * 2 and infra *
-// 2, and for the waits and makespans of replay with feedback on the latter two. On a saturated
-// machine, one decision at one instant moves days of work. There the figures agree only
-// roughly.
+// agree to the printed digit. This applies to rigid replay on EASY, FCFS, perf * 2 and infra * 2,
+// and to the waits and makespans of replay with feedback on the last two. On a saturated machine,
+// one decision at one instant moves days of work. There the figures agree only roughly.
 func TestPaperKTH(t *testing.T) {
 	w := realLog(t, "KTH-SP2-1996-2.1-cln.swf.gz")
 	r, err := Run(context.Background(), w, 0, Options{Parallel: 2})

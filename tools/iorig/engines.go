@@ -56,8 +56,8 @@ func (p played) engine() string {
 	return strings.TrimSpace(strings.Replace(p.Engine, "sim", "simulator", 1) + " " + p.Slurm)
 }
 
-// sign says which of two policies has the shorter makespan on an engine: -1 for the first, 1 for the second,
-// and 0 if the interval of their paired difference contains 0.
+// sign says which of two policies has the shorter makespan on an engine: -1 is the first, and 1 is
+// the second. 0 means that the interval of their paired difference contains 0.
 func (r *results) sign(c *cell, engine played, a, b string) int {
 	i := stats.PairedBootstrap(stats.Difference, stats.BootstrapOptions{},
 		r.column(c.of(engine, b, 0), c.seeds, makespan), r.column(c.of(engine, a, 0), c.seeds, makespan))
@@ -80,8 +80,8 @@ func (r *results) pairs(c *cell, engine played) (signs []int) {
 	return signs
 }
 
-// agree counts the pairs of policies that two engines put in the same order, the pairs that they
-// put in opposite orders, and the pairs that at least one engine does not separate.
+// agree counts three kinds of pairs of policies: pairs that two engines put in the same order,
+// pairs that they put in opposite orders, and pairs that at least one engine does not separate.
 func agree(a, b []int) string {
 	same, opposite := 0, 0
 	for i := range a {

@@ -1,4 +1,4 @@
-// Command iorig simulates the experiments with which workload-adaptive scheduling was tested
+// Command iorig simulates the experiments that tested workload-adaptive scheduling
 // (docs/measurements/io.md), and prints a table:
 //
 //	go run ./tools/iorig

@@ -75,8 +75,8 @@ func TestResults(t *testing.T) {
 	if _, err := play("--compare"); err == nil {
 		t.Error("one engine is compared")
 	}
-	// The other engine's makespans are 10 % longer, except those of one policy, which are half as
-	// long.
+	// The other engine's makespans are 10 % longer, except the makespans of one policy, which are
+	// half as long.
 	var other []byte
 	for text := range bytes.Lines(text) {
 		var l line

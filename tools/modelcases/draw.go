@@ -34,9 +34,8 @@ var families = []family{
 	{"reservations", (*drawing).reservations},
 }
 
-// newer are families that were added later. They have their own case numbers, the first family from
-// 1,000,000 on, the second from 2,000,000 on, so that the cases of the older families keep their
-// numbers.
+// newer are families that were added later. Each of them has its own case numbers, the first from
+// 1,000,000 on and the second from 2,000,000 on. So the cases of the older families keep their numbers.
 var newer = []family{
 	{"licenses", (*drawing).licenses},
 	{"deadlines", (*drawing).deadlines},
@@ -93,7 +92,8 @@ func (d *drawing) set(key, value string) {
 	d.conf[key] = value
 }
 
-// plain draws what each case has: nodes with cores and memory, and the parameters of the scheduler.
+// plain draws the parts that each case has: nodes with cores and memory, and the parameters of the
+// scheduler.
 func (d *drawing) plain() {
 	d.conf = map[string]string{}
 	d.set("ClusterName", "tiny")

@@ -118,7 +118,7 @@ func (s *settings) read() (map[string]map[uint64]result, error) {
 	return done, lines.Err()
 }
 
-// play runs the cases that the file does not have or, with -again, those that it has.
+// play runs the cases that the file lacks or, with -again, the cases that it has.
 func (s *settings) play(ctx context.Context) error {
 	done, err := s.read()
 	if err != nil {

@@ -28,7 +28,7 @@ type scheduler struct {
 	published map[string]float64
 }
 
-// schedulers are those of the paper, in the order of the table.
+// schedulers are the paper's, in the order of the table.
 var schedulers = []scheduler{
 	{"EASY", "easy-textbook", map[string]float64{"KTH-SP2": 92.5765, "CTC-SP2": 49.5713, "SDSC-SP2": 87.8703}},
 	{"EASY++", "easy++", map[string]float64{"KTH-SP2": 63.5007, "CTC-SP2": 85.7672, "SDSC-SP2": 79.3963}},
@@ -124,8 +124,8 @@ func Run(ctx context.Context, w *workload.Workload, o Options) (*Result, error) 
 }
 
 // filter applies the authors' filter. It also moves the log to an instant at which a week begins:
-// the learner's features count from the log's beginning, as the authors' do. Jobs of one instant are
-// submitted in the order of their numbers, as in the authors' simulator.
+// the learner's features count from the log's beginning, as the authors' features do. Jobs of one
+// instant are submitted in the order of their numbers, as in the authors' simulator.
 func (r *Result) filter(w *workload.Workload) (*workload.Workload, error) {
 	filtered := *w
 	var list []*hpc.Job

@@ -10,18 +10,18 @@
 // with the loss E-Loss, and incremental corrections; the same with run times as features, as the
 // paper describes them; and EASY and EASY-SJBF with clairvoyance.
 //
-// The published numbers are those of the authors' result files
-// (github.com/jad-darrous/predictsim, experiments/data/LOG/sim_analysis/metrics_complete), by the
-// name of the log. The authors filter their logs: jobs without processors, run time or time limit,
-// and jobs larger than the machine, are left out, and run times end at the time limits. The tool
-// does the same, and says how many jobs that concerns.
+// The published numbers come from the authors' result files (github.com/jad-darrous/predictsim,
+// experiments/data/LOG/sim_analysis/metrics_complete), by the name of the log. The authors filter
+// their logs. Jobs without processors, run time or time limit, and jobs larger than the machine,
+// are left out, and run times end at the time limits. The tool does the same, and says how many
+// jobs that concerns.
 //
 // The authors' own jobs are in the schedules that they published
-// (experiments/data/LOG/simulations/res_easy_backfill_scheduler_None_None.swf.gz), which the tool reads
-// as well. A log whose name contains KTH-SP2, CTC-SP2 or SDSC-SP2 has published numbers.
+// (experiments/data/LOG/simulations/res_easy_backfill_scheduler_None_None.swf.gz), which the tool
+// reads as well. A log whose name contains KTH-SP2, CTC-SP2 or SDSC-SP2 has published numbers.
 //
-// One simulation says little about predictions: --realizations adds the range over simulations with
-// randomly moved submissions, and how many of them are below the published number.
+// One simulation says little about predictions. --realizations adds the range over simulations
+// with randomly moved submissions, and says how many of them are below the published number.
 //
 // The exit status is 0 for success, 1 for a failure, 2 for wrong usage, 4 for an unusable log, and
 // 130 after an interruption.

@@ -68,9 +68,9 @@ func peer(dir, name string) error {
 	return os.WriteFile(filepath.Join(dir, name), out.Bytes(), 0o600)
 }
 
-// TestCompare checks that a peer's predictions are scored as those of rmreplay's models: a peer
-// that knows all answers errs only until the first training, and a peer that predicts nothing has
-// the scores of last2.
+// TestCompare checks that a peer's predictions are scored like the predictions of rmreplay's
+// models. A peer that knows all answers errs only until the first training, and a peer that
+// predicts nothing has the scores of last2.
 func TestCompare(t *testing.T) {
 	t.Setenv(asPeer, "1")
 	log := filepath.Join(t.TempDir(), "A-LOG-1.swf")

@@ -20,10 +20,10 @@ import (
 	"rmreplay/internal/predict/model"
 )
 
-// firstTraining is that of [model.Options.First].
+// firstTraining equals [model.Options.First].
 const firstTraining = 200
 
-// recorder is a [predict.Predictor] that predicts nothing. It keeps what a model would learn from: the features of each
+// recorder is a [predict.Predictor] that predicts nothing. It keeps the input of a model: the features of each
 // job at its submission, the order in which run times become known, and when [model.Online] would be trained.
 type recorder struct {
 	history *features.History

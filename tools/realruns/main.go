@@ -1,15 +1,15 @@
-// Command realruns makes run records with instants finer than a second, so that
-// `rmreplay compare` and `rmreplay report` can compare replays with runs of a real
-// Slurm whose instants come from its log:
+// Command realruns makes run records with instants finer than a second. With them, `rmreplay
+// compare` and `rmreplay report` can compare replays with runs of a real Slurm whose instants come
+// from its log:
 //
 //	go run ./tools/realruns -o real small2.real-slurm-50-runs.csv
 //	go run ./tools/realruns -o ours small/*
 //
-// A table (.csv) comes from the University at Buffalo's Slurm simulator. It has a line
-// for each job of each run, with the seconds at which the job was submitted and launched
-// and at which its epilog was complete. A directory is a run record of rmreplay. The
-// command takes the instants of its events, because its rows have only the whole seconds
-// that slurmctld keeps: in whole seconds a wait of 0.3 s is 0 or 1 s, by chance.
+// A table (.csv) comes from the University at Buffalo's Slurm simulator. It has a line for each
+// job of each run, with the seconds at which the job was submitted and launched and at which its
+// epilog was complete. A directory is a run record of rmreplay. The command takes the instants of
+// its events, because its rows have only slurmctld's whole seconds. In whole seconds, a wait of
+// 0.3 s is 0 or 1 s by chance.
 //
 // The records have only submissions, starts and ends.
 package main

@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/rm/slurm/conf/syntax"
 )
 
-// replaced are the keys of slurm.conf, in lower case, that a run sets itself (own) or leaves out:
+// replaced are the keys of slurm.conf, in lower case, that a run sets itself (own) or omits:
 // authentication, credentials, paths, addresses, programs of the site, and logging.
 var replaced = map[string]bool{
 	"authtype": true, "authinfo": true, "authalttypes": true, "credtype": true, "cryptotype": true,
@@ -175,8 +175,7 @@ func (c *config) addGRES(nodes, gres string) error {
 	return nil
 }
 
-// write writes the configuration into the daemons' root. The parameter users has lines
-// NAME:UID:GROUP:GID.
+// write writes the configuration into the daemons' root. users has lines NAME:UID:GROUP:GID.
 func (c *config) write(root, site string, users string) error {
 	passwd, group := "root:x:0:0::/:/bin/sh\n", "root:x:0:\n"
 	seen := map[string]bool{}

@@ -102,9 +102,9 @@ func (j *job) script() string {
 	return fmt.Sprintf("#!%s %s%g\n", interpreter, sleepPrefix, j.runTime)
 }
 
-// submitted returns the workload with the instants at which slurmctld accepted the jobs. They count
-// from the whole second of the first one: slurmctld since 23.11 begins each turn of its main loop at
-// a whole second, so the place of a submission within its second matters.
+// submitted returns the workload with the instants at which slurmctld accepted the jobs. They
+// count from the whole second of the first instant. slurmctld since 23.11 begins each turn of its
+// main loop at a whole second, so the position of a submission within its second matters.
 func submitted(jobs []job, accepted []time.Time) string {
 	epoch := accepted[0].Truncate(time.Second)
 	var b strings.Builder

@@ -52,7 +52,7 @@ var (
 // logTime is how Slurm writes an instant in its logs.
 const logTime = "2006-01-02T15:04:05.000"
 
-// readLog reads slurmctld's log as far as it has come.
+// readLog reads slurmctld's log up to its present end.
 func readLog(path string) (*controller, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -10,12 +10,13 @@
 //	realslurm pairs real/01=ours/01 real/02=ours/02
 //
 // ROOT is a root directory with Slurm and the libraries that it needs, such as a release that
-// `rmreplay slurm install` unpacked. The daemons run in a changed root of their own, with namespaces
-// of their own for processes, mounts and the network, so several runs may go side by side.
+// `rmreplay slurm install` unpacked. The daemons run in their own changed root, with separate
+// namespaces for processes, mounts and the network. So several runs can run side by side.
 //
-// The cluster's directory has slurm.conf, sacctmgr.script, users.sim and, as needed, topology.conf.
-// The daemons get the site's slurm.conf, except for authentication, credentials, paths, addresses
-// and the programs of the site. The device files of a generic resource are empty files.
+// The cluster's directory has slurm.conf, sacctmgr.script, users.sim and, as needed,
+// topology.conf. The daemons get the site's slurm.conf, except for authentication, credentials,
+// paths, addresses and the programs of the site. The device files of a generic resource are empty
+// files.
 //
 // The directory of a run has the daemons' logs, sacct's records, run.json, the workload with the
 // instants at which slurmctld accepted its jobs (submitted.events), and the jobs as a table that
@@ -119,8 +120,8 @@ func parseOptions(args []string) (options, error) {
 	return o, nil
 }
 
-// sleepPrefix begins the argument with which the script of a job starts this program: the run time
-// in seconds, negative for a job that runs until its time limit.
+// sleepPrefix begins the argument with which a job's script starts this program. The run time in
+// seconds follows; it is negative for a job that runs until its time limit.
 const sleepPrefix = "sleep="
 
 // sleep is a job. Slurm ends it with a signal at its time limit.

@@ -147,7 +147,7 @@ type difference struct {
 	first              string    // the first decision of the run that the replay does not make
 }
 
-// alike is the largest difference of starts, in seconds, that counts as the same decision:
+// alike is the largest difference of starts, in seconds, that still counts as the same decision:
 // slurmctld may schedule this long after an event (batch_sched_delay, 3 s by default).
 const alike = 3
 

@@ -19,8 +19,8 @@ import (
 	"rmreplay/internal/supervise"
 )
 
-// The program starts itself twice: the first process of the new namespaces (stageInit) mounts the
-// daemons' root and reaps orphans, and the worker below it runs the daemons.
+// The program starts itself twice. The first process of the new namespaces (stageInit) mounts the
+// daemons' root and reaps orphans. The worker below it runs the daemons.
 const (
 	stageInit   = "init-stage"
 	stageWorker = "worker-stage"
@@ -383,8 +383,8 @@ func withoutComments(commands string) string {
 	return b.String()
 }
 
-// waitForController waits until slurmctld is the primary controller, which is when its main loop
-// begins, and returns that instant by its log.
+// waitForController waits until slurmctld is the primary controller, and returns that instant from
+// slurmctld's log. Its main loop begins then.
 func (w *worker) waitForController() (began time.Time, err error) {
 	err = w.until("waiting for slurmctld", patience, func() (bool, error) {
 		l, err := readLog(filepath.Join(w.Output, controllerLog))
@@ -415,9 +415,8 @@ func (w *worker) waitForNodes(n int, deadline time.Time) error {
 	})
 }
 
-// play submits each job at its time, or later if the previous submission has not been accepted by
-// then. It waits until all jobs have ended. It returns the machine's mean load after the last
-// submission.
+// play submits each job at its time. If the previous submission has not been accepted by then, it
+// waits.
 func (w *worker) play(jobs []job, begin time.Time) (load float64, err error) {
 	ids, err := w.userIDs()
 	if err != nil {

@@ -76,7 +76,7 @@ var (
 )
 
 // draw chooses a hit at a random instant of a replay that takes typical. One in twenty comes in
-// the first 50 ms, when the program has only begun, and one in twenty comes too late.
+// the first 50 ms, when the program has just begun, and one in twenty comes too late.
 func draw(random *rand.Rand, typical time.Duration) hit {
 	h := hit{After: time.Duration(random.Float64() * 1.05 * float64(typical)), Network: "private"}
 	if random.IntN(3) == 0 {
@@ -214,8 +214,8 @@ func bother(scratch string, random *rand.Rand, ended <-chan struct{}) (made int)
 	return made
 }
 
-// processesOf returns the processes that belong to the replay with a scratch directory: those
-// whose environment, command line or mappings name it.
+// processesOf returns the processes of the replay with the given scratch directory: their
+// environment, command line or mappings contain its name.
 func processesOf(scratch string) []int {
 	var pids []int
 	entries, _ := os.ReadDir("/proc")
@@ -278,7 +278,7 @@ func listening(pids []int) []string {
 }
 
 // parseAddress reads an address of /proc/net/tcp: the IPv4 address as a number in host byte order
-// (little endian here), and the port.
+// (here little endian), and the port.
 func parseAddress(text string) string {
 	host, port, _ := strings.Cut(text, ":")
 	h, err1 := strconv.ParseUint(host, 16, 32)

@@ -1,11 +1,11 @@
-// Command reliability replays a workload many times, disturbs each replay at a random instant, and
-// checks that the replay ends as documented and leaves nothing behind:
+// Command reliability replays a workload many times. It disturbs each replay at a random instant,
+// and checks that the replay ends as documented and leaves nothing behind:
 //
 //	go run ./tools/reliability -n 1000 -cluster cluster workload.events
 //
 // A disturbance (a hit) is one of these: a signal to the program, to the guard of its daemons, or
 // to any process below them; a second signal shortly after the first; a pause of a process; random
-// bytes sent to the daemons' ports by other processes; or nothing. After each replay the command
+// bytes that other processes send to the daemons' ports; or nothing. After each replay the command
 // checks that
 //
 //   - the program has ended in time, with the documented exit status;
@@ -14,8 +14,8 @@
 //   - a valid run has the result of an undisturbed run.
 //
 // The same seed gives the same hits, except for the choice among processes that exist at the
-// instant of the hit. The command prints a line for each replay that failed a check, and a table at
-// the end. Its exit status is 1 if a check failed.
+// instant of the hit. The command prints a line for each replay that failed a check, and a table
+// at the end. Its exit status is 1 if a check failed.
 package main
 
 import (

@@ -63,7 +63,7 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
-// replay replays a workload once, with the checks of all replays and those of this workload.
+// replay replays a workload once, with the checks of all replays and of this workload.
 func (s site) replay(t *testing.T, program, slurm, release string) {
 	l := s.lab(t, program, slurm)
 	l.inspect = func(record string) { s.check(t, record, release) }

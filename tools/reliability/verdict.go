@@ -11,9 +11,9 @@ import (
 // noRecord is the state if the program had not begun a record.
 const noRecord = "none"
 
-// verdict is how a replay ended: the program's exit status, or the signal that ended it, and the
-// record's state: valid, complete (and not valid), interrupted, failed, running (the program ended
-// without writing a final state), or none.
+// verdict is how a replay ended. It has the program's exit status, or the signal that ended it. It
+// also has the record's state: valid, complete (and not valid), interrupted, failed, running (the
+// program ended without writing a final state), or none.
 type verdict struct{ exit, state string }
 
 // allowed returns the documented ends of a replay after a hit. Every hit may come before the record
@@ -50,9 +50,7 @@ func allowed(h hit) []verdict {
 		}
 		return []verdict{valid}
 	}
-	// A replay without one of its processes cannot go on. The hit has no effect if the process
-	// survives the signal or has done its work. If the signal hits a Slurm program that is asked for
-	// its version, rmreplay reports that Slurm is missing (status 5).
+	// A replay without one of its processes cannot continue.
 	return []verdict{valid, {"1", "failed"}, {"1", noRecord}, {"5", noRecord}, {"3", "complete"}}
 }
 

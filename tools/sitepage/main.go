@@ -1,11 +1,6 @@
-// Command sitepage writes a table in Markdown that compares the waits in a site's record with the
-// waits in draws of the fields that were not recorded: for all jobs, for all jobs except those of
-// one day, by size and by hour. Each directory of draws gets two columns. Runs on Slurm are
-// compared job by job with the runs of the model that have the same seeds.
-//
-//	go run ./tools/sitepage -without 2024-01-03 record.jsonl easy model replay > page.md
-//
-// tools/site-page makes the record and the draws from a table of jobs.
+// Command sitepage writes a table in Markdown. It compares the waits in a site's record with the
+// waits in draws of the fields that were not recorded: for all jobs, for all jobs except the jobs
+// of one day, by size and by hour.
 package main
 
 import (
@@ -163,8 +158,8 @@ func overDraws(f figure, g group, drawn [][]started) interval.Figure {
 	return interval.Over(values, level)
 }
 
-// writeAgreement says how many jobs start in the same second on Slurm and in the model, for each seed that both
-// have played.
+// writeAgreement says, for each seed that both have played, how many jobs start in the same second
+// on Slurm and in the model.
 func writeAgreement(w *strings.Builder, model, slurm *draws) error {
 	if model.runs[0].Manifest.Policy != slurmPolicy || slurm.runs[0].Manifest.Engine != slurmEngine {
 		return nil

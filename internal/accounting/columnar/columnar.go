@@ -79,7 +79,7 @@ func (l *Layout) Index(name string) int {
 	return slices.IndexFunc(l.Columns, func(c Column) bool { return c.Name == name })
 }
 
-// Leveled returns a value with the definition level that the column's writer requires.
+// Leveled adds to a value the definition level that the column's writer requires.
 func (l *Layout) Leveled(column int, v parquet.Value) parquet.Value {
 	level := 0
 	if l.Columns[column].Null && !v.IsNull() {
@@ -115,9 +115,8 @@ func (f *File) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// WriteSealed creates or replaces a file. The function do writes its contents. If the parameter
-// durable is true, the file is synced to disk before WriteSealed returns. On error the file is
-// removed.
+// WriteSealed creates or replaces a file. The function do writes its contents. If durable is set,
+// WriteSealed returns after the file is synced to disk. On error the file is removed.
 func WriteSealed(path string, durable bool, do func(f *File) error) (out Sealed, err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -140,7 +139,7 @@ func WriteSealed(path string, durable bool, do func(f *File) error) (out Sealed,
 	return Sealed{s.n, hex.EncodeToString(s.sum.Sum(nil))}, nil
 }
 
-// Filler passes all values of a column to the function put, in pieces.
+// Filler passes all values of a column to put, in pieces.
 type Filler func(column int, put func([]parquet.Value) error) error
 
 // Write writes a file of one row group, several columns at a time.
@@ -310,7 +309,7 @@ func Remove(path string) error {
 }
 
 // Values calls the function do with a column's value in each of the given rows, which must ascend.
-// It only reads the pages that contain these rows.
+// It reads only the pages that contain these rows.
 func (r *Reader) Values(column int, rows []int64, do func(i int, v parquet.Value) error) (err error) {
 	if r.at[column] < 0 {
 		for i := range rows {
@@ -337,8 +336,8 @@ func (r *Reader) Values(column int, rows []int64, do func(i int, v parquet.Value
 	return nil
 }
 
-// pick calls the function do with the values of the given rows of a column chunk. The parameter
-// begin is the number of the chunk's first row.
+// pick calls the function do with the values of the given rows of a column chunk. begin is the
+// number of the chunk's first row.
 func pick(chunk parquet.ColumnChunk, rows []int64, begin int64, do func(i int, v parquet.Value) error) (err error) {
 	pages := chunk.Pages()
 	defer func() { err = errors.Join(err, pages.Close()) }()
@@ -431,7 +430,7 @@ func Some(n int64) Optional { return Optional{n, true} }
 // Value returns the Parquet value of the number, or NULL if the number is unknown.
 func (o Optional) Value() parquet.Value { return Nullable(o.OK, Int(o.N)) }
 
-// Nullable returns v if the parameter known is true, and NULL otherwise.
+// Nullable returns v if known is set, and NULL otherwise.
 func Nullable(known bool, v parquet.Value) parquet.Value {
 	if !known {
 		return parquet.NullValue()

@@ -13,9 +13,9 @@ import (
 	"rmreplay/internal/lines"
 )
 
-// impersonal are the keys whose values [Anonymizer.Document] does not remove. They say what a job
-// requested, was allocated and waited for, and where it ran. Other keys are chosen by the user
-// (names of jobs and files, comments), identify the user, or are unknown.
+// impersonal are the keys whose values [Anonymizer.Document] does not remove. They describe a
+// job's request, its allocation and its wait, and where it ran. The user chooses other keys (names
+// of jobs and files, comments), or they identify the user, or their meaning is unknown.
 var impersonal = keys("jobid", "cluster", "state", "@submit", "@eligible", "@start", "@end", "@queue_wait", "elapsed",
 	"time_limit", "total_cpus", "total_nodes", "cpu_hours", "exit_code", "derived_ec", "account", "parent_accounts",
 	"partition", "qos", "reservation_name", "array_job_id", "array_task_id", "array_task_str", "het_job_id",
@@ -25,14 +25,14 @@ var impersonal = keys("jobid", "cluster", "state", "@submit", "@eligible", "@sta
 	"req_mem_per_node", "req_mem_per_cpu", "req_gpus", "req_gres", "licenses", "suspended", "run_time", "restarts", "held",
 	"flags", "waits", "used_memory", "moved_bytes", "whole_line", "sluid", "original_sluid")
 
-// Anonymizer removes from documents the data that identify some users.
+// Anonymizer removes the data that identify certain users from documents.
 type Anonymizer struct {
 	as    string
 	names *regexp.Regexp // matches the users' names as whole words
 }
 
-// NewAnonymizer returns an [Anonymizer] that replaces each of the users' names with a new name, the
-// parameter as. It returns an error if there are no users or if as is "".
+// NewAnonymizer returns an [Anonymizer] that replaces the name of each user by the name as. It
+// returns an error if there are no users or if as is "".
 func NewAnonymizer(users []string, as string) (*Anonymizer, error) {
 	if len(users) == 0 || as == "" {
 		return nil, errors.New("anonymizing documents: the user or the new name is missing (want both)")
@@ -51,12 +51,11 @@ func NewAnonymizer(users []string, as string) (*Anonymizer, error) {
 	return &Anonymizer{as, names}, nil
 }
 
-// Document anonymizes a document of one of the users. The result has the values that say what the
-// job requested, was allocated and waited for. If one of these values contains a user's name as a
-// whole word, the new name replaces this word. An example is an account that is named after its
-// user. The parameter cluster is the cluster of the document's run. If the document has a start or
-// a submit time, the result identifies the same run. The error is not nil if the text is not a JSON
-// object.
+// Document anonymizes a document of one of the users. The result keeps the values that describe
+// the job's request, its allocation and its wait. If such a value contains a user's name as a
+// whole word, as an account named after its user does, the new name replaces this word. cluster is
+// the cluster of the document's run. If the document has a start or a submit time, the result
+// identifies the same run. The error is not nil if the text is not a JSON object.
 func (a *Anonymizer) Document(text []byte, cluster string) ([]byte, error) {
 	if !utf8.Valid(text) {
 		text = []byte(lines.UTF8(text))
@@ -111,8 +110,8 @@ func (a *Anonymizer) Document(text []byte, cluster string) ([]byte, error) {
 	return bytes.TrimSpace(out.Bytes()), nil
 }
 
-// rename replaces the users' names where they are whole words. It makes two passes, because one
-// pass misses the second of two names with only one character between them.
+// rename replaces each user's name where it is a whole word. It makes two passes, because one pass
+// misses the second of two names with only one character between them.
 func (a *Anonymizer) rename(text string) string {
 	for range 2 {
 		text = a.names.ReplaceAllString(text, "${1}"+strings.ReplaceAll(a.as, "$", "$$")+"${3}")

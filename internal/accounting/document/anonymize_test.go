@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestAnonymize checks that a document keeps what the job requested, was allocated and waited for,
-// and that it no longer identifies the user.
+// TestAnonymize checks that a document keeps the job's request, allocation and wait, and no longer
+// identifies the user.
 func TestAnonymize(t *testing.T) {
 	a, err := NewAnonymizer([]string{"alice", "al.b"}, "$1")
 	if err != nil {

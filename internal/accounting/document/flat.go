@@ -7,13 +7,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// flat reads a document in the form that Slurm writes: an object whose values are strings, numbers,
-// true, false or null. It returns false for every other text, valid or not, and for invalid
-// escapes. If it returns false, the caller must not use the parser any more. The text must be
-// UTF-8.
+// flat reads a document in the form that Slurm writes: an object whose values are strings,
+// numbers, true, false or null. It returns false for every other text, valid or not, and for
+// invalid escapes. If it returns false, the caller must not use the parser any more. The text must
+// be UTF-8.
 //
-// For a document in this form, flat has the same result as [parser.object] in a quarter of the
-// time.
+// For such a document, flat gives the same result as [parser.object] in a quarter of the time.
 func (p *parser) flat(text string) bool {
 	s := scanner{text: text}
 	s.space()
@@ -52,7 +51,8 @@ func (p *parser) flat(text string) bool {
 	}
 }
 
-// scanner reads JSON (RFC 8259). A method returns false if the text is not what the method reads.
+// scanner reads JSON (RFC 8259). A method returns false if the text does not have the expected
+// form.
 type scanner struct {
 	text string
 	at   int
@@ -123,9 +123,9 @@ func (s *scanner) quoted() (text string, ok bool) {
 }
 
 // plain returns the number of bytes before the first quote, backslash or control character. It
-// examines eight bytes at a time: the highest bit of each byte in found is set if the same byte of
-// word is one of these characters. Only the lowest set bit is reliable; higher bits may also be set
-// for other bytes.
+// examines eight bytes at a time. In found, the highest bit of each byte is set if the same byte
+// of word is one of these characters. Only the lowest set bit is reliable; higher bits may also be
+// set for other bytes.
 func plain(text string) (n int) {
 	const ones, highest = 0x0101010101010101, 0x8080808080808080
 	for ; n+8 <= len(text); n += 8 {

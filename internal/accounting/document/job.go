@@ -37,27 +37,26 @@ const UnknownNodes = "unknown"
 type Job struct {
 	Cluster string
 	JobID   int64 // 0 if the document has no job number, not even that of an array or heterogeneous job
-	// Run distinguishes the runs of a job that was requeued or resized, and jobs that have the same
-	// number because Slurm started again at FirstJobId. For a run that had nodes, it is the start
-	// in seconds since 1970. For a job that never ran, it is the negative submit time. If the
-	// document has neither time, it is a hash of the document. A task of an array, or a component
-	// of a heterogeneous job, may lack a number of its own (sacct without JobIDRaw). Its JobID is
-	// then the number of the array or heterogeneous job, and (index + 1) 2^34 is added to the
-	// absolute value of Run. In Slurm's documents, tasks of an array that never ran are one job.
+	// Run distinguishes runs with the same job number: runs of a job that was requeued or resized,
+	// and jobs after Slurm started again at FirstJobId. For a run that had nodes, it is the start in
+	// seconds since 1970. For a job that never ran, it is the negative submit time. If the document
+	// has neither time, it is a hash of the document. A task of an array, or a component of a
+	// heterogeneous job, may lack its own number (sacct without JobIDRaw). Its JobID is then the
+	// number of the array or heterogeneous job, and (index + 1) 2^34 is added to the absolute value
+	// of Run. In Slurm's documents, tasks of an array that never ran are one job.
 	Run int64
 
 	State string // as in the document: COMPLETED, PENDING for a requeued run, ...
 	// Lost says that the job was requeued after this run. In Slurm's documents, such runs have the
 	// state PENDING; sacct prints REQUEUED. A run with PREEMPTED or NODE_FAIL may be the job's last
-	// run. It is lost only if the document has the key "lost".
+	// run, so Lost is set only if the document has the key "lost".
 	Lost                         bool
 	Submit, Eligible, Start, End time.Time
 	// Elapsed and Limit are in seconds. Limit is unknown for a job without a time limit.
 	Elapsed, Limit Int
-	// Wait, SinceEligible and WaitParts have the meaning that they have in [waits.Sums], in
-	// seconds. They are unknown for a job that never ran. Slurm's documents only say how long a job
-	// waited for its dependencies (the part [waits.Dependency]); the rest of the wait is in the
-	// part [waits.Unknown].
+	// Wait, SinceEligible and WaitParts are defined as in [waits.Sums], in seconds. They are unknown
+	// for a job that never ran. Slurm's documents only say how long a job waited for its dependencies
+	// (the part [waits.Dependency]); the rest of the wait is in the part [waits.Unknown].
 	Wait, SinceEligible Int
 	WaitParts           [len(waits.Sums{}.Parts)]Int
 
@@ -109,8 +108,8 @@ func (j *Job) LimitUsed() (percent float64, ok bool) {
 // pending or running.
 func (j *Job) Finished() bool { return !j.End.IsZero() || slurmspec.ParseJobState(j.State).Ended() }
 
-// EndBy treats an end after latest as a bad value: the end and everything computed from it become
-// unknown. Run does not change, so that it still agrees with [Identify].
+// EndBy treats an end after latest as a bad value: the end and all values computed from it become
+// unknown. Run keeps its value, because it must agree with [Identify].
 func (j *Job) EndBy(latest time.Time) {
 	if !j.End.After(latest) {
 		return

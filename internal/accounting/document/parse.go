@@ -24,15 +24,15 @@ const latestInstant = slurmspec.LastInstant
 // maxCount is the highest valid number of processors, nodes, GPUs, or MiB of memory.
 const maxCount = 1 << 40
 
-// Parse parses a document. The parameter cluster is used if the document does not name a cluster.
-// Every text gives a job that can be stored; its marks say what is wrong with the text.
+// Parse parses a document. cluster is used if the document names no cluster. Every text gives a
+// job that can be stored; its marks describe the text's mistakes.
 func Parse(text []byte, cluster string) Job {
 	p := parser{job: Job{Cluster: cluster}}
 	p.read(text)
 	return p.job
 }
 
-// Identify returns a job with only Cluster, JobID and Run, which are the same as those from
+// Identify returns a job with only Cluster, JobID and Run. They have the same values as from
 // [Parse]. It is faster than Parse.
 func Identify(text []byte, cluster string) Job {
 	p := parsers.Get().(*parser)
@@ -171,8 +171,8 @@ func register(key string, set func(p *parser, v value) bool) {
 }
 
 // MaxText is the highest number of bytes of a text in a [Job]. Slurm's own texts are shorter,
-// except lists of very many nodes. The limit exists because users choose the texts of their jobs,
-// and every question reads these texts.
+// except lists of very many nodes. The limit is needed because users choose the texts of their
+// jobs, and every question reads these texts.
 const MaxText = 64 << 10
 
 // registerText adds a key whose value is a text.
@@ -536,9 +536,9 @@ func (p *parser) identify(text []byte) {
 	}
 }
 
-// If a task of an array or a component of a heterogeneous job lacks a number of its own,
-// numberOfWhole sets JobID to the number of the array or heterogeneous job. It returns a number
-// that distinguishes the task or component. The number is greater than all instants.
+// If a task of an array or a component of a heterogeneous job lacks its own number, numberOfWhole
+// sets JobID to the number of the whole array or job. It returns a number that distinguishes the
+// task or component. The number is greater than all instants.
 func (p *parser) numberOfWhole() (part int64) {
 	const instants, parts = 34, 27 // bits
 	j := &p.job

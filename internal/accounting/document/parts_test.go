@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestParts checks that tasks and components without numbers of their own are distinguished from
-// each other and from jobs with such numbers, and that a task always has the same identity.
+// TestParts checks that tasks and components without their own numbers are distinguished from each
+// other and from jobs with such numbers. A task always has the same identity.
 func TestParts(t *testing.T) {
 	const times = `"@submit":"2024-05-14T20:00:00","@start":"2024-05-15T01:10:00","@end":"2024-05-15T02:10:00","state":"COMPLETED","nodes":"n1"`
 	const waited = `"@submit":"2024-05-14T20:00:00","@end":"2024-05-15T02:10:00","state":"CANCELLED"`
@@ -34,8 +34,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestWithoutNodes checks that a job ran if its document does not have the key "nodes", and did not
-// run if the document says that it had no nodes.
+// TestWithoutNodes: a job whose document lacks the key "nodes" ran, and a job whose document says
+// that it had no nodes did not run.
 func TestWithoutNodes(t *testing.T) {
 	const job = `{"jobid":20,"cluster":"vale","state":"COMPLETED","@submit":"2024-05-18T08:00:00","@start":"2024-05-18T08:01:00","@end":"2024-05-18T08:11:00","total_cpus":4`
 	start := time.Date(2024, 5, 18, 8, 1, 0, 0, time.UTC)

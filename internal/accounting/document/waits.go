@@ -15,14 +15,15 @@ import (
 // this key.
 const WaitsKey = "waits"
 
-// sinceEligible is the name, in the text of [WaitsText], of the wait since the job was eligible.
+// sinceEligible names the wait since eligibility in the text of [WaitsText].
 const sinceEligible = "since_eligible"
 
-// WaitsPreset is the text for a preset job. The scheduler of the run did not decide when the job
-// started, so its wait is left out, as in package metrics.
+// WaitsPreset is the text for a preset job. The run's scheduler did not decide when the job
+// started, so the text omits the job's wait, as package metrics does.
 const WaitsPreset = "preset"
 
-// WaitsLost is the text for a lost run. The document of the job's last run has the whole wait.
+// WaitsLost is the text for a lost run. The document of the job's last run contains the whole
+// wait.
 const WaitsLost = "lost"
 
 // WaitsText formats a job's wait in whole seconds: "dependency=60,unknown=0,since_eligible=0". The
@@ -78,8 +79,8 @@ func (p *parser) wait() {
 	j.WaitParts[slices.Index(waits.Parts, waits.Unknown)] = KnownInt(rest)
 }
 
-// told reads the wait from the text of [WaitsText]. It returns false if there is no text, or if
-// the text is invalid.
+// told reads the wait from the text of [WaitsText]. It returns false if the text is missing or
+// invalid.
 func (p *parser) told() bool {
 	switch p.waits {
 	case "":

@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/quantity"
 )
 
-// rows adds the rows of a bucket. The parameter keys has the bucket's own key and the keys of the
-// buckets around it.
+// rows adds the rows of a bucket. keys are the bucket's own key and the keys of the buckets around
+// it.
 func (a *asking) rows(bucket object, by []question.Key, keys []any) error {
 	if len(by) == 0 {
 		return a.row(bucket, keys)
@@ -90,8 +90,7 @@ func (a *asking) keyOf(by question.Key, bucket object) (any, error) {
 	return n, nil
 }
 
-// row adds the row of an innermost bucket. The parameter keys has its key and the keys of the
-// buckets around it.
+// row adds the row of an innermost bucket. keys are its key and the keys of the buckets around it.
 func (a *asking) row(bucket object, keys []any) error {
 	row, weights := slices.Clone(keys), make([]any, len(a.measures))
 	for i, m := range a.measures {

@@ -18,8 +18,8 @@ const (
 	// shardSize is the number of values of a text that each shard counts. If no shard has more than
 	// shardSize values, the answer is exact.
 	shardSize = 10_000
-	// precision is the number of different values up to which Elasticsearch's counts are almost
-	// exact. It is the highest value that Elasticsearch offers.
+	// precision is the number of distinct values up to which Elasticsearch's counts are almost exact.
+	// It is the highest value that Elasticsearch offers.
 	precision = 40_000
 )
 
@@ -44,7 +44,7 @@ type measure struct {
 }
 
 // Ask answers questions. A measure of a column that the cluster lacks is nil, with a note. If a
-// question needs a missing column for a key or a filter, the error is a [question.AbsentError].
+// key or a filter needs a missing column, the error is a [question.AbsentError].
 func (c *Cluster) Ask(ctx context.Context, questions ...question.Question) ([]question.Answer, error) {
 	var answers []question.Answer
 	for _, q := range questions {
@@ -109,8 +109,8 @@ func (a *asking) note(format string, args ...any) {
 	}
 }
 
-// of returns the field of a column. It adds a column that only documents of this program have to
-// a.derived.
+// of returns the field of a column. If only documents of this program have the column, it adds the
+// column to a.derived.
 func (a *asking) of(column string) (field, error) {
 	f, err := a.fields.of(column)
 	if f.derived {
@@ -320,9 +320,9 @@ func (a *asking) unfiltered(m question.Measure) (measure, error) {
 }
 
 // product returns the sum over jobs of column times weight: the weighted mean of the column times
-// the sum of the weights. It counts only jobs that have both columns. If the parameter also is not
-// "", it is the name of a third column, and the jobs must have this column, too. The functions in
-// the list change are applied to the mean before the multiplication.
+// the sum of the weights. It counts only jobs that have both columns. The parameter also, if not
+// "", names a third column that the jobs must have. The functions in change are applied to the
+// mean before the multiplication.
 func (a *asking) product(column, weight, also string, change ...func(mean float64) float64) (measure, error) {
 	var list []field
 	var both []object

@@ -1,10 +1,12 @@
 // Package elastic answers questions about finished jobs from the indices of an Elasticsearch or
-// OpenSearch cluster, whether Slurm's jobcomp/elasticsearch plugin or this program wrote them.
+// OpenSearch cluster. Either Slurm's jobcomp/elasticsearch plugin or this program may have written
+// the indices.
 //
-// It uses only what the documentation of Elasticsearch 7.10, OpenSearch 1 and later releases has:
-// _field_caps, and _search with aggregations (terms, range, date_range, filters, filter, missing,
-// date_histogram, stats, avg, cardinality, weighted_avg), sort and search_after. 7.10 is the first
-// release with wildcards that ignore case (case_insensitive). The cluster runs no scripts.
+// It uses only features that are documented for Elasticsearch 7.10, OpenSearch 1 and later
+// releases: _field_caps, and _search with aggregations (terms, range, date_range, filters, filter,
+// missing, date_histogram, stats, avg, cardinality, weighted_avg), sort and search_after. 7.10 is
+// the first release with wildcards that ignore case (case_insensitive). The cluster runs no
+// scripts.
 //
 // According to Elasticsearch's reference, requests can use fields of the types keyword, date and
 // number. Dynamic mapping makes a string a text; its values are then in the sub-field .keyword.
@@ -89,7 +91,7 @@ type fault struct {
 	} `json:"error"`
 }
 
-// do sends a request, and decodes the response, a JSON object. The parameter to is a pointer to the
+// do sends a request, and decodes the response, a JSON object. The parameter to points to the
 // variable for the result.
 func (c *Cluster) do(ctx context.Context, method, path string, body, to any) error {
 	var from io.Reader

@@ -31,9 +31,9 @@ import (
 
 var users = []string{"alice", "bob", `o'hara`, `a*b?c\d"e`, "ünal", "u u", "Alice"}
 
-// randomEntry draws a job that ended within about 40 days. Some jobs lack members, or never ran. As
-// in reality, Slurm's documents always have total_nodes, and cpu_hours if they have total_cpus;
-// imported ones never have cpu_hours.
+// randomEntry draws a job that ended within about 40 days. Some jobs lack members, or never ran.
+// As in reality, Slurm's documents always have total_nodes, and have cpu_hours if they have
+// total_cpus. Imported documents never have cpu_hours.
 func randomEntry(r *rand.Rand, seq int64, imported bool) store.Entry {
 	submit := time.Date(2024, 3, 10, 0, 0, 0, 0, time.UTC).Add(time.Duration(r.IntN(40*86400)) * time.Second)
 	start := submit.Add(time.Duration(r.ExpFloat64()*7200) * time.Second)
@@ -151,8 +151,8 @@ func derived() map[string]string {
 	return names
 }
 
-// stock changes the fields to those of an index to which the plugin itself sends documents: strings
-// become texts with sub-fields, as with dynamic mapping.
+// stock makes the fields like those of an index that the plugin itself fills: with dynamic
+// mapping, strings become texts with sub-fields.
 func stock(fields map[string]any) {
 	for _, name := range derived() {
 		delete(fields, name)
@@ -164,7 +164,7 @@ func stock(fields map[string]any) {
 	}
 }
 
-// enriched changes the fields to those of an index to which this program forwarded documents.
+// enriched makes the fields like those of an index to which this program forwarded documents.
 func enriched(fields map[string]any) {
 	for column, name := range derived() {
 		if types, ok := fields[name]; ok {
@@ -299,8 +299,8 @@ func randomRequest(r *rand.Rand, computed bool) url.Values {
 var names = []string{"summary", "jobs", "utilization", "shares", "users", "accounts", "waits", "reasons", "groups", "runs", "sizes", "requested", "limits", "waste", "exits", "week", "partitions", "names", "table"}
 
 // TestEqual checks with random requests that the pages show the same numbers for a store and for
-// three kinds of clusters with the same jobs: with documents from this program, with documents from
-// the plugin itself, and this program's own API.
+// three clusters with the same jobs. One cluster has documents from this program, one has
+// documents from the plugin itself, and one is this program's own API.
 func TestEqual(t *testing.T) {
 	s := newStore(t, 900, false)
 	want := pages(t, s, nil)

@@ -91,9 +91,9 @@ func names(f *question.Field, ownAPI bool) (list []string, derived bool) {
 		}
 		return []string{own}, true
 	case "cluster":
-		// The plugin's documents have this field, and package forward adds it to other documents.
-		// The field below the member is for an index whose mapping lacks cluster: a query can use
-		// only one of the two fields.
+		// The plugin's documents have this field, and package forward adds it to other documents. Below
+		// the member, the field serves an index whose mapping lacks cluster. A query can use only one of
+		// the two fields.
 		return []string{f.Name, own}, false
 	}
 	for _, c := range store.Columns {
@@ -148,8 +148,8 @@ func kinds(types map[string]capability) (list []string) {
 	return list
 }
 
-// usable returns the name under which a field of the given types can be compared, sorted and
-// counted, or the reason why this is impossible.
+// usable returns the name under which a field of these types can be compared, sorted and counted.
+// If this is impossible, it returns the reason.
 func usable(name string, want question.Type, types map[string]capability, known map[string]map[string]capability) (use,
 	why string) {
 	list := kinds(types)

@@ -138,8 +138,8 @@ func (f *fields) filters(list []question.Filter) (all []object, err error) {
 	return all, nil
 }
 
-// ifRan has the columns that only jobs that ran have. Slurm's documents of other jobs have values,
-// too: the time of the end as the start, and 0:0 as the exit code.
+// ifRan lists the columns that are valid only for jobs that ran. In Slurm's documents, jobs that
+// never ran have other values in them: the time of the end as the start, and 0:0 as the exit code.
 var ifRan = map[string]bool{"start_time": true, "exit_code": true, "exit_signal": true, "derived_code": true,
 	"derived_signal": true, "limit_used": true}
 
@@ -161,7 +161,7 @@ func (f *fields) exists(column string, of field) object {
 	return object{"bool": object{"filter": []object{query}, "must_not": []object{{"term": object{of.name: ""}}}}}
 }
 
-// compare returns the query for a comparison. The parameter op is one of =, <, <=, > and >=.
+// compare returns the query for a comparison. op is one of =, <, <=, > and >=.
 func (f field) compare(op string, value any) object {
 	operator := map[string]string{"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}[op]
 	switch v := value.(type) {

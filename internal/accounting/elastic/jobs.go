@@ -29,9 +29,8 @@ func (c *Cluster) Jobs(ctx context.Context, p question.Page) ([]question.Job, er
 	return shown(list, p), nil
 }
 
-// shown fills in the values of a page's columns, which have the same meaning as in the store. If
-// the list has several documents of the same run, the last of these documents replaces the first,
-// and all others are removed.
+// shown fills in the values of a page's columns, defined as in the store. If the list has several
+// documents of the same run, only the last document remains, at the place of the first.
 func shown(jobs []question.Job, p question.Page) (list []question.Job) {
 	at := make(map[string]int)
 	for _, job := range jobs {
@@ -78,7 +77,7 @@ func valueOf(e *store.Entry, row []any, name string, clock question.Clock) any {
 }
 
 // list returns the documents of a page, without the jobs' scripts. If the page is sorted by a
-// column of [ifRan], jobs that never ran come last, although Slurm's documents of these jobs have a
+// column of [ifRan], jobs that never ran come last, even if Slurm's documents of these jobs have a
 // value in the column.
 func (c *Cluster) list(ctx context.Context, p question.Page) ([]question.Job, error) {
 	if !ifRan[p.Sort] {
@@ -98,8 +97,8 @@ func (c *Cluster) list(ctx context.Context, p question.Page) ([]question.Job, er
 	return append(jobs, others...), err
 }
 
-// listed returns the documents of a page, without the jobs' scripts, and how many jobs p.Where
-// chooses.
+// listed returns the documents of a page, without the jobs' scripts, and the number of jobs that
+// match p.Where.
 func (c *Cluster) listed(ctx context.Context, p question.Page) (jobs []question.Job, total int, err error) {
 	if p.From+min(p.Most, chunk) > window {
 		return nil, 0, fmt.Errorf("the Elasticsearch cluster returns only the first %d jobs of a list (want filters, or "+
@@ -147,8 +146,8 @@ func (c *Cluster) listed(ctx context.Context, p question.Page) (jobs []question.
 	return jobs, total, nil
 }
 
-// order returns the order of a page. Jobs with the same value in the page's column are sorted by
-// number and times, so that search_after does not skip a job. If the cluster has two documents of a
+// order returns the order of a page. Jobs with equal values in the page's column are sorted by
+// number and times; otherwise search_after could skip a job. If the cluster has two documents of a
 // job, search_after may skip one of them.
 func (f *fields) order(p question.Page) (list []object, err error) {
 	direction := map[bool]string{true: "desc", false: "asc"}[p.Descending]

@@ -171,8 +171,8 @@ func TestOrderOfStarts(t *testing.T) {
 	}
 }
 
-// FuzzFilter checks that a reader's text is an error, or becomes a query in which it only occurs in
-// values: the names of members are constants of this program and names of fields.
+// FuzzFilter checks that a reader's text is an error, or becomes a query that contains the text
+// only in values. The names of members are constants of this program and names of fields.
 func FuzzFilter(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"user_name:alice state:(FAILED OR TIMEOUT) elapsed_s>2h", "user_name=a"}, {`-(a* OR "b\" c")`, "cpus>=1e2"}, {"@end:[2024-01-01 TO now-1d]", "elapsed_s!="}, {`"},{"match_all":{`, `user_name="}}`},

@@ -9,12 +9,12 @@ import (
 	"rmreplay/internal/accounting/rollup"
 )
 
-// bucket says in SQL how the jobs are grouped by a [question.Key].
+// bucket is the SQL that groups jobs by a [question.Key].
 type bucket struct {
 	groups []string // SQL over jobs, one or two expressions
 	// If the bucket depends on a time, groups is nil. Then instant is the name of a column of
-	// instants, and of is a function that returns the SQL of the group for SQL of an instant in
-	// microseconds since 1970. If quarters is true, all instants in the same quarter of an hour are
+	// instants. The function of returns the SQL of the group; its argument is the SQL of an instant
+	// in microseconds since 1970. If quarters is set, all instants in the same quarter of an hour are
 	// in the same group.
 	instant  string
 	of       func(micros string) string
@@ -85,9 +85,9 @@ func newBucket(k question.Key, c columns, clock question.Clock) (*bucket, error)
 // quarter is a quarter of an hour in microseconds. Instants in rollups are rounded to this step.
 const quarter = rollup.Quarter * 1_000_000
 
-// number returns the SQL that computes the number of an instant's bucket. The parameter micros is
-// SQL of the instant in microseconds since 1970. A bucket is between two edges. The number is -1
-// before the first edge, and the number of buckets after the last edge and for NULL.
+// number returns the SQL that computes the number of an instant's bucket. micros is the SQL of the
+// instant in microseconds since 1970. A bucket is between two edges. The number is -1 before the
+// first edge, and the number of buckets after the last edge and for NULL.
 func number(micros string, edges []time.Time) string {
 	type run struct { // consecutive buckets of the same length
 		first       int
@@ -106,8 +106,8 @@ func number(micros string, edges []time.Time) string {
 		if i+1 < len(runs) {
 			fmt.Fprintf(&b, "CASE WHEN %s < %d THEN ", micros, runs[i+1].begin)
 		}
-		// SQL rounds a quotient towards 0, so the dividend must not be negative: it is an instant
-		// after 1970.
+		// SQL rounds a quotient towards 0, so the dividend must not be negative. It is an instant after
+		// 1970.
 		fmt.Fprintf(&b, "(%s - %d) // %d - %d", micros, r.begin%r.step, r.step, r.begin/r.step-int64(r.first))
 		if i+1 < len(runs) {
 			b.WriteString(" ELSE ")

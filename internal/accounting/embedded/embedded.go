@@ -1,10 +1,10 @@
 // Package embedded answers questions about finished jobs from the store. It compiles each question
 // to an SQL statement over the table of jobs ([plan.overJobs]), or over a rollup if possible.
 //
-// A rollup is a table of sums over the jobs of whole days; its rows are called cells. If the SQL of
-// all keys and measures of the question is among a rollup's columns ([cells]), the statement reads
-// the cells of the whole days in the range of time, and jobs for the rest of the range
-// ([plan.overCells], [span.split]).
+// A rollup is a table of sums over the jobs of whole days; its rows are called cells. A statement
+// can use a rollup if the rollup's columns ([cells]) include the SQL of all keys and measures of
+// the question. It reads the cells of the whole days in the range of time, and jobs for the rest
+// of the range ([plan.overCells], [span.split]).
 package embedded
 
 import (
@@ -170,8 +170,8 @@ func (p *plan) jobs(v *store.Snapshot, page question.Page) (jobs []question.Job,
 		return nil, err
 	}
 	chosen := join(where, " AND ", "true")
-	// The outer statement cuts texts, so that only the texts of the page's jobs are cut. DuckDB
-	// keeps the order of the inner statement (preserve_insertion_order).
+	// The outer statement cuts texts, so only the texts of the page's jobs are cut. DuckDB keeps the
+	// order of the inner statement (preserve_insertion_order).
 	text := fmt.Sprintf("SELECT %s FROM jobs WHERE %s ORDER BY %s %s NULLS LAST, seq %[4]s LIMIT %d OFFSET %d",
 		strings.Join(list, ", "), chosen.text, order, direction, page.Most, page.From)
 	rows, err := read(v, part{"SELECT " + strings.Join(shown, ", ") + " FROM (" + text + ")", chosen.args})

@@ -31,7 +31,7 @@ func join(list []part, by, none string) (all part) {
 }
 
 // columns returns the SQL of a column, over jobs or over the cells of a rollup. It returns false
-// for a column that is missing there.
+// for a column that does not exist there.
 type columns func(name string) (sql string, ok bool)
 
 // ofJobs returns the columns of the table jobs. clock determines the hour and the weekday.
@@ -68,8 +68,7 @@ func weekHour(clock question.Clock, instant string) string {
 	return "(((" + instant + " + " + offset + ") // 3600000000 + 72) % 168)" // 1970-01-01 was a Thursday
 }
 
-// filter returns the SQL of a filter. For a job that the filter does not choose, it is false or
-// NULL.
+// filter returns the SQL of a filter. For a job that does not match, the SQL is false or NULL.
 func (c columns) filter(f question.Filter) (part, error) {
 	switch f := f.(type) {
 	case nil:
@@ -158,7 +157,7 @@ func (c columns) compare(f question.Compare, op string) (part, error) {
 	return part{}, fmt.Errorf("%s: a value of the type %T is not supported", f.Column, f.Value)
 }
 
-// unknownIfEmpty is the SQL of a rollup's key as a column: it converts the empty text to NULL.
+// unknownIfEmpty turns a rollup's key into a column: the empty text becomes NULL.
 const unknownIfEmpty = "nullif(%s, '')"
 
 // known returns the SQL of a column for comparison with a text that is not empty. It omits nullif,

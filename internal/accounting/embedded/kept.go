@@ -15,8 +15,8 @@ const (
 	maxKeptAnswer = 1 << 20 // for one answer
 )
 
-// kept caches the rows of statements until the jobs change, because many readers view the same page
-// and pages reload themselves.
+// kept caches the rows of statements until the jobs change: many readers view the same page, and
+// pages reload themselves.
 type kept struct {
 	mu      sync.Mutex
 	content store.Content

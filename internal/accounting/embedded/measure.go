@@ -10,7 +10,7 @@ import (
 // aggregate is a call of an aggregate function over jobs, and a cast of the result.
 type aggregate struct{ call, cast string }
 
-// where returns the SQL of the aggregate over the jobs that a filter chooses.
+// where returns the SQL of the aggregate over the jobs that match a filter.
 func (a aggregate) where(f part) part {
 	switch {
 	case f.text == "":
@@ -30,8 +30,8 @@ func sumOf(f *question.Field, sql string) aggregate {
 }
 
 // moment returns a sum over jobs: the seconds between two instants, multiplied by the SQL
-// expression in the parameter times. The parameter since is SQL of the first instant, in
-// microseconds since 1970. The second instant is the value of the column.
+// expression times. since is the SQL of the first instant, in microseconds since 1970. The second
+// instant is the value of the column.
 func moment(column, times, since string) aggregate {
 	return aggregate{fmt.Sprintf("sum(%s::DOUBLE * ((%s - %s) / 1e6))", times, micros(column), since), ""}
 }

@@ -12,9 +12,8 @@ import (
 	"rmreplay/internal/accounting/rollup"
 )
 
-// cells is a rollup. columns maps the SQL over jobs, from which a column of the rollup is computed,
-// to the column's name. So a rollup can answer a question if columns has all SQL that the question
-// needs.
+// cells is a rollup. columns maps SQL over jobs to the rollup's column with the same values. So a
+// rollup can answer a question if columns contains all SQL that the question needs.
 type cells struct {
 	*rollup.Rollup
 	columns map[string]string
@@ -38,17 +37,16 @@ var rollups = func() (list []cells) {
 	return list
 }()
 
-// gap is a set of jobs for which cells cannot be used: the jobs of a view for which the condition
-// where is true.
+// gap is a set of jobs for which cells cannot be used: the jobs of a view that match where.
 type gap struct{ view, where string }
 
-// source returns the SQL of a table of cells: the stored cells of the days for which the condition
-// days is true, and cells that are computed from the jobs of the gaps. Each job is counted once.
-// The condition in the parameter where applies to both, so it can use only the column cluster. If
-// the parameter named is true, the table has the column cluster.
+// source returns the SQL of a table of cells. The table has the stored cells of the days that
+// match the condition days, and cells that are computed from the jobs of the gaps. Each job is
+// counted once. The condition where applies to both, so it can use only the column cluster. If
+// named is set, the table has the column cluster.
 //
 // Each gap is a separate scan, because DuckDB can skip rows outside one range of ends, but not
-// outside several. The column pad is never used: if all columns of a UNION are used, DuckDB reads
+// outside several. The column pad is never used. Without an unused column in a UNION, DuckDB reads
 // all columns of the tables, including the documents.
 func (c cells) source(days string, gaps []gap, where part, named bool) (source part) {
 	names, list := []string{"NULL AS pad"}, []string{"NULL AS pad"}
@@ -102,8 +100,9 @@ func (c cells) group(b *bucket) (groups []string, ok bool) {
 	return groups, true
 }
 
-// sum returns the SQL, over cells, of the sum of an aggregate. With a filter, either the cells have
-// a column for the aggregate of the filter's jobs, or the filter chooses among the cells.
+// sum returns the SQL, over cells, of the sum of an aggregate. With a filter, the result uses a
+// column of the cells for the aggregate over the filter's jobs. Without such a column, it applies
+// the filter to the cells.
 func (c cells) sum(a aggregate, f question.Filter) (part, bool) {
 	if f == nil {
 		name, ok := c.columns[a.call+a.cast]
@@ -191,12 +190,11 @@ func (s span) sql() (list []part) {
 	return list
 }
 
-// split divides a range of ends in two: the result cells is a condition that chooses the cells of
-// whole days, and gaps chooses the remaining jobs. The last result is false if the range does not
-// include a whole day.
+// split divides a range of ends in two: cells is the condition for the cells of whole days, and
+// gaps are the remaining jobs. ok is false if the range contains no whole day.
 //
-// Only this function defines which jobs have cells: the jobs in the view tight, but not the jobs in
-// the view loose.
+// Only this function defines which jobs have cells: the jobs in the view tight, but not in the
+// view loose.
 func (s span) split() (cells string, gaps []gap, ok bool) {
 	const day = 24 * 60 * 60
 	all := join(s.sql(), " AND ", "true").text

@@ -19,8 +19,9 @@ type Bars struct {
 	Clusters []string
 }
 
-// counters are the columns of health whose sum over time is shown. For the columns in largest, the largest value
-// of a bar is shown. The columns in ofLastCycle describe the last cycle; their mean in a bar is shown.
+// counters are the columns of health that are shown as sums over time. The columns in largest are
+// shown as the largest value of a bar. The columns in ofLastCycle describe the last cycle and are
+// shown as their mean in a bar.
 var (
 	counters = strings.Fields("submitted started completed cancelled failed backfilled main_cycles main_us " +
 		"main_depth bf_cycles bf_us bf_depth bf_tried")
@@ -28,11 +29,12 @@ var (
 	ofLastCycle = strings.Fields("bf_table main_queue bf_queue")
 )
 
-// divide returns a query that divides the figures among the bars. The result has a row for each interval of a
-// scheduler and each bar that the interval touches. The row has the columns of health, the bar's number (bucket),
-// the seconds of the interval that are in the bar (covered), these seconds as a share of the interval (share;
-// NULL if no counters are known), and whether sdiag answered in the bar (told). sdiag's times are whole seconds,
-// so the column until has the interval's last second.
+// divide returns a query that divides the figures among the bars. The result has a row for each
+// interval of a scheduler and each bar that the interval touches. Besides the columns of health, a
+// row has the bar's number (bucket) and the seconds of the interval in the bar (covered). It also
+// has these seconds as a share of the interval (share; NULL if no counters are known), and whether
+// sdiag answered in the bar (told). sdiag's times are whole seconds, so the column until is the
+// interval's last second.
 func (b Bars) divide() Query {
 	bars := make([]string, len(b.Edges)-1)
 	for i := range bars {
@@ -52,13 +54,14 @@ func (b Bars) divide() Query {
 		strings.Join(bars, ", ") + ") AS bars(bucket, low, high) ON least(begun, told_us) < high AND ended > low", args}
 }
 
-// Levels returns a function that makes a query with a row for each bar: its number, the time with figures in seconds,
-// and the value of the parameter what. This parameter is SQL that aggregates over clusters: its input has one row for
-// each cluster, with the cluster's figures in the bar. Counters are spread evenly over their intervals. For a level,
-// such as the number of running jobs, the row has the largest of the bar's answers; the SQL can sum levels over
-// clusters. Figures of the last cycle count only if a cycle ran in their interval; queues and tables are means of the
-// bar's answers. The longest cycle is the longest of the intervals that touch the bar; it is at least each interval's
-// mean cycle. A figure that is not known is NULL.
+// Levels returns a function that makes a query with a row for each bar: its number, the time with
+// figures in seconds, and the value of what. The parameter what is SQL that aggregates over
+// clusters: its input has one row for each cluster, with the cluster's figures in the bar.
+// Counters are spread evenly over their intervals. For a level, such as the number of running
+// jobs, the row has the largest answer in the bar; the SQL can add up levels over clusters.
+// Figures of the last cycle count only if a cycle ran in their interval; queues and tables are
+// means of the bar's answers. The longest cycle is the longest of the intervals that touch the
+// bar; it is at least each interval's mean cycle. An unknown figure is NULL.
 func Levels(what string) func(b Bars) Query {
 	of := "sum(covered) AS covered"
 	for _, name := range counters {
@@ -82,11 +85,11 @@ func Levels(what string) func(b Bars) Query {
 	}
 }
 
-// Counts returns a function that makes a query with three kinds of rows. A row with a name is for the counts of
-// that kind and name in a bar. It has the sum over these counts of the SQL expression in the parameter what. A
-// row without a name has the time with figures. A row without a bar names a cluster that has figures but no
-// counts of this kind. It has the sum of the SQL expression in the parameter events: how many such events there
-// were, or NULL if the parameter is NULL.
+// Counts returns a function that makes a query with three kinds of rows. A row with a name is for
+// the counts of this kind and name in a bar. It has the sum of the SQL expression what over these
+// counts. A row without a name has the time with figures. A row without a bar names a cluster that
+// has figures but no counts of this kind. It has the number of such events, which is the sum of
+// the SQL expression events; NULL if events is NULL.
 func Counts(kind, what, events string) func(b Bars) Query {
 	return func(b Bars) Query {
 		parts := b.divide()

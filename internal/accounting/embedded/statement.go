@@ -152,7 +152,7 @@ func (p *plan) over(c cells, days string, gaps []gap) (statement part, ok bool) 
 	if !ok {
 		return part{}, false
 	}
-	if c.Where != "" { // the rollup has only jobs for which Where is true
+	if c.Where != "" { // the rollup contains only jobs that match Where
 		for _, text := range strings.Split(c.Where, " AND ") {
 			if !slices.Contains(needed, text) {
 				return part{}, false
@@ -170,10 +170,10 @@ func (p *plan) over(c cells, days string, gaps []gap) (statement part, ok bool) 
 	return p.statement(source, groups, measures, number), true
 }
 
-// conditions divides the conditions in two. The result inside has conditions on the cluster, which
-// are applied before cells are joined. The result outside has conditions on the rollup's keys. If
-// a condition is a part of the rollup's Where, all cells satisfy it, and it is added to the result
-// needed. The result is false if a condition belongs to neither kind.
+// conditions divides the conditions in two. inside are conditions on the cluster, which apply
+// before cells are joined. outside are conditions on the rollup's keys. If a condition is a part
+// of the rollup's Where, all cells satisfy it, and it is added to needed. ok is false if a
+// condition fits neither.
 func (p *plan) conditions(c cells, needed *[]string) (inside, outside part, ok bool) {
 	onlyCluster := columns(func(name string) (string, bool) { return name, name == "cluster" })
 	var clusters, keys []part

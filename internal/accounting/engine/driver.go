@@ -121,8 +121,8 @@ func (r *rows) end() {
 	r.request.finish()
 }
 
-// Close ends an answer that has not been read completely: it interrupts the engine, and discards
-// what the engine has sent.
+// Close ends an answer before its end: it interrupts the engine and discards what the engine has
+// sent.
 func (r *rows) Close() error {
 	if r.ended {
 		return nil

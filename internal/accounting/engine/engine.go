@@ -5,7 +5,7 @@
 // One question ([Pool.Read]) has one engine to itself. It begins in the quick lane. After
 // [Options.Quick] it continues in the slow lane, which has fewer engines and a lower CPU priority.
 // If the slow lane is full, the question is aborted, waits, and starts again there. So short
-// questions soon get an engine and a processor, however many long questions there are.
+// questions soon get an engine and a processor, even among many long questions.
 //
 // At [Options.Limit] the engine is interrupted, and killed if it does not stop. If an engine uses
 // too much memory, its question is ended by DuckDB's own limit, by the kernel, or by the pool,
@@ -37,7 +37,7 @@ type Options struct {
 	// Temp is a directory to which queries may spill, up to 8 times MemoryMiB each; empty forbids
 	// spilling.
 	Temp string
-	// MemoryMiB limits the memory of all engines together, in MiB; 0 means 256. The least limit is
+	// MemoryMiB limits the memory of all engines together, in MiB; 0 means 256. The smallest limit is
 	// 64.
 	MemoryMiB int
 	// Engines is the highest number of processes; 0 means 4. There are fewer processes if MemoryMiB
@@ -60,9 +60,9 @@ type Options struct {
 	Attach string
 }
 
-// idleMiB is the memory of an engine between questions, and minMiB the least limit for all
-// engines, in MiB. On two processors, a new engine had 5 MiB of anonymous memory, and 8 MiB after
-// panels over 20 parts.
+// idleMiB is the memory of an engine between questions. minMiB is the smallest limit for all
+// engines. Both are in MiB. On two processors, a new engine had 5 MiB of anonymous memory, and 8
+// MiB after panels over 20 parts.
 const (
 	idleMiB = 12
 	minMiB  = 64
@@ -98,10 +98,10 @@ func (o *Options) slow() int { return max(1, o.Engines-2) }
 
 // Tables describes one version of the tables for questions.
 type Tables struct {
-	// Version identifies the version. When it changes, an engine makes its views again.
+	// Version identifies the version. When it changes, an engine creates its views again.
 	Version uint64
-	// Setup has the statements that create all views, as temporary views. The views of other
-	// versions are removed before.
+	// Setup has the statements that create all views, as temporary views. The views of other versions
+	// are removed first.
 	Setup []string
 }
 
@@ -177,16 +177,16 @@ func (q *Questioner) Query(query string, args ...any) (*sql.Rows, error) {
 	return q.conn.QueryContext(q.ctx, query, args...)
 }
 
-// Scan runs a query and scans its only row. The parameter to has pointers to the variables for the
-// columns. The error is sql.ErrNoRows if the answer has no row.
+// Scan runs a query and scans its only row. The parameter to contains pointers to the variables
+// for the columns. The error is sql.ErrNoRows if the answer has no row.
 func (q *Questioner) Scan(query string, args []any, to ...any) error {
 	return q.conn.QueryRowContext(q.ctx, query, args...).Scan(to...)
 }
 
-// Read calls the function do, which runs queries on one version of the tables. If the question must
-// move to the slow lane and this lane is full, Read calls the function again from the beginning; so
-// the function must set its results and not add to them. The function must not use the questioner
-// after it has returned. Errors wrap the errors of this package.
+// Read calls the function do, which runs queries on one version of the tables. If the question
+// must move to the slow lane and this lane is full, Read calls the function again from the
+// beginning. So the function must set its results and not add to them. After it has returned, the
+// function must not use the questioner. Errors wrap the errors of this package.
 func (p *Pool) Read(ctx context.Context, tables Tables, do func(q *Questioner) error) (err error) {
 	limit := fmt.Errorf("%w (limit %v)", ErrTime, p.opts.Limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, p.opts.Limit, limit)
@@ -231,8 +231,7 @@ func (p *Pool) attempt(ctx context.Context, tables Tables, s *seat, do func(q *Q
 	}
 }
 
-// with calls the function serve, which uses an engine, and then gives the engine back, even if the
-// function panics.
+// with calls serve, which uses an engine. It then gives the engine back, even if serve panics.
 func (p *Pool) with(e *process, serve func() (bool, error)) (begun bool, err error) {
 	defer p.giveBack(e)
 	return serve()

@@ -528,8 +528,8 @@ func TestKilledIdle(t *testing.T) {
 	}
 }
 
-// TestLanes asks six endless questions and short ones at the same time. The slow lane has room
-// for two of the endless ones.
+// TestLanes asks six endless questions and short questions at the same time. The slow lane has
+// room for two endless questions.
 func TestLanes(t *testing.T) {
 	dir := t.TempDir()
 	part(t, filepath.Join(dir, "1.parquet"), 0, 20_000)

@@ -20,7 +20,8 @@ func (p *Pool) Memory() (n int64) {
 	return n
 }
 
-// Slow returns the number of questions in the slow lane, and of those that wait for the slow lane.
+// Slow returns the number of questions in the slow lane, and the number of questions that wait for
+// it.
 func (p *Pool) Slow() (taken, waiting int) {
 	p.lanes.mu.Lock()
 	defer p.lanes.mu.Unlock()

@@ -49,8 +49,8 @@ func (l *lanes) enter(ctx context.Context) (*seat, error) {
 	return s, s.await(ctx)
 }
 
-// seat gives free seats to waiting questions. Questions for the slow lane come first: they have
-// waited longer, and they cannot take the quick lane's last seats.
+// seat gives free seats to waiting questions. Questions for the slow lane come first, because they
+// have waited longer, and because they cannot take the quick lane's last seats.
 func (l *lanes) seat() {
 	for len(l.slowLine) > 0 && l.taken < l.all && l.takenSlow < l.slow {
 		s := l.slowLine[0]
@@ -69,7 +69,7 @@ func (l *lanes) seat() {
 	}
 }
 
-// await waits until the seat is given. If the question's time ends before, the error is [ErrBusy],
+// await waits until the seat is given. If the question's time ends first, the error is [ErrBusy],
 // because other questions had all seats.
 func (s *seat) await(ctx context.Context) error {
 	select {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// mapped returns by how many MiB the mapped memory of a process may grow after the process is
-// ready, so that the process can use the given MiB. A process also maps stacks of threads (8 MiB
-// each), parts of malloc's arenas, and freed memory, which stays mapped. For example, questions
-// that read texts of 5 MiB used 105 MiB in a process that mapped 290.
+// mapped returns a limit, in MiB, for the growth of a ready process's mapped memory. With this
+// limit, the process can use the given MiB. A process also maps stacks of threads (8 MiB each),
+// parts of malloc's arenas, and freed memory, which stays mapped. For example, questions that read
+// texts of 5 MiB used 105 MiB in a process that mapped 290.
 func mapped(used int) int { return 2*used + 64 + 8*runtime.NumCPU() }
 
 // watch limits the memory of all engines together until the pool is closed.
@@ -46,8 +46,8 @@ func (p *Pool) weigh() (asked bool) {
 			most, largest = n, e
 		}
 	}
-	// An eighth of the limit is reserved for what engines allocate before the next check, and
-	// before the kernel has freed the memory of a killed engine.
+	// An eighth of the limit is a reserve: engines allocate memory before the next check, and the
+	// kernel frees the memory of a killed engine with a delay.
 	if limit := int64(p.opts.MemoryMiB) << 20; all > limit-limit/8 {
 		largest.kill(fmt.Errorf("%w (engines had %d MiB, the limit for all is %d MiB, and this one had %d MiB)",
 			ErrMemory, all>>20, p.opts.MemoryMiB, most>>20))

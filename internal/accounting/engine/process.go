@@ -118,7 +118,7 @@ func (p *Pool) start() (_ *process, err error) {
 }
 
 // settings returns the settings of one engine. DuckDB's own limit is the memory of all engines
-// divided by the seats of the slow lane, so that large questions in all these seats spill to disk.
+// divided by the seats of the slow lane. So large questions in all these seats spill to disk.
 // DuckDB does not count all memory that it uses. The kernel's limit, which counts mapped memory,
 // stops a process that grows faster than the pool checks.
 func (p *Pool) settings(temp string) wire.Settings {
@@ -163,7 +163,7 @@ func (e *process) launch(argv []string) error {
 		return err
 	}
 	e.pipes, e.out, e.in = ours, wire.NewWriter(ours[0]), wire.NewReader(ours[1])
-	// If this fails, the pool does not count this engine's memory; the kernel's limit still
+	// If this fails, the pool does not count this engine's memory, but the kernel's limit still
 	// applies.
 	e.memory = procfs.OpenMemory(e.cmd.Process.Pid)
 	return nil
@@ -233,8 +233,7 @@ func (e *process) await() {
 	}
 }
 
-// hold prevents that the pipes are closed at the end of the process, because its last output must
-// still be read.
+// hold keeps the pipes open at the end of the process, because its last output must still be read.
 func (e *process) hold() {
 	e.mu.Lock()
 	e.held++
@@ -267,7 +266,7 @@ func (e *process) kill(reason error) {
 	}
 }
 
-// alive reports whether the process runs, as far as this program has noticed.
+// alive reports whether the process still runs, as far as this program knows.
 func (e *process) alive() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -288,7 +287,7 @@ func (e *process) lower() {
 	}
 }
 
-// raise restores the priority, and reports whether it could: without CAP_SYS_NICE the kernel
+// raise restores the priority and reports whether the kernel allowed this: without CAP_SYS_NICE it
 // refuses.
 func (e *process) raise() bool {
 	e.mu.Lock()
@@ -304,8 +303,8 @@ func (e *process) raise() bool {
 	return err == nil
 }
 
-// serve runs one question on the engine. The result begun says whether the engine has begun to
-// answer the question.
+// serve runs one question on the engine. begun says whether the engine had begun to answer the
+// question.
 func (e *process) serve(
 	ctx context.Context, tables Tables, s *seat, do func(q *Questioner) error,
 ) (begun bool, err error) {
@@ -341,9 +340,9 @@ func explain(ctx context.Context, err error) error {
 	return err
 }
 
-// patience times [Options.Quick] is the real time after which a question leaves the quick lane,
-// even if it got less CPU time: on a busy machine, a short question must not wait behind long
-// questions.
+// patience is a multiple of [Options.Quick]. After this real time, a question leaves the quick
+// lane even if it has used less CPU time, because on a busy machine a short question must not wait
+// behind long questions.
 const patience = 4
 
 // keep moves a question to the slow lane when its quick time is over. The caller must call stop.
@@ -435,7 +434,7 @@ func (e *process) firstAnswers() error {
 	return nil
 }
 
-// receive reads the next frame. Its kind must be in the list want; a fault becomes an error.
+// receive reads the next frame. Its kind must be in want; a fault becomes an error.
 func (e *process) receive(want ...wire.Kind) (wire.Kind, []byte, error) {
 	kind, payload, err := e.in.Next()
 	if err != nil {

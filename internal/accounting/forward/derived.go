@@ -40,10 +40,10 @@ func member(e *store.Entry) ([]byte, error) {
 	return json.Marshal(own)
 }
 
-// extend adds [Member] to a document that lacks it. It also adds those of Slurm's keys that the
-// document lacks and for which the store has a value. For example, some documents do not have the
-// key cluster, and imported documents do not have cpu_hours. So all jobs have these fields, even in
-// an index that Slurm's plugin also fills.
+// extend adds [Member] to a document that lacks this member. It also adds the keys of Slurm that
+// the document lacks and for which the store has a value. For example, some documents do not have
+// the key cluster, and imported documents do not have cpu_hours. So all jobs have these fields,
+// even in an index that Slurm's plugin also fills.
 func extend(document, member []byte, e *store.Entry) []byte {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(document, &members) != nil {
@@ -148,8 +148,8 @@ func slurmProperties() map[string]any {
 }
 
 // prepare creates an index with its mapping. If the index exists, it adds the mapping of [Member].
-// If the cluster refuses both, prepare reports this, and the cluster maps fields itself. On error
-// the caller tries again.
+// If the cluster refuses both, prepare reports this, and the cluster maps the fields itself. On
+// error the caller tries again.
 func (f *Forwarder) prepare(ctx context.Context, index string) error {
 	if f.prepared[index] {
 		return nil
@@ -168,8 +168,8 @@ func (f *Forwarder) prepare(ctx context.Context, index string) error {
 	return err
 }
 
-// put sends a request. The result refused is a final refusal of the cluster; err is an error after
-// which to try again.
+// put sends a request. refused is a final refusal of the cluster; err is an error after which the
+// caller tries again.
 func (f *Forwarder) put(ctx context.Context, path string, body any) (refused, err error) {
 	text, err := json.Marshal(body)
 	if err != nil {

@@ -21,7 +21,7 @@ type mapper struct {
 	mu      sync.Mutex
 	asked   []string // paths of the PUT requests
 	bodies  []string
-	answers []int // statuses of the responses to the next requests for mappings; 200 after the last
+	answers []int // statuses of the responses to the next requests for mappings; then 200
 }
 
 func (m *mapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -41,9 +41,9 @@ func (m *mapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"error":{"type":"resource_already_exists_exception","reason":"it exists"}}`)
 }
 
-// TestDerived checks that documents get what the store knows in addition, and that each index gets
-// a mapping before its first document: a new index for all fields, and an existing index for the
-// program's own fields.
+// TestDerived checks that documents get the additional values of the store. It also checks that
+// each index gets a mapping before its first document: a new index for all fields, and an existing
+// index for the program's own fields.
 func TestDerived(t *testing.T) {
 	s := newStore(t, 3)
 	long := strings.Repeat("x", 40_000)

@@ -1,15 +1,15 @@
 // Package forward sends a store's documents to an Elasticsearch or OpenSearch cluster.
 //
-// The store is the queue: a small file has the number of the last arrival that the cluster has. All
-// later documents are sent, however many there are. A document has the _id that its job's run has
-// in the store. A document that is sent again, because a response was lost, therefore replaces its
-// first copy, and the cluster has each run exactly once.
+// The store is the queue: a small file contains the number of the last arrival that the cluster
+// has. All later documents are sent, however many there are. A document's _id is the _id of its
+// job's run in the store. A document that is sent again, because a response was lost, therefore
+// replaces its first copy. The cluster has each run exactly once.
 //
 // Each item of a response is checked: a _bulk request with the status 200 may have stored nothing.
-// Documents that the cluster cannot accept at present, for example because of an index's state, are
-// sent again after growing pauses. If the position after a batch cannot be written, for example on
-// a full disk, the batch is sent again, too. A document that the cluster refuses, for example
-// because it contradicts the mapping, is listed in a file and not sent again.
+// Documents that the cluster temporarily cannot accept, for example because of an index's state,
+// are sent again after growing pauses. If the position after a batch cannot be written, for
+// example on a full disk, the batch is sent again, too. A document that the cluster refuses, for
+// example because it contradicts the mapping, is listed in a file and not sent again.
 package forward
 
 import (
@@ -93,7 +93,7 @@ type Forwarder struct {
 	authorization string
 	prepared      map[string]bool // indices; used only by Run
 	maxDocuments  int             // highest number of documents in a request; used only by Run
-	fine          int             // number of requests in a row that the cluster had room for; used only by Run
+	fine          int             // number of requests in a row for which the cluster had room; used only by Run
 
 	mu     sync.Mutex
 	status Status
@@ -327,8 +327,8 @@ func oneLine(text []byte) []byte {
 
 // deliver sends the part of a batch that fits into one request. It returns the documents that are
 // left to send, and an error if some must be sent again. The position advances to the first of
-// these documents or, if all were sent, to upTo, the end of the batch. If the outcome cannot be
-// written to disk, deliver returns the whole batch; the cluster then replaces its copies.
+// these documents. If all were sent, it advances to upTo, the end of the batch. If the outcome
+// cannot be written to disk, deliver returns the whole batch; the cluster then replaces its copies.
 func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (left []item, err error) {
 	part := batch[:min(len(batch), f.maxDocuments)]
 	waiting := make([]item, 0, len(part))
@@ -370,9 +370,8 @@ func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (left
 	return left, fault
 }
 
-// fit halves the size of requests when the cluster has no room for a request of n documents,
-// because a small node never has room for large requests. After growAfter successes, it doubles the
-// size again.
+// fit halves the size of requests when the cluster has no room for a request of n documents, since a
+// small node never has room for large requests. After growAfter successes, it doubles the size again.
 func (f *Forwarder) fit(n int, fault error) {
 	switch {
 	case errors.Is(fault, errBusy):
@@ -394,7 +393,7 @@ type refusal struct {
 }
 
 // refuse appends documents to the list of refused documents. A document can occur in the list
-// twice, because the position is written after the list, and this write may fail.
+// twice: the position is written after the list, and this write may fail.
 func (f *Forwarder) refuse(list []refusal) error {
 	if len(list) == 0 {
 		return nil
@@ -462,9 +461,8 @@ type bulkAnswer struct {
 	} `json:"items"`
 }
 
-// mendable reports whether an error is about the index or the cluster, although its status blames
-// the request. The cluster accepts the unchanged document after the index or the cluster has been
-// repaired.
+// mendable reports whether the fault is in the index or the cluster, although the error's status blames
+// the request. The cluster accepts the unchanged document after the repair of the index or the cluster.
 func mendable(text json.RawMessage) bool {
 	var fault struct{ Type, Reason string }
 	if json.Unmarshal(text, &fault) != nil {

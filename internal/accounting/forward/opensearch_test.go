@@ -196,7 +196,7 @@ func types(node *servertest.OpenSearch, index string) map[string]string {
 	return list
 }
 
-// testTypes forwards to an index that the cluster maps according to the first document, and to
+// testTypes forwards to an index that the cluster maps according to the first document, and to two
 // indices with our types: one that a forwarder creates, and one with the template for Slurm's
 // plugin.
 func testTypes(t *testing.T, node *servertest.OpenSearch) {

@@ -101,8 +101,8 @@ func (c *controller) submit(n int) {
 	}
 }
 
-// TestReleases asks a stock slurmctld of each release in real time. The figures count what the test
-// does, have a gap while slurmctld is down, and start again at 0 after that.
+// TestReleases asks a stock slurmctld of each release in real time. The figures count the test's
+// actions, have a gap while slurmctld is down, and then start again at 0.
 func TestReleases(t *testing.T) {
 	rpctest.Each(t, slurmspec.R2205, []string{"slurmctld-wlm", "sdiag", "sinfo", "sbatch"}, func(t *testing.T, slurm *rpctest.Slurm) {
 		c := newController(t, slurm)
@@ -377,7 +377,7 @@ func TestBetween(t *testing.T) {
 	if diff := cmp.Diff(want, health.Between("c", before, later)); diff != "" {
 		t.Error(diff)
 	}
-	// Midnight resets all counters except those of requests.
+	// Midnight resets all counters except the counters of requests.
 	next := *later
 	next.At, next.Since, next.JobsSubmitted = instant(at(90)), instant(at(60)), 3
 	next.MainCycles, next.MainSum, next.MainMax, next.MainLast, next.MainDepth = 2, 100*micro, 80*micro, 20*micro, 5
@@ -390,7 +390,8 @@ func TestBetween(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	// A restart of slurmctld resets the counters of requests, too, also those that are higher afterwards.
+	// A restart of slurmctld also resets the counters of requests, including counters that are higher
+	// afterwards.
 	next.Requests = []rm.Requests{{Type: "PING", Count: 1, Time: 5 * micro}, {Type: "SUBMIT", Count: 8, Time: 20 * micro}}
 	want.Counts = append(want.Counts, store.HealthCount{Kind: "rpc", Name: "PING", Count: 1, Micros: 5},
 		store.HealthCount{Kind: "rpc", Name: "SUBMIT", Count: 8, Micros: 20})

@@ -17,8 +17,8 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// errMeans means that sdiag's JSON has only means of cycles and not their sums, as in 23.02 and
-// 23.11 (data_parser v0.0.39 and v0.0.40).
+// errMeans means that sdiag's JSON has only means of cycles and no sums, as in 23.02 and 23.11
+// (data_parser v0.0.39 and v0.0.40).
 var errMeans = errors.New("sdiag --json has no sums of cycles")
 
 // maxNumber is the highest valid counter, so that sums of counters cannot overflow.
@@ -63,7 +63,7 @@ func counter(text string) (int64, error) {
 	return v, nil
 }
 
-// ends maps the reasons for the ends of cycles, as named in the JSON, to counters.
+// ends counts the ends of cycles by reason, as the JSON names the reasons.
 type ends map[string]number
 
 func (e ends) exits() (list []rm.Exits) {
@@ -210,9 +210,9 @@ var sections = []struct {
 	{"Pending RPC", inRest},
 }
 
-// ParseText parses the output of sdiag without options, of any release. The output has the means of
-// cycles as whole numbers, so the sums computed from them are slightly too small. In the difference
-// of two sums, the error is at most one microsecond, or one job, for each cycle since midnight.
+// ParseText parses the output of sdiag without options, of any release. The output has rounded
+// means of cycles, so the sums computed from them are slightly too small. In the difference of two
+// sums, the error is at most one microsecond, or one job, for each cycle since midnight.
 func ParseText(text []byte) (*rm.Statistics, error) {
 	s := &rm.Statistics{}
 	var mean means
@@ -311,8 +311,8 @@ func addRPC(byName map[string]rm.Requests, line string) error {
 	return nil
 }
 
-// instant parses a line with the time of the output, or with the time since which sdiag counts, in
-// seconds since 1970. It reports whether the line is one of these.
+// instant parses two lines: the time of the output, and the time since which sdiag counts. Both
+// times are in seconds since 1970. is reports whether the line is one of them.
 func instant(line string, at, since *int64) (is bool, err error) {
 	m := instantSyntax.FindStringSubmatch(line)
 	if m == nil {
@@ -355,7 +355,7 @@ func multiply(s *rm.Statistics, mean means) error {
 	return nil
 }
 
-// exit adds the number of cycles that ended for a reason printed by sdiag.
+// exit adds the number of cycles that ended for a reason that sdiag printed.
 func exit(list []rm.Exits, name string, n int64) []rm.Exits {
 	if short, ok := exitNames[name]; ok {
 		name = short

@@ -108,7 +108,7 @@ func (p *Poller) size(ctx context.Context) {
 	}
 }
 
-// Ask gets slurmctld's present statistics with sdiag. It prefers sdiag's JSON if the JSON has all
+// Ask gets slurmctld's current statistics with sdiag. It prefers sdiag's JSON if the JSON has all
 // counters, because the text has rounded means.
 func (p *Poller) Ask(ctx context.Context) (*rm.Statistics, error) {
 	var first error
@@ -161,8 +161,8 @@ func (p *Poller) run(ctx context.Context, command []string) ([]byte, error) {
 	return stdout.text, nil
 }
 
-// limited is a writer that stores the first bytes. When it is full, Write returns an error, so that
-// a program with endless output ends.
+// limited is a writer that stores the first bytes. When it is full, Write returns an error. A
+// program with endless output then ends.
 type limited struct {
 	maxBytes int
 	text     []byte

@@ -1,9 +1,9 @@
-// Package health observes the health of a cluster's scheduler: it asks slurmctld for its statistics
-// with stock sdiag, and computes figures for the time between two answers.
+// Package health observes a cluster's scheduler. It gets slurmctld's statistics with stock sdiag,
+// and computes figures for the time between two answers.
 //
-// slurmctld counts from its start, from the last midnight (UTC) or from sdiag --reset, whichever is
-// latest (controller.c, reset_stats in statistics.c). A mean since midnight hides the last minute,
-// so [Between] subtracts the counters of two answers.
+// slurmctld counts from its start, from the last midnight (UTC) or from sdiag --reset, whichever
+// is latest (controller.c, reset_stats in statistics.c). A mean since midnight hides the last
+// minute, so [Between] subtracts the counters of two answers.
 package health
 
 import (
@@ -63,7 +63,7 @@ func Between(cluster string, before, now *rm.Statistics) store.Health {
 }
 
 // grown returns the growth of a counter. If the counter became smaller, it was reset, and grown
-// returns its value now.
+// returns its current value.
 func grown[N int64 | time.Duration](before, now N) N {
 	if now < before {
 		return now
@@ -71,10 +71,9 @@ func grown[N int64 | time.Duration](before, now N) N {
 	return now - before
 }
 
-// longest returns the longest known cycle of an interval. slurmctld reports the longest cycle since
-// the counters were reset. The parameters before and now are the reported times at the beginning
-// and at the end of the interval. If the time has not grown, only the interval's last cycle is
-// known.
+// longest returns the longest known cycle of an interval. slurmctld reports the longest cycle
+// since the counters were reset. before and now are the reported times at the beginning and at the
+// end of the interval. If the time has not grown, only the interval's last cycle is known.
 func longest(c *store.Cycles, before, now time.Duration) (d time.Duration) {
 	if c.Count > 0 {
 		d = c.Last

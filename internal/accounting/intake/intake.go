@@ -1,9 +1,9 @@
 // Package intake receives documents for a data directory. They are acknowledged after they are
 // durable in a journal. A goroutine then moves them into the store.
 //
-// The store records the last document that its parts contain, so that each document in the journal
-// is applied exactly once, no matter when the process is killed. A segment of the journal is removed
-// when all its documents are in parts.
+// The store records which document of the journal it contains last. So each document in the
+// journal is applied exactly once, even if the process is killed. A segment of the journal is
+// removed when all its documents are in parts.
 package intake
 
 import (
@@ -181,8 +181,8 @@ func (in *Intake) Remove(ctx context.Context, f store.Filter) (jobs int64, err e
 }
 
 // Anonymize replaces the documents of the jobs that a filter chooses, and returns the number of
-// jobs. The function anonymous returns the new document for a stored document. The stored documents
-// are removed, also from the journal. Jobs that arrive during the call are not changed. After an
+// jobs. anonymous returns the new document for a stored document. The stored documents are
+// removed, also from the journal. Jobs that arrive during the call are not changed. After an
 // error, the call can be repeated.
 func (in *Intake) Anonymize(
 	ctx context.Context, f store.Filter, anonymous func(d *store.Stored) ([]byte, error),
@@ -236,8 +236,8 @@ const (
 	// memory.
 	batchEntries = 8192
 	batchBytes   = 16 << 20
-	// pause is the time between batches, unless Wait was called or a full batch is ready: writing a
-	// file takes milliseconds, however small it is.
+	// pause is the time between batches, unless Wait was called or a full batch is ready. Writing
+	// even a small file takes milliseconds.
 	pause     = 200 * time.Millisecond
 	longPause = 30 * time.Second // the longest time between attempts after errors
 )
@@ -267,14 +267,14 @@ func (in *Intake) apply(ctx context.Context) {
 }
 
 // applyFrom applies the documents after number applied, until an error or the end of ctx. Each
-// success resets the pause wait.
+// success resets wait, the pause after errors.
 func (in *Intake) applyFrom(ctx context.Context, applied int64, wait *time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	ahead := make(chan batch)
 	go in.read(ctx, applied, ahead)
 	defer func() {
 		cancel()
-		for range ahead { // until the method read has ended, because ctx has ended
+		for range ahead { // until read has ended because of ctx
 		}
 	}()
 	for b := range ahead {

@@ -33,8 +33,8 @@ type Options struct {
 	// wait until the crashed reader has been silent for 45 s. Leave it empty if the group has
 	// several readers.
 	Instance string
-	// Accept makes documents durable. On error, it must not have stored any document; the reader
-	// then tries again.
+	// Accept makes documents durable. After an error, no document may be stored; the reader then
+	// tries again.
 	Accept func(topic string, documents [][]byte) error
 	// Report is called with errors that the reader recovers from, such as a broker that is down.
 	// The same error is reported again only after a success. Report may be called from several
@@ -199,7 +199,7 @@ func (r *Reader) close(ctx context.Context) {
 	r.client.CloseAllowingRebalance()
 }
 
-// faults has the present failures. It is a hook of the client, because the client does not report
+// faults are the current failures. It is a hook of the client, because the client does not report
 // broken connections in another way.
 type faults struct {
 	topic  string

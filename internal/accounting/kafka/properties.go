@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// The supported properties of librdkafka's CONFIGURATION.md: those for connecting to brokers.
+// The supported properties of librdkafka's CONFIGURATION.md, all for connecting to brokers.
 const (
 	protocolProperty    = "security.protocol"
 	mechanismProperty   = "sasl.mechanism"
@@ -27,9 +27,9 @@ const (
 )
 
 // security returns a client's options for connecting to brokers, from a file with librdkafka's
-// properties, such as the file for Slurm's plugin. Properties other than those of TLS and SASL
-// concern sending, and are ignored. An unknown property of TLS or SASL is an error, because the
-// client would otherwise connect differently from what the file says.
+// properties, such as the file for Slurm's plugin. Properties that do not concern TLS or SASL are
+// about sending, and are ignored. An unknown property of TLS or SASL is an error. Otherwise the
+// client might connect differently from what the file demands.
 func security(path string) ([]kgo.Opt, error) {
 	if path == "" {
 		return nil, nil

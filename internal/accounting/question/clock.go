@@ -36,8 +36,8 @@ func (c Clock) Offsets() (list []Offset) {
 	}
 }
 
-// Within reports whether every offset, and every instant at which the offset changes, is a multiple
-// of step. The parameter step is a whole number of seconds.
+// Within reports whether every offset, and every instant at which the offset changes, is a
+// multiple of step. step is a whole number of seconds.
 func (c Clock) Within(step time.Duration) bool {
 	seconds := int64(step / time.Second)
 	for _, o := range c.Offsets() {

@@ -8,7 +8,7 @@ import (
 )
 
 // Filter chooses jobs. It is an [All], [Any], [Not], [Known], [Compare], [Like], [Failed], [Lost]
-// or [Ran]. A comparison with a column never matches a job that has no value in this column.
+// or [Ran]. A comparison never matches a job without a value in its column.
 type Filter interface{ filter() }
 
 // All is true if each of its filters is true.
@@ -45,7 +45,7 @@ type Failed struct{}
 // FailedStates are the job states that count as failures.
 var FailedStates = []string{"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"}
 
-// Lost is true for runs that ended with a requeue of their job, as far as documents say so
+// Lost is true for runs that ended with a requeue of their job, if the document says this
 // (Job.Lost in package document). All other runs are counted as jobs.
 type Lost struct{}
 
@@ -111,8 +111,8 @@ func (l Like) Matches(text string) bool {
 	return err == nil && r.MatchString(text)
 }
 
-// Possible reports whether a filter can be true (holds), and whether it can be false (fails), for a
-// job of which only one column, a text, is known.
+// Possible reports whether a filter can be true (holds) and can be false (fails) for a job of
+// which only the text in one column is known.
 func Possible(f Filter, column, value string) (holds, fails bool) {
 	switch f := f.(type) {
 	case All:

@@ -15,7 +15,7 @@ const (
 	maxQueryDepth = 20 // parentheses and negations within each other
 )
 
-// queryFields are the fields that a word without a field name is searched in.
+// queryFields are the fields in which a word without a field name is searched.
 var queryFields = []string{"user_name", "account", "partition", "qos", "state", "job_name"}
 
 // query reads the query bar's language:
@@ -26,9 +26,9 @@ var queryFields = []string{"user_name", "account", "partition", "qos", "state", 
 //	clause  = field relation value | field ":" values | word
 //	values  = value | "(" value { [ "OR" ] value } ")" | "[" value "TO" value "]"
 //
-// The relations are =, !=, <, <=, >, >= and :, which means the same as =. A value is a word or a
-// text in double quotes. \ quotes the next character of a text. In a word, * stands for any number
-// of characters and ? for one character.
+// The relations are =, !=, <, <=, >, >= and :, which means =. A value is a word or a text in
+// double quotes. \ quotes the next character of a text. In a word, * stands for any number of
+// characters and ? for one character.
 type query struct {
 	r       Reader
 	text    string
@@ -110,7 +110,7 @@ func (q *query) all() (Filter, error) {
 	return All(list), err
 }
 
-// series reads one part, and further parts as long as the function more returns true.
+// series reads one part, and further parts as long as more returns true.
 func (q *query) series(part func() (Filter, error), more func() bool) (list []Filter, err error) {
 	for {
 		c, err := part()
@@ -239,8 +239,8 @@ func (q *query) value(f *Field, op string) (Filter, error) {
 	return q.r.Compare(f, op, word, !quoted)
 }
 
-// word reads a text in double quotes, or a word up to a space or one of the characters of the
-// parameter ends.
+// word reads a text in double quotes. Without quotes, it reads up to a space or one of the
+// characters in ends.
 func (q *query) word(ends string) (word string, quoted bool, err error) {
 	defer q.space()
 	if !strings.HasPrefix(q.text[q.at:], `"`) {

@@ -32,8 +32,7 @@ type Panel struct {
 	Lacking []Lacking
 }
 
-// Lack is a reason why a panel leaves jobs out: the jobs never ran, or one of their values is
-// unknown.
+// Lack is a reason why a panel omits jobs: they never ran, or one of their values is unknown.
 type Lack int
 
 // The reasons. All but NeverRan are about jobs that ran.
@@ -56,7 +55,7 @@ type Lacking struct {
 }
 
 // Jobs reads the answer to [View.Lacks]. It returns the number of jobs that are left out for this
-// reason, and whether these are all jobs that ran.
+// reason, and whether all jobs that ran are left out.
 func (l Lacking) Jobs(answer Answer) (jobs int64, all bool) {
 	if len(answer.Rows) == 0 {
 		return 0, false
@@ -167,22 +166,22 @@ func overTime(more ...Key) func(v View) []Key {
 	return func(v View) []Key { return append([]Key{Instants{Column: "end_time", Edges: v.Edges}}, more...) }
 }
 
-// aboutStarted returns a panel with one question about the runs that started and match the filter
-// in the parameter where.
+// aboutStarted returns a panel with one question about the runs that started and match where.
 func aboutStarted(where Filter, measures []Measure, by ...Key) *Panel {
 	return &Panel{Questions: func(v View) []Question {
 		return []Question{{Where: All{v.Ended(), started, where}, By: by, Measures: measures, Clock: v.Clock()}}
 	}}
 }
 
-// byClass returns a panel with the number of runs that started, and their CPU hours, in each class of a column.
-// The parameter each is the number of classes per doubling. The parameter where is a filter of the runs.
+// byClass returns a panel with the number of runs that started, and their CPU hours, in each class
+// of a column. The parameter each is the number of classes per doubling. The parameter where is a
+// filter of the runs.
 func byClass(each int, column string, where Filter) *Panel {
 	return aboutStarted(where, []Measure{countRuns, sumUsed}, Classes{Column: column, Each: each})
 }
 
-// byValue returns a panel of ten values of a column: those with the highest values of the measure
-// with the number by.
+// byValue returns a panel of ten values of a column: the values with the highest measure number
+// by.
 func byValue(column string, by int) *Panel {
 	return about(fixed(Values{Column: column, Most: 10, By: by, First: true}),
 		countJobs, sumElapsed, sumUsed, meanWait, meanEligible, countFailed, unused, countRuns).lacking(noMean...)
@@ -265,9 +264,8 @@ func rowsOfUtilization(answers []Answer) [][]any {
 	return rows
 }
 
-// HighestClass is the highest class, at one class per doubling, that has a bucket of its own in a
-// question to an Elasticsearch cluster. Higher values share one bucket. 2^38 seconds are 8,700
-// years.
+// HighestClass is the highest class, at one class per doubling, with its own bucket in a question
+// to an Elasticsearch cluster. Higher values share one bucket. 2^38 seconds are 8,700 years.
 const HighestClass = 38
 
 // ClassEdge returns the smallest integer in a class: 2^(class/each) - 1/2, rounded up. The

@@ -1,7 +1,7 @@
-// Package question defines the questions that the dashboards ask about finished jobs, independently
-// of where the jobs are stored. A question says which jobs it is about (a [Filter]), into which
-// buckets they are grouped (a [Key]), and what is computed for each bucket (a [Measure]). The
-// package also parses the language in which users write filters ([Reader]).
+// Package question defines the questions that the dashboards ask about finished jobs,
+// independently of where the jobs are stored. A question selects jobs (a [Filter]), groups them
+// into buckets (a [Key]), and computes figures for each bucket (a [Measure]). The package also
+// parses the language in which users write filters ([Reader]).
 //
 // Two packages answer questions: accounting/embedded with SQL on the store, and accounting/elastic
 // with searches in an Elasticsearch or OpenSearch cluster.
@@ -87,7 +87,7 @@ type Values struct {
 	// instead. Among equal buckets, it has those whose texts come first in alphabetical order. The
 	// question must have a [Count] of all jobs, and keys inside of Values must be Values.
 	Most, By int
-	First    bool // leaves out the other buckets without a note; otherwise a note says how many jobs they have
+	First    bool // omits the other buckets without a note; otherwise a note counts their jobs
 }
 
 // Classes makes buckets of a column of integers that are not negative. The buckets' widths grow
@@ -119,8 +119,9 @@ func (WeekHours) key() {}
 // Kind is what a [Measure] computes.
 type Kind int
 
-// The kinds of measures. In a row, Count and Distinct are an int64, and the others a float64, or
-// nil if no job of the bucket has a value in the column. Instants are in milliseconds since 1970.
+// The kinds of measures. In a row, Count and Distinct are an int64, and the others a float64. They
+// are nil if no job of the bucket has a value in the column. Instants are in milliseconds since
+// 1970.
 const (
 	Count    Kind = iota // number of runs; counting the runs that were not [Lost] gives the number of jobs
 	Distinct             // number of different values of a text column

@@ -80,7 +80,7 @@ func (r Reader) value(f *Field, value string) (any, error) {
 }
 
 // ParseInstant parses a date (2024-03-05), a time (2024-03-05T14:07, optionally with seconds and a
-// zone), or a time relative to now (now-7d). The parameter zone applies to times without a zone.
+// zone), or a time relative to now (now-7d). Times without a zone are in the given zone.
 func ParseInstant(value string, zone *time.Location, now time.Time) (time.Time, error) {
 	if value == "now" {
 		return now, nil

@@ -31,9 +31,9 @@ func documents(b *testing.B) int {
 	return n
 }
 
-// BenchmarkBulk measures documents that two clients send in bulk requests of 5,000: the rate at
-// which they are acknowledged, the rate at which the store has them, and the CPU time of clients,
-// server and store together.
+// BenchmarkBulk measures documents that two clients send in bulk requests of 5,000. It reports the
+// rate of acknowledgements, the rate at which documents reach the store, and the CPU time of
+// clients, server and store together.
 func BenchmarkBulk(b *testing.B) {
 	const each = 5000
 	n := documents(b)

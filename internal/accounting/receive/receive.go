@@ -45,9 +45,8 @@ const (
 	smallBody = 1 << 20
 	// largeBodies is the highest number of larger bodies in memory at a time.
 	largeBodies = 4
-	// maxReserved is the highest number of bytes that are allocated because of a body's announced
-	// length, and firstReserved the number of bytes that are allocated before the first byte
-	// arrives.
+	// maxReserved is the largest number of bytes that are allocated because of a body's announced
+	// length. firstReserved is the number of bytes that are allocated before the first byte arrives.
 	maxReserved   = 16 << 20
 	firstReserved = 16 << 10
 	// refreshTime is the longest time that ?refresh makes a request wait.

@@ -1,6 +1,6 @@
 // Package records converts finished jobs of other sources to documents, and documents to finished
 // jobs. The documents have the keys of Slurm's documents (package document), and further keys for
-// what Slurm's documents cannot express, so that a job survives the conversion in both directions.
+// data that Slurm's documents cannot express. So a job survives the conversion in both directions.
 package records
 
 import (
@@ -162,8 +162,8 @@ func limitOf(d time.Duration) limit {
 }
 
 // Document returns the document of a finished job. The parameter cluster is used if the job has no
-// cluster. The parameter lost says that the job was requeued after this run, and the list earlier
-// has the runs that were lost before this one. The document of the last run has the whole wait.
+// cluster. lost says that the job was requeued after this run. The list earlier contains the job's
+// lost runs before this run. The document of the last run has the whole wait.
 func Document(r *finished.Job, cluster string, lost bool, earlier ...finished.Job) ([]byte, error) {
 	request := r.Asked()
 	f := fields{
@@ -275,8 +275,8 @@ func Numbers(rows []run.Row, m *run.Manifest) map[string]uint32 {
 }
 
 // RunDocuments returns the documents of a job of a run: one for each lost run of the job, and one
-// for its last run, with the whole wait. The parameter number is the number of the job, or of the
-// task's array ([Numbers]).
+// for the job's last run. The last document has the whole wait. The parameter number is the number
+// of the job, or of the task's array ([Numbers]).
 func RunDocuments(r *run.Row, m *run.Manifest, cluster string, number uint32) (list [][]byte, err error) {
 	for _, s := range r.Runs() {
 		if s.EndedBy != rm.Requeue {
@@ -346,8 +346,8 @@ func runFields(r *run.Row, m *run.Manifest, cluster string, number uint32) field
 	return f
 }
 
-// If a job ran but has no node list, ran sets the list to [document.UnknownNodes], so that the job
-// counts as a job that ran. The simulator and some logs record only the number of nodes.
+// ran sets the node list of a job that ran without a known node list to [document.UnknownNodes].
+// The job then counts as a job that ran.
 func ran(f *fields, start hpc.Time) {
 	if start != 0 && f.Nodes == "" && (f.TotalCPUs != nil || f.TotalNodes != nil) {
 		f.Nodes = document.UnknownNodes

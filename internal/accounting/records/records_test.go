@@ -132,7 +132,7 @@ func TestLostRuns(t *testing.T) {
 	}
 }
 
-// A job of a log that ran for 0 seconds on nodes that the log does not name has run, whatever its state, and asked for
+// A job of a log that ran for 0 seconds on unknown nodes has run, whatever its state. It requested
 // as many processors as the log says.
 func TestRecordedForZeroSeconds(t *testing.T) {
 	for _, state := range []hpc.State{hpc.Completed, hpc.Failed} {
@@ -161,8 +161,8 @@ func TestRecordedForZeroSeconds(t *testing.T) {
 	}
 }
 
-// On Slurm, tasks of an array that never started have the array's number. In a run's documents they
-// are separate jobs. The waits of a job that started are those of package metrics.
+// On Slurm, tasks of an array that never started have the array's number. In a run's documents
+// they are separate jobs. The waits of a job that started equal the waits of package metrics.
 func TestRunDocument(t *testing.T) {
 	seen := map[string]bool{}
 	for task := range 3 {
@@ -197,8 +197,8 @@ func TestRunDocument(t *testing.T) {
 	}
 }
 
-// A run's tasks stay tasks of their array, also if the workload's ID is no number, and a job that never started keeps the
-// size of its request.
+// A run's tasks stay tasks of their array, even if the workload's ID is not a number. A job that
+// never started keeps the size of its request.
 func TestRunArrays(t *testing.T) {
 	task := func(job string, n int, number uint32, start hpc.Time) run.Row {
 		row := run.Row{Job: job, Task: n, RMJob: number, Submit: at(0), Start: start, End: at(500), State: hpc.Completed,

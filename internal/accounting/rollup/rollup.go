@@ -17,9 +17,9 @@ import (
 )
 
 // Rollup defines sums over jobs for each UTC day of their ends, each cluster, and each combination
-// of some keys. The sums for one such combination are called a cell. For each part of the store
-// there is a file with the cells of its jobs; part and cells are written together and never change.
-// The view daily_NAME has the cells of all parts without replaced or removed jobs.
+// of some keys. The sums for one such combination are called a cell. For each part of the store, a
+// file contains the cells of its jobs. Part and cells are written together and never change. The
+// view daily_NAME has the cells of all parts without replaced or removed jobs.
 type Rollup struct {
 	Name string
 	// Keys maps the view's columns to SQL expressions over the columns of jobs. The columns a and b
@@ -38,9 +38,9 @@ func Failed(state string) string {
 
 const failures = ",FAILED,TIMEOUT,NODE_FAIL,OUT_OF_MEMORY,BOOT_FAIL,DEADLINE,"
 
-// Class returns the SQL for the class of a column of integers that are not negative. The parameter
-// classes is the number of classes per doubling. Adding 1/2 gives 0 a class, and keeps the edges
-// between integers.
+// Class returns the SQL for the class of a column of integers that are not negative. There are the
+// given number of classes per doubling. Adding 1/2 gives 0 a class, and keeps the edges between
+// integers.
 func Class(name string, classes int) string {
 	return fmt.Sprintf("floor(log2(%s + 0.5::DOUBLE) * %d)::BIGINT", name, classes)
 }
@@ -230,7 +230,7 @@ func (r *Rollup) Columns() (names, expressions []string) {
 }
 
 // Counted returns the SQL that computes from a view's jobs the same columns as in stored cells.
-// The parameter extra has additional keys.
+// The view also has the extra keys.
 func (r *Rollup) Counted(view, where string, extra ...string) string {
 	names, expressions := r.Columns()
 	for i := range names {

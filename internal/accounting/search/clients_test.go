@@ -57,8 +57,8 @@ func clientID(i int) string {
 	return fmt.Sprintf("vale:%d:%d", i, clientBegin.Add(time.Duration(i)*time.Minute).Unix())
 }
 
-// clientQuestions are searches and what their responses must have: the number of hits, and parts of
-// the response. status is not 0 if the response must be an error.
+// clientQuestions are searches, with the number of hits and parts of the response that they must
+// produce.
 var clientQuestions = []struct {
 	name   string
 	body   m

@@ -16,7 +16,7 @@ import (
 )
 
 // fuzzServer returns a function that sends a request to a server with 50 jobs. It checks that the
-// response is an answer or an error that blames the request, and that all jobs are still there.
+// response is an answer, or an error that blames the request, and that all jobs are still there.
 func fuzzServer(f *testing.F) func(t *testing.T, method, path, body string) {
 	s, err := store.Open(context.Background(), f.TempDir(), store.Options{ReadTime: 5 * time.Second, Memory: 128})
 	if err != nil {

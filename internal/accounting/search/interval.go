@@ -156,8 +156,8 @@ func (s *interval) key(instant query.SQL) query.SQL {
 		s.positive()-s.begin()), local)
 }
 
-// positive returns a multiple of the interval's length that is so large that its sum with any time
-// is positive. This is necessary because the database's division rounds towards 0.
+// positive returns a multiple of the interval's length. The multiple is so large that its sum with
+// any time is positive.
 func (s *interval) positive() int64 {
 	return (2*maxOffset/s.length + 1) * s.length
 }

@@ -103,8 +103,8 @@ func (c *compiler) weightedAverage(where string, body any) *metric {
 }
 
 // substitute replaces NULL, for jobs without the field, by the value of the member "missing", if
-// the request has this member. If the parameter own is true, the result has the field's own type;
-// otherwise it is a number.
+// the request has this member. If own is true, the result has the field's own type; otherwise it
+// is a number.
 func (c *compiler) substitute(m *query.Body, f *query.Field, input query.SQL, own bool) query.SQL {
 	if _, given := m.Members["missing"]; !given {
 		return input

@@ -29,8 +29,8 @@ type recorded struct {
 	Answer any `json:"answer"`
 }
 
-// TestRequests sends requests of real clients and compares the answers. Grafana's requests are
-// those that its Elasticsearch data source builds (grafana/grafana, pkg/tsdb/elasticsearch and
+// TestRequests sends requests of real clients and compares the answers. Grafana's requests come
+// from its Elasticsearch data source (grafana/grafana, pkg/tsdb/elasticsearch and
 // public/app/plugins/datasource/elasticsearch).
 func TestRequests(t *testing.T) {
 	s, err := store.Open(t.Context(), t.TempDir(), store.Options{})

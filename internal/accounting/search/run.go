@@ -58,8 +58,8 @@ func tooMany() error {
 		"Trying to create too many buckets. Must be less than or equal to: ["+strconv.Itoa(maxBuckets)+"]")
 }
 
-// level computes the buckets of one aggregation, and then those of its children. The parameter
-// above has the buckets of the aggregation above, by their keys.
+// level computes the buckets of one aggregation, and then the buckets of its children. The map
+// above contains the buckets of the aggregation one level higher, by their keys.
 func (e *evaluation) level(n node, above map[string]*bucket) error {
 	found := above
 	if n.self.buckets != nil {
@@ -123,8 +123,8 @@ func (e *evaluation) query(n node, above, found map[string]*bucket) error {
 	return rows.Err()
 }
 
-// bucket returns the bucket of a row, or nil if the row belongs to a bucket that a higher level has
-// left out.
+// bucket returns the bucket of a row, or nil if the row belongs to a bucket that a higher level
+// omitted.
 func (e *evaluation) bucket(n node, keys []any, count, total int64, above, found map[string]*bucket) (*bucket, error) {
 	if n.self.buckets == nil {
 		above[""].count = count
@@ -203,8 +203,8 @@ func (e *evaluation) statement(n node, path []*buckets, above map[string]*bucket
 		grouped), len(aggregates)
 }
 
-// inner returns the innermost SELECT of a level, which has the keys and the inputs of metrics for
-// each job, and the aggregates of these inputs.
+// inner returns the innermost SELECT of a level. For each job, it has the keys, the inputs of
+// metrics, and the aggregates of these inputs.
 func (e *evaluation) inner(n node, path []*buckets, keys []string) (inner query.SQL, aggregates []string) {
 	var columns []query.SQL
 	for i, b := range path {

@@ -25,7 +25,7 @@ const (
 	OpenSearch3 = "opensearch3"
 )
 
-// Releases returns the releases of OpenSearch to test: the release in the parameter one, or all if
+// Releases returns the releases of OpenSearch to test: only the given release, or all releases if
 // RMREPLAY_LONG_TESTS is set.
 func Releases(one string) []string {
 	if os.Getenv("RMREPLAY_LONG_TESTS") == "" {

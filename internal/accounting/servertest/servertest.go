@@ -1,6 +1,6 @@
-// Package servertest starts other projects' programs for tests, from the directory that
-// tools/test-servers makes: OpenSearch 2 and 3, Apache Kafka, and Python with packages that read
-// rmreplay's output. A test is skipped if its program is missing.
+// Package servertest starts other projects' programs for tests. tools/test-servers installs these
+// programs: OpenSearch 2 and 3, Apache Kafka, and Python with packages that read rmreplay's
+// output.
 package servertest
 
 import (
@@ -72,10 +72,10 @@ func Python(t testing.TB, program string) string {
 	return filepath.Join(dir, "bin", program)
 }
 
-// Schemathesis sends requests to the server at a URL: some that the OpenAPI description in a file
-// allows, and some that it forbids. The test fails if a response differs from the description, is
-// an error of the server, or accepts a forbidden request. The server may refuse a request that the
-// description allows, because a description cannot express all errors. The parameter args has
+// Schemathesis sends requests to the server at a URL. The OpenAPI description in a file allows
+// some of these requests and forbids others. The test fails if a response differs from the
+// description, is an error of the server, or accepts a forbidden request. The server may refuse a
+// request that the description allows, because a description cannot express all errors. args are
 // additional arguments, which override earlier arguments.
 func Schemathesis(t testing.TB, description, url string, args ...string) {
 	t.Helper()
@@ -174,8 +174,8 @@ func (p *Process) said() string {
 	return string(text[max(0, len(text)-most):])
 }
 
-// freePort returns an unused port of the loopback address. It is below the ports that the kernel
-// assigns to clients, so that a client cannot get the port of a server that is down for a while.
+// freePort returns an unused port of the loopback address. The port is below the range that the
+// kernel assigns to clients. So no client gets the port of a server that is temporarily down.
 func freePort(t testing.TB) int {
 	t.Helper()
 	for range 1000 {

@@ -20,13 +20,13 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// HealthOf returns the figures of a run's scheduler from the run's record, as a cluster of the given name. The
-// parameter list has the record's statistics, and the parameter setting the window and the events of the run's
-// workload. The counters begin when slurmctld starts, so the counters of the first interval are known. If
-// slurmctld reset its counters in the second of the first answer, the requests before it are left out. The
-// figures of a workload's window begin with the window, because rmreplay starts the preset jobs before it.
-// Requests that rmreplay itself sent are marked, because on a production cluster users and tools send other
-// requests.
+// HealthOf returns the figures of a run's scheduler from the run's record, as a cluster of the
+// given name. list is the record's statistics. setting is the window and the events of the run's
+// workload. The counters begin when slurmctld starts, so the counters of the first interval are
+// known. If slurmctld reset its counters in the second of the first answer, the requests before it
+// are left out. The figures of a workload's window begin with the window, because rmreplay starts
+// the preset jobs before it. Requests that rmreplay itself sent are marked, because on a
+// production cluster users and tools send other requests.
 func HealthOf(cluster string, list []rm.Statistics, setting *workload.Workload) (out []store.Health) {
 	if len(list) == 0 {
 		return nil
@@ -55,10 +55,10 @@ func HealthOf(cluster string, list []rm.Statistics, setting *workload.Workload) 
 // lack this answer.
 const latestCut = 5 * time.Second
 
-// beforeWindow returns the last answer before a window, and the later answers. If the list has no answer before the
-// window, the parameter first takes its place. beforeWindow dates the last answer to the second before the window,
-// because no job starts in between. If this answer is older than latestCut, the interval after it contains the window's
-// beginning, and beforeWindow leaves the interval out.
+// beforeWindow returns the last answer before a window, and the later answers. If the list has no
+// answer before the window, the result is first. beforeWindow dates the last answer to the second
+// before the window, because no job starts in between. If this answer is older than latestCut, the
+// interval after it contains the window's beginning, and beforeWindow leaves the interval out.
 func beforeWindow(first *rm.Statistics, list []rm.Statistics, window hpc.Time) (*rm.Statistics, []rm.Statistics) {
 	before := *first
 	for len(list) > 0 && list[0].At <= window {

@@ -19,8 +19,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestOwnRequests checks that the requests that rmreplay sends in a replay are marked, and those of
-// jobs are not.
+// TestOwnRequests checks that the requests that rmreplay sends in a replay are marked, and that
+// requests of jobs are not.
 func TestOwnRequests(t *testing.T) {
 	types := []string{"REQUEST_STATS_INFO", "REQUEST_JOB_INFO", "REQUEST_SUBMIT_BATCH_JOB", "MESSAGE_NODE_REGISTRATION_STATUS", "REQUEST_COMPLETE_BATCH_SCRIPT", "REQUEST_PING"}
 	var of []rm.Requests
@@ -80,9 +80,9 @@ func TestWindowRequests(t *testing.T) {
 	}
 }
 
-// TestWindowHealth checks that the figures of a run begin with its window, in a record whose
-// counters were reset before the window, in one where they were not, and in one that has no answer
-// just before the window: its first figures are those after the interval in which the window begins.
+// TestWindowHealth checks that the figures of a run begin with its window. The counters were reset
+// before the window in one record, and were not reset in another. A third record has no answer
+// just before the window: its figures begin after the interval in which the window begins.
 func TestWindowHealth(t *testing.T) {
 	const window = 36000
 	row := func(at, since, started int64) rm.Statistics {

@@ -24,10 +24,8 @@ import (
 )
 
 // TestForwardKilled lets clients post documents to a server that forwards them to a node of
-// OpenSearch, and kills server and node in turn: first with forwarding only, then with an index of
-// three shards as the server's store. In the end the index must have each job once, with its
-// document. With RMREPLAY_LONG_TESTS it posts a million documents and kills 100 times: see
-// longKills.
+// OpenSearch, and kills server and node in turn. The first part only forwards; in the second part,
+// an index of three shards is the server's store.
 func TestForwardKilled(t *testing.T) {
 	t.Parallel()
 	node := servertest.NewOpenSearch(t, servertest.OpenSearch2)
@@ -54,9 +52,8 @@ func testForwardKilled(t *testing.T, node *servertest.OpenSearch, asStore bool) 
 	}
 	begin := time.Now()
 	for k := range kills {
-		// The index lags behind the server. If kills came at shares of what the server has
-		// received, they would come in quick succession, and almost nothing would be forwarded in
-		// between.
+		// The index lags behind the server. Kills at fixed shares of the received documents would come
+		// in quick succession, with almost nothing forwarded in between.
 		share := documents * int64(k+1) / int64(kills+1)
 		untilAll(t, share, func() int64 { return int64(node.Count(index)) }, &s.log)
 		// A random time within a second.

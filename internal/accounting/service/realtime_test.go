@@ -155,8 +155,8 @@ func (s *site) startController() {
 	if first {
 		s.slurm.Controller(s.t, s.dir)
 	}
-	// -i: otherwise 26.05 does not start without the file with associations' usage, which a
-	// slurmctld that was killed early has not written.
+	// -i: otherwise 26.05 does not start without the file of associations' usage. A slurmctld that
+	// was killed early has not written this file.
 	s.slurmctld = s.start(path, "-D", "-i")
 	if first {
 		s.start(s.slurm.Program(s.t, s.dir, "slurmd"), "-D", "-N", "n1", "-d", s.slurm.Program(s.t, s.dir, "slurmstepd"))

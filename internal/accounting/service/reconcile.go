@@ -132,7 +132,7 @@ type record struct {
 }
 
 // jobRun identifies a run of a job without its cluster. Slurm's document of a job without an
-// association does not name a cluster, so the store has the job under the name of the index or of
+// association names no cluster, so the store has the job under the name of the index or of
 // --cluster-name.
 type jobRun struct{ job, run int64 }
 

@@ -3,7 +3,7 @@
 //
 // One process has a data directory open. It listens on a socket in the directory, control.sock,
 // which only the directory's owner can reach. Every command sends requests to this socket. If no
-// process listens there, the command itself opens the directory and listens while it runs, so that
+// process listens there, the command itself opens the directory and listens while it runs. So
 // there is only one implementation.
 package service
 
@@ -116,8 +116,8 @@ func (s *site) register(jobs web.Source) {
 // readyTime is the longest time that pages and searches wait for documents that arrived before the start.
 const readyTime = 20 * time.Second
 
-// ready returns a function that waits until the store has all documents that had arrived when the directory was
-// opened. Until then, answers would be about a part of the jobs.
+// ready returns a function that waits until the store contains all documents that had arrived
+// before the directory was opened.
 func (s *site) ready() func(ctx context.Context) error {
 	before := s.intake.Status().Received
 	return func(ctx context.Context) error {

@@ -107,9 +107,9 @@ func (s *server) end(with syscall.Signal) error {
 	return s.command.Wait()
 }
 
-// freeAddress returns an unused address. Its port is below those that the kernel assigns to
-// clients: otherwise a client that connects to a server that has ended could get the server's port,
-// and so connect to itself.
+// freeAddress returns an unused address. Its port is below the range that the kernel assigns to
+// clients. Otherwise a client of a server that has ended could get the server's port, and so
+// connect to itself.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
@@ -236,8 +236,8 @@ func TestKilled(t *testing.T) {
 		p.lost.Load(), p.unheard.Load(), info.Counts[store.CountDuplicate])
 }
 
-// TestFirstAnswer checks that a server that has just started again after SIGKILL answers about all documents, though
-// its tables lack most of them, and that a directory that was closed needs its journal no more.
+// TestFirstAnswer: a server that has just started again after SIGKILL answers about all documents,
+// although its tables lack most of them. A directory that was closed no longer needs its journal.
 func TestFirstAnswer(t *testing.T) {
 	const documents = 20_000
 	dir, address := filepath.Join(t.TempDir(), "data"), freeAddress(t)
@@ -691,8 +691,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestReconcileZone reconciles records whose times are read in a different zone than those in the
-// directory.
+// TestReconcileZone reconciles records whose times are read in another zone than the times of the
+// records in the directory.
 func TestReconcileZone(t *testing.T) {
 	ctx, svc := context.Background(), service.New()
 	scratch := t.TempDir()

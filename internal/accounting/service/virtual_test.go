@@ -256,8 +256,8 @@ func checkHealthOf(t *testing.T, address, data, record string, want *rm.Schedule
 	}
 }
 
-// checkStatistics checks that the differences of the statistics in a record add up to those of the
-// run.
+// checkStatistics checks that the differences of the statistics in a record add up to the run's
+// statistics.
 func checkStatistics(t *testing.T, r *run.Run) {
 	t.Helper()
 	list, err := r.Statistics()

@@ -28,14 +28,14 @@ const tailRows = 1000
 // maxFresh limits the fresh rows: [Store.Apply] waits for compaction when they would fill maxFresh parts.
 const maxFresh = 4
 
-// Apply adds documents in the order of their numbers. A view that is made later has all of them. A document is
-// durable once [Store.Durable] has reached its number; until then, a journal must keep the document. Entries that
-// an earlier call applied are skipped: after an error, a caller can pass the same entries again, and each is
-// applied exactly once.
+// Apply adds documents in the order of their numbers. A view that is made later has all of them. A
+// document is durable once [Store.Durable] has reached its number; until then, a journal must keep
+// the document. Entries that an earlier call applied are skipped: after an error, a caller can
+// pass the same entries again, and each is applied exactly once.
 //
-// A run of a job has one row. A later, different document replaces the row, with these exceptions: an imported
-// document does not replace a document that Slurm sent, and the start of a job does not replace its end. A record
-// that was written while a job waited is replaced by a later record of the same submission that has a run.
+// A run of a job has one row. A later, different document replaces the row. But an imported
+// document does not replace one from Slurm, and the start of a job does not replace its end. A
+// record of a waiting job is replaced by a later record of the same submission that has a run.
 func (s *Store) Apply(ctx context.Context, entries []Entry) (out Outcome, err error) {
 	prepared := prepare(entries)
 	s.writing.Lock()

@@ -136,8 +136,7 @@ func TestExportParquet(t *testing.T) {
 	}
 }
 
-// TestExportCSV reads an exported file. Its values are those of the store, and a spreadsheet sees no formula in a
-// cell.
+// TestExportCSV reads an exported file. Its values equal the store's, and a spreadsheet sees no formula in a cell.
 func TestExportCSV(t *testing.T) {
 	s := exported(t, 1700)
 	path, jobs := export(t, s, store.Filter{}, store.CSV)

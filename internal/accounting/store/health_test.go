@@ -22,7 +22,7 @@ type healthKey struct {
 
 func (k healthKey) at() time.Time { return storetest.Begin.Add(time.Duration(k.minute) * time.Minute) }
 
-// sample returns figures with values that differ from those of all other samples.
+// sample returns figures whose values differ from the values of all other samples.
 func sample(k healthKey, version int64) store.Health {
 	h := store.Health{Cluster: k.cluster, At: k.at(), Interval: time.Minute, Threads: int64(k.minute),
 		Pending: version, Table: -version}

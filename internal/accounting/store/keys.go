@@ -15,8 +15,8 @@ import (
 	"sync"
 )
 
-// key identifies a run of a job. It is the first half of the SHA-256 of cluster, number and run, so that
-// nobody can make two runs with the same key, even on purpose.
+// key identifies a run of a job. It is the first half of the SHA-256 of cluster, number and run.
+// So nobody can make two runs with the same key, even on purpose.
 type key [16]byte
 
 func keyOf(cluster string, jobID, run int64) key {
@@ -64,10 +64,10 @@ func digest(document []byte) uint64 {
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-// A file of keys has the keys of a part's rows in ascending order, with the standing of each: a header (magic,
-// number of rows, number of the first row), the words of a Bloom filter, the keys (16 bytes each), the rows'
-// numbers minus the number of the first row (4), the digests (8), the traits (1), and the CRC-32C of everything
-// before. Integers are little-endian.
+// A file of keys contains the keys of a part's rows in ascending order, with the standing of each
+// row. Its parts are: a header (magic, number of rows, number of the first row), the words of a
+// Bloom filter, the keys (16 bytes each), the rows' numbers minus the number of the first row (4
+// bytes each), the digests (8), the traits (1), and the CRC-32C of all preceding bytes.
 const (
 	keysMagic  = "rmrkeys1"
 	keysHeader = len(keysMagic) + 16
@@ -78,7 +78,6 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// keyed is a row of a part with its key.
 type keyed struct {
 	key key
 	standing

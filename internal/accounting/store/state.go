@@ -150,8 +150,8 @@ func (s *Store) drop(old *state) {
 	}
 }
 
-// commit writes store.json for a state and publishes the state. The parameter change may change the other contents of
-// store.json, such as counts; it may be nil.
+// commit writes store.json for a state and publishes the state. The function change, which may be
+// nil, can change the other contents of store.json, such as counts.
 func (s *Store) commit(next *state, change func(m *manifest)) error {
 	m := s.durable
 	m.Counts = maps.Clone(m.Counts)

@@ -106,7 +106,7 @@ type Store struct {
 	gone    map[int64]int64
 	recent  map[key]standing // the fresh rows
 	named   int              // number of the last file in fresh/
-	less    *sync.Cond       // its lock is writing; signals that there are fewer fresh rows, or that fault has changed
+	less    *sync.Cond       // its lock is writing; signals fewer fresh rows, or a change of fault
 	fault   error            // why the last attempt to write a part failed; nil if it succeeded
 
 	mu     sync.Mutex // guards the fields below
@@ -228,8 +228,7 @@ func (s *Store) path(elements ...string) string {
 // Dir returns the store's directory.
 func (s *Store) Dir() string { return s.dir }
 
-// vacant returns an error if a directory has no store, but files that do not belong to a store. Such a directory has
-// another use, and its permissions must not change. An unfinished store may have a lock, directories and a journal.
+// vacant returns an error if a directory has no store, but contains other files.
 func vacant(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -498,8 +498,8 @@ func TestExpire(t *testing.T) {
 	check(again)
 }
 
-// TestRemove removes a user's jobs, including jobs that have just arrived, and documents of the user that another
-// user's documents have replaced.
+// TestRemove removes a user's jobs, including jobs that have just arrived, and documents of the
+// user that were replaced by another user's documents.
 func TestRemove(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, options(200))

@@ -200,9 +200,10 @@ func (v *Snapshot) All(query string, args ...any) (list [][]any, err error) {
 	return list, rows.Err()
 }
 
-// Read calls the function do with a snapshot of the store and a separate engine. After [Options.ReadTime] the read
-// fails with an error that wraps [engine.ErrTime]. Queries can neither write nor open other files. The function do may
-// be called a second time: a long read is restarted on an engine for long reads, so that it does not delay others.
+// Read calls the function do with a snapshot of the store and a separate engine. After
+// [Options.ReadTime] the read fails with an error that wraps [engine.ErrTime]. Queries can neither
+// write nor open other files. The function do may be called a second time: Read restarts a long
+// read on an engine for long reads, where it does not delay other reads.
 func (s *Store) Read(ctx context.Context, do func(v *Snapshot) error) error {
 	v := s.View()
 	defer v.Close()
@@ -277,7 +278,7 @@ func (v *View) choose(ctx context.Context, p *part, f *Filter) (chosen []chosenR
 	return chosen, rows, nil
 }
 
-// where returns the numbers of the rows for which f.Where is true; nil if the filter has no Where.
+// where returns the numbers of the rows that match f.Where; nil if the filter has no Where.
 func (v *View) where(ctx context.Context, p *part, f *Filter) (found map[int64]bool, err error) {
 	if f.Where == "" {
 		return nil, nil

@@ -52,11 +52,11 @@ func openStore(b *testing.B, dir string) *store.Store {
 	return s
 }
 
-// BenchmarkPanels measures each panel for the last 30 days (the default) and for all jobs: without
-// a filter, with a filter that rollups can answer, and with two filters that need the jobs
-// themselves. The store has RMREPLAY_MILLIONS million jobs (default 1). The results are the median
-// and the 95th percentile of the query and of the whole response with its chart, and the CPU times
-// of both, which depend less on other programs.
+// BenchmarkPanels measures each panel for the last 30 days (the default) and for all jobs. It uses
+// no filter, a filter that rollups can answer, and two filters that need the jobs themselves. The
+// store has RMREPLAY_MILLIONS million jobs (default 1). The results are the median and the 95th
+// percentile of the query and of the whole response with its chart. The CPU times of both depend
+// less on other programs.
 func BenchmarkPanels(b *testing.B) {
 	dir, millions := benchStore(b)
 	s := openStore(b, dir)

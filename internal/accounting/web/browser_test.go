@@ -293,8 +293,7 @@ func (r *reader) enter(selector, text string) {
 	r.loaded()
 }
 
-// focused describes the element that has the focus, and the part of the page in which this element
-// is.
+// focused describes the element that has the focus, and the part of the page that contains it.
 func (r *reader) focused() string {
 	r.t.Helper()
 	return r.text(`(({activeElement: e}) => (e.closest("[data-panel], #controls")?.id ?? "nothing") + ": " + (e.getAttribute("aria-label") || e.textContent))(document)`)

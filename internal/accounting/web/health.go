@@ -63,11 +63,11 @@ var healthPanels = []*panel{
 const aboutQueues = "Queues and tables are means of the last cycles that sdiag showed, also over clusters. A cycle " +
 	"counts each task of an array that it tries, and a queue counts an array once, so the depth can exceed the queue."
 
-// noteRuns adds notes about the runs whose figures a panel shows. It notes where their windows begin, unless
-// the range begins later. If the panel shows times, it notes the runs in which computing took no time, and the
-// runs whose times are those of the machine that replayed. If the panel shows messages, it notes the runs of a
-// model, which has no messages. If the panel shows the largest numbers of two sides, it notes which side has
-// fewer answers.
+// noteRuns adds notes about the runs whose figures a panel shows. It notes where their windows
+// begin, unless the range begins later. If the panel shows times, noteRuns names two kinds of
+// runs: runs in which computing took no time, and runs whose times come from the machine that
+// replayed. If the panel shows messages, it notes the runs of a model, which has no messages. If
+// the panel shows the largest numbers of two sides, it notes which side has fewer answers.
 func (p *panel) noteRuns(t *table, r *request, s *sizes) {
 	names := r.clusters()
 	var frozen, simulated, measured []string
@@ -113,8 +113,8 @@ func (p *panel) noteRuns(t *table, r *request, s *sizes) {
 	}
 }
 
-// leaveOutFrozen removes the runs in which computing took no time from a request for times, unless only such runs have
-// figures in the range. Their times of 0 would lower the means of other schedulers. It returns a note on them.
+// leaveOutFrozen removes the runs in which computing took no time from a request for times. If
+// only such runs have figures in the range, it keeps them.
 func (r *request) leaveOutFrozen(s *sizes) (notes []string) {
 	names := r.clusters()
 	var frozen []string
@@ -185,9 +185,9 @@ func (v *server) health(w http.ResponseWriter, q *http.Request) error {
 	return v.page(w, q, values, f, healthPanels)
 }
 
-// linkHealth sets the links between the page about jobs and the page about schedulers. If the store
-// has no figures of schedulers, it does nothing. From a comparison it links only if both sides have
-// such figures, and to a comparison only if both sides are known as clusters with jobs.
+// linkHealth sets the links between the page about jobs and the page about schedulers. If the
+// store has no figures of schedulers, it does nothing. A comparison gets a link only if both sides
+// have such figures. A link to a comparison needs two sides that are known as clusters with jobs.
 func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s, known *sizes) error {
 	onlyClusters := func(values url.Values) {
 		for _, name := range []string{"q", "columns", "sort", "rows", "a", "b", "align", "shift"} {
@@ -310,7 +310,7 @@ func levels(r *request, raw [][]any, columns []column) *table {
 	return t
 }
 
-// noteGaps notes how many bars have no figures, and why: a run has no figures before its beginning
+// noteGaps notes how many bars have no figures, and why. A run has no figures before its beginning
 // and after its end, and no levels before slurmctld's first answer.
 func (t *table) noteGaps(r *request, s *sizes) {
 	if r.shift != 0 && r.panel.lines != nil { // a chart of one side has this side's times
@@ -359,7 +359,7 @@ func (t *table) noteGaps(r *request, s *sizes) {
 	}
 }
 
-// touched says whether a named scheduler ran in a bar. The result answered says whether the slurmctld of at least
+// touched says whether a named scheduler ran in a bar. answered says whether slurmctld of at least
 // one of these schedulers had answered before the bar's end. An empty list means all schedulers.
 func (s *sizes) touched(names []string, from, until time.Time) (touched, answered bool) {
 	for _, c := range s.list {
@@ -370,7 +370,7 @@ func (s *sizes) touched(names []string, from, until time.Time) (touched, answere
 	return touched, answered
 }
 
-// kinds counts the named schedulers: those of sites and those of runs. An empty list means all schedulers.
+// kinds counts the named schedulers: schedulers of sites, and schedulers of runs.
 func (s *sizes) kinds(names []string) (sites, runs int) {
 	for _, c := range s.list {
 		switch {
@@ -470,8 +470,8 @@ const (
 	whoCountsRequests = "No simulation counts requests."
 )
 
-// shapeCounts makes a table from the rows of [embedded.Counts]. The parameter who is a sentence for the note on
-// clusters without counts.
+// shapeCounts makes a table from the rows of [embedded.Counts]. The parameter who is a sentence
+// for the note on clusters without counts.
 func shapeCounts(unit string, f format, who string) func(r *request, _ *sizes, raw [][]any) *table {
 	return func(r *request, _ *sizes, raw [][]any) *table {
 		var named [][]any

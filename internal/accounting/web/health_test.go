@@ -195,8 +195,9 @@ func TestHealthZero(t *testing.T) {
 	}
 }
 
-// TestHealthTimes draws figures at the times at which they happened: those of an hour in the bar of that hour, whatever
-// part of it is in the range, and those of an interval that lies in two bars evenly over its time.
+// TestHealthTimes checks that figures are drawn at the time of their events. The figures of an
+// hour are in the bar of that hour, even if the range has only a part of it. The figures of an
+// interval across two bars are spread evenly over its time.
 func TestHealthTimes(t *testing.T) {
 	s := serve(t, 50)
 	hourly := func(cluster string, offset time.Duration) {
@@ -263,8 +264,8 @@ func TestHealthTimes(t *testing.T) {
 	}
 }
 
-// TestHealthGaps says why a view has no figures: of a scheduler that is asked, of a replay, and of a simulated run or
-// imported jobs, whose figures nobody has.
+// TestHealthGaps checks the explanation of a view without figures: for a scheduler that is polled,
+// for a replay, and for a simulated run or imported jobs, which have no figures.
 func TestHealthGaps(t *testing.T) {
 	s := serve(t, 50)
 	const silent, replayed, none = "nobody asked slurmctld", "the record of a replay has figures for every ten minutes", "simulations and imported jobs have none"
@@ -320,8 +321,8 @@ func TestIdleBars(t *testing.T) {
 	}
 }
 
-// TestOutsideRun checks that a panel says that a run had not begun or was over, and explains only the other gaps by the
-// record's steps.
+// TestOutsideRun checks that a panel says that a run had not begun or was over. Only the other
+// gaps are explained by the record's steps.
 func TestOutsideRun(t *testing.T) {
 	s := serve(t, 50)
 	s.addRun("what-if")
@@ -342,8 +343,8 @@ func TestOutsideRun(t *testing.T) {
 	}
 }
 
-// TestBetweenRuns checks what a panel says of bars between two runs, and of a bar in which slurmctld of a run started
-// but was not asked.
+// TestBetweenRuns checks what a panel says about bars between two runs, and about a bar in which a
+// run's slurmctld started but was not asked.
 func TestBetweenRuns(t *testing.T) {
 	s := serve(t, 50)
 	day := time.Date(2024, 3, 5, 0, 0, 0, 0, time.UTC)
@@ -386,8 +387,8 @@ func TestBetweenRuns(t *testing.T) {
 	}
 }
 
-// TestWindowNote checks that a panel of a run with a window says where the run's figures begin, unless
-// the view begins later, and also beside another scheduler.
+// TestWindowNote checks that a panel of a run with a window says where the run's figures begin,
+// even beside another scheduler. There is no note if the view begins later.
 func TestWindowNote(t *testing.T) {
 	s := serve(t, 50)
 	s.addHealth("vale")
@@ -408,8 +409,8 @@ func TestWindowNote(t *testing.T) {
 	}
 }
 
-// TestHealthPair checks the page for two schedulers of which only one is named: the other one is the
-// first of the others, as on the page for two clusters, and an error says what is missing.
+// TestHealthPair checks the page for two schedulers if only one is named. As on the page for two
+// clusters, the other scheduler is the first of the rest, and an error says what is missing.
 func TestHealthPair(t *testing.T) {
 	s := serve(t, 50)
 	s.addHealth("vale")
@@ -716,8 +717,8 @@ func TestTogether(t *testing.T) {
 	s.get("api/v1/panels/health-main?a=vale&b=what-if&align=x", http.StatusBadRequest)
 }
 
-// TestTogetherColours compares schedulers whose cycles ended for different reasons: a reason has one colour in both
-// charts, and a reason of one side only is 0 on the other.
+// TestTogetherColours compares schedulers whose cycles ended for different reasons. A reason has
+// the same colour in both charts, and a reason of only one side is 0 on the other side.
 func TestTogetherColours(t *testing.T) {
 	s := serve(t, 50)
 	for cluster, counts := range map[string][]store.HealthCount{

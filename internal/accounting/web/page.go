@@ -313,8 +313,7 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 	return out, nil
 }
 
-// alone changes the page's parameters v into those of the API's CSV. If the page shows two
-// clusters, the parameters select this request's cluster, in this request's range of time.
+// alone changes the page's parameters v into the parameters of the API's CSV.
 func (r *request) alone(v url.Values) {
 	v.Set("format", "csv")
 	v.Del("rows") // the file has the jobs of all pages
@@ -394,7 +393,7 @@ type side struct {
 
 func (v *server) dashboard(w http.ResponseWriter, q *http.Request) error {
 	values := q.URL.Query()
-	// Runs are alternatives: their sum would describe a machine that never existed.
+	// Runs are alternatives, and their sum would describe a machine that never existed.
 	if s, err := v.known(q.Context()); err == nil && len(values) == 0 && s.onlyRuns() && len(s.list) > 1 {
 		http.Redirect(w, q, receive.Pages+"compare", http.StatusFound)
 		return nil
@@ -512,7 +511,7 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 	return render(w, "page", f)
 }
 
-// readable returns the parameters without those that are wrong. It checks each filter separately.
+// readable returns the parameters that can be read.
 func (v *server) readable(ctx context.Context, values url.Values, live bool) url.Values {
 	kept := url.Values{}
 	for _, name := range []string{"a", "b", "zone", "from", "until", "last", "f", "q", "column", "columns", "sort", "rows",

@@ -59,7 +59,7 @@ type table struct {
 	Columns []column
 	Rows    [][]any
 	links   []string           // links of the first column; an empty text means that there is no link
-	bar     int                // index of the column that also has bars; 0 if there are no bars
+	bar     int                // index of the column that also has bars; 0 without bars
 	series  []int              // indices of the columns that a chart shows
 	sums    map[string]float64 // of each name, if pivot made the table
 	colours []int              // of each series, as indices in figure.Colours
@@ -335,9 +335,9 @@ func shapeWaste(r *request, _ *sizes, raw [][]any) *table {
 }
 
 // shapeUtilization sums the processor seconds of each bucket. A raw row is about the jobs that
-// start in a bucket, or about the jobs that end there. It has two sums over these jobs: of their
-// processors, and of the processors times the instant of the start or end, in seconds since the
-// first bucket's beginning. Both sums are negative for jobs that end.
+// start in a bucket, or about the jobs that end there. It has two sums over these jobs: the sum of
+// their processors, and the sum of the processors times the instant of the start or end, in
+// seconds since the first bucket's beginning. Both sums are negative for jobs that end.
 func shapeUtilization(r *request, s *sizes, raw [][]any) *table {
 	b := r.buckets()
 	n := len(b.edges) - 1

@@ -123,7 +123,7 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// TestBuckets checks that buckets of days follow the time zone, also when clocks change, and that
+// TestBuckets checks that buckets of days follow the time zone, even when clocks change, and that
 // every bucket has the jobs that ended in it.
 func TestBuckets(t *testing.T) {
 	var documents []string
@@ -322,7 +322,7 @@ func TestAligned(t *testing.T) {
 	}
 }
 
-// TestEverything checks that "everything" has the jobs that ended and no others, and that the
+// TestEverything checks that "everything" includes exactly the jobs that ended, and that the
 // utilization begins when the first job started.
 func TestEverything(t *testing.T) {
 	s := serve(t, 0,
@@ -419,8 +419,8 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestLastJobs checks that an open range of a comparison has the last jobs of both clusters,
-// whichever cluster is the first, as long as the range has jobs of both.
+// TestLastJobs checks that an open range of a comparison includes the last jobs of both clusters,
+// whichever cluster comes first, if both clusters have jobs in the range.
 func TestLastJobs(t *testing.T) {
 	var documents []string
 	for i, at := range []string{"short 01T01", "short 02T01", "long 01T02", "long 02T05", "long 03T07", "later 20T01"} {
@@ -487,9 +487,8 @@ func TestAbsurdJobs(t *testing.T) {
 	}
 }
 
-// TestUnknownAmounts checks that unknown amounts are not 0, that notes count the jobs with unknown
-// amounts, and that distributions leave out jobs that never ran. A job that exceeded its limit does
-// not reduce the waste of others.
+// TestUnknownAmounts: unknown amounts are not 0, notes count the jobs with unknown amounts, and
+// distributions omit jobs that never ran.
 func TestUnknownAmounts(t *testing.T) {
 	job := func(id int, rest string) string {
 		return fmt.Sprintf(`{"jobid":%d,"cluster":"vale","@submit":"2024-03-01T00:00:00","@end":"2024-03-01T02:00:00",%s}`, id, rest)

@@ -35,7 +35,7 @@ var defaultColumns = []string{"jobid", "user_name", "account", "partition", "qos
 // groupings are the columns by which the panel "groups" can group.
 var groupings = []string{"partition", "user_name", "account", "qos"}
 
-// request has everything that a reader has chosen. All of it is in the URL:
+// request is the state of a page, which a reader can choose. The URL contains all of it:
 //
 //	from, until  the range of the jobs' ends, as instants; each may be missing
 //	last         if from is missing: a duration before until, or before the newest end, or "all"
@@ -77,8 +77,8 @@ type request struct {
 	sums map[string]float64 // of each name of the panel, over two clusters that a page shows beside each other; may be nil
 }
 
-// parameters are the parameters of a [request], and of single pages and panels: static, refresh, part and
-// format.
+// parameters are the parameters of a [request] (see there) and of single pages and panels: static,
+// refresh, part and format.
 var parameters = []string{
 	"from", "until", "last", "q", "f", "zone", "columns", "column", "sort", "rows", "page", "a", "b", "align", "shift", "by",
 	"width", "static", "refresh", "part", "format",
@@ -360,9 +360,8 @@ type buckets struct {
 	round []time.Time // the edges before the first and the last were replaced by the ends of the range
 }
 
-// buckets returns the buckets of the range of time. For the utilization, the range is rounded down
-// to quarters of an hour if the edges are such quarters, because rollups have instants in these
-// steps.
+// buckets returns the buckets of the range of time. For the utilization, the range is rounded down to
+// quarters of an hour if the edges are multiples of a quarter, because rollups store instants in these steps.
 func (r *request) buckets() buckets {
 	step, round := calendar.Divide(r.from, r.until, r.zone, r.intervals)
 	b := buckets{step: step, edges: slices.Clone(round), round: round}

@@ -98,8 +98,8 @@ func (s *sizes) extent(names []string, now time.Time) (oldest, newest time.Time)
 	return oldest, newest
 }
 
-// capacity returns the number of processors of the clusters whose jobs a filter can choose; 0 if it
-// is unknown for one of these. Clusters without jobs count only if all these clusters have no jobs.
+// capacity returns the number of processors of the clusters whose jobs can match a filter; 0 if
+// the number of one of these clusters is unknown.
 func (s *sizes) capacity(chosen question.Filter) (cpus int64) {
 	list := slices.DeleteFunc(slices.Clone(s.list), func(c size) bool {
 		can, _ := question.Possible(chosen, "cluster", c.Name)
@@ -118,9 +118,8 @@ func (s *sizes) capacity(chosen question.Filter) (cpus int64) {
 	return cpus
 }
 
-// addedUp returns a note that the numbers are sums over clusters and runs. The note is empty if the
-// filter can choose jobs of only one of them, or if none of them is a run. A run may repeat jobs of
-// a cluster.
+// addedUp returns a note that the numbers are sums over clusters and runs. The note is empty if the filter
+// can match jobs of only one of them, or if no run is among them. A run may repeat jobs of a cluster.
 func (s *sizes) addedUp(chosen question.Filter) string {
 	var clusters, runs []string
 	for _, c := range s.list {
@@ -185,7 +184,7 @@ func (s *sizes) onlyRuns() bool {
 	return len(s.list) > 0 && !slices.ContainsFunc(s.list, func(c size) bool { return c.Kind != kindRun })
 }
 
-// have reports whether all names are those of clusters.
+// have reports whether all names are names of clusters.
 func (s *sizes) have(names []string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(s.named(), name) })
 }
@@ -219,8 +218,7 @@ func (c *sizesCache) get(find func() (*sizes, error)) (*sizes, error) {
 	return found, nil
 }
 
-// maxClusters is the highest number of clusters that the pages distinguish: those with the most
-// jobs.
+// maxClusters is the highest number of clusters that the pages distinguish: the clusters with the most jobs.
 const maxClusters = 10_000
 
 // known returns the sizes of the clusters that the pages can show.

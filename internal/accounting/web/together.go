@@ -12,7 +12,7 @@ import (
 	"rmreplay/internal/figure"
 )
 
-// alignments are the ways to align the times of one cluster or scheduler with those of another.
+// alignments are the ways to align the times of one cluster or scheduler with the times of another.
 var alignments = []option{
 	{Name: "as they were", Value: "time"}, {Name: "by the time of day", Value: "day"},
 	{Name: "at the beginning", Value: "begin"},
@@ -77,10 +77,10 @@ func (r *request) align(s *sizes, live bool) (err error) {
 	return nil
 }
 
-// widen extends a range to the second cluster's jobs: at the end to the last jobs, if the request gives no end, and at
-// the beginning to the first jobs, if the request is for the whole time. A range that counts back from the newest job
-// keeps its length, so it moves to a later time. It does not move if the first cluster has no jobs at that time, or if
-// the second cluster's beginning is aligned.
+// widen extends a range to include the second cluster's jobs. If the request gives no end, it extends the
+// end to the last jobs. If the request is for the whole time, it extends the beginning to the first jobs. A
+// range that counts back from the newest job keeps its length, so it moves to a later time. The beginning
+// stays if the first cluster has no jobs at that time, or if the second cluster's beginning is aligned.
 func (r *request) widen(first, second size, whole bool) {
 	until := second.Newest.Add(time.Second - r.shift).Truncate(time.Second)
 	if until.After(r.after) {

@@ -1,15 +1,14 @@
-// Package web serves the dashboards of finished jobs: HTML pages with charts that the server draws,
-// and an API that returns everything on the pages in JSON and CSV.
+// Package web serves the dashboards of finished jobs: HTML pages with charts that the server
+// draws. An API returns the contents of the pages in JSON and CSV.
 //
-// A page is a list of panels. Each panel asks questions ([question.Panels]) of a [Source] and shows
-// the answers ([panel]). The page's script loads all panels at once, and cancels requests that are
-// obsolete because a filter changed. The URL has everything that a reader chose ([request]): a
-// filter is a link, which also works without the script.
+// A page is a list of panels. Each panel asks questions ([question.Panels]) of a [Source] and
+// shows the answers ([panel]). The page's script loads all panels at once, and cancels requests
+// that are obsolete because a filter changed. The URL contains all choices of the reader
+// ([request]): a filter is a link, which also works without the script.
 //
-// The server, and not the browser, draws the charts with package figure, like those of the
-// report. So there is one implementation of charts, pages print well, screen readers can read
-// them, and tests see what readers see. Links lie over the parts of a chart. With the
-// script, a reader can also select a range of time in a chart.
+// The server, and not the browser, draws the charts with package figure, like those of the report. So charts have
+// a single implementation, pages print well, screen readers can read them, and tests see the same as readers.
+// Links lie over the parts of a chart. With the script, a reader can also select a range of time in a chart.
 package web
 
 import (

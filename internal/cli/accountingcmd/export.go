@@ -72,9 +72,7 @@ preset jobs, which already run when the workload begins.
 	return c
 }
 
-// formatFor returns the format in which a file is written: the given format, or the format of the
-// file's name if the given format is "". It returns an error if the format is not known or does not
-// fit the file's name.
+// formatFor returns the given format or, if that is "", the format that the file's name implies.
 func formatFor(path, format string) (string, error) {
 	switch {
 	case format == "":

@@ -1,6 +1,6 @@
 // Package completion completes commands, flags and their values in a shell. It does not depend on
-// the commands: the usage of an argument or a flag says whether its value is a path, and
-// internal/cli passes the other values.
+// the commands. The usage text of an argument or a flag says whether its value is a path, and
+// internal/cli passes all other values.
 package completion
 
 import (
@@ -60,9 +60,9 @@ func (v Values) of(c *cobra.Command, flag string) func() []string {
 	return nil
 }
 
-// Register registers the completion of flags and arguments for root and every command below it:
-// known values, and files or directories if the usage says that the value is a path. The function
-// namesFile reports whether a flag's value is a path.
+// Register registers the completion of flags and arguments for root and all its subcommands. The
+// completions are known values. If the usage text says that the value is a path, they are files or
+// directories.
 func Register(root *cobra.Command, values Values, namesFile func(*pflag.Flag) bool) {
 	for _, c := range root.Commands() {
 		Register(c, values, namesFile)
@@ -84,8 +84,7 @@ func Register(root *cobra.Command, values Values, namesFile func(*pflag.Flag) bo
 	}
 }
 
-// complete returns the completion of a flag's values. The parameter values is nil if they are not
-// known.
+// complete returns the completion of a flag's values. values is nil if the values are unknown.
 func complete(f *pflag.Flag, values func() []string, path bool) cobra.CompletionFunc {
 	if values == nil || path {
 		kind, _ := pflag.UnquoteUsage(f)

@@ -1,6 +1,5 @@
-// Package console has what all commands share, whichever package they are in: how it prints, shows
-// its progress, checks its arguments, adds the flags that many commands have, and which exit
-// statuses errors have.
+// Package console has the code that all commands share: printing, progress, the checks of
+// arguments, common flags, and the exit statuses of errors.
 package console
 
 import (
@@ -35,7 +34,7 @@ func (o Output) Printf(format string, args ...any) error {
 	return o.Print(fmt.Sprintf(format, args...))
 }
 
-// Render prints what the function write writes, as [Output.Print] does.
+// Render prints the output of write, as [Output.Print] does.
 func (o Output) Render(write func(io.Writer) error) error {
 	var b strings.Builder
 	if err := write(&b); err != nil {
@@ -63,8 +62,8 @@ func (o Output) PrintJSON(v any) error {
 	return nil
 }
 
-// Say prints a message for people as [Output.Print] does. It ignores errors, so a command goes on when its
-// standard error is closed.
+// Say prints a message for people as [Output.Print] does. It ignores errors, so a command
+// continues when its standard error is closed.
 func (o Output) Say(format string, args ...any) {
 	_, _ = io.WriteString(o.Stderr, inert.Lines(fmt.Sprintf(format+"\n", args...)))
 }

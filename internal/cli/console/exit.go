@@ -58,8 +58,8 @@ func Interrupted(ctx context.Context, err error) bool {
 }
 
 // UnlessInterrupted returns err, unless err comes from an interruption. After an interruption it
-// prints the parameter left, which says where the results so far are. Then it returns ctx's error,
-// which does not name the interrupted step.
+// prints left, a text about the location of the results so far. Then it returns ctx's error, which
+// does not name the interrupted step.
 func (o Output) UnlessInterrupted(ctx context.Context, err error, left string) error {
 	if !Interrupted(ctx, err) {
 		return err

@@ -84,8 +84,8 @@ func Require(c *cobra.Command, names ...string) {
 	}
 }
 
-// AddCount adds a flag that takes a number of things, 1 or more. The parameter value is its
-// default; 0 means that it has no default.
+// AddCount adds a flag that takes a number of things, 1 or more. value is the flag's default; 0
+// means that the flag has no default.
 func AddCount(f *pflag.FlagSet, to *int, name string, value int, usage string) {
 	*to = value
 	f.Var((*count)(to), name, usage)
@@ -123,7 +123,8 @@ func AddOutput(f *pflag.FlagSet, to *string, usage string) {
 	f.StringVarP(to, "output", "o", "", usage)
 }
 
-// AddSeed adds --seed. The parameter what says in the usage what the random numbers are for.
+// AddSeed adds --seed. The parameter what completes the usage text: the purpose of the random
+// numbers.
 func AddSeed(f *pflag.FlagSet, to *uint64, what string) {
 	f.Uint64Var(to, "seed", 1, "`SEED` of the random numbers for "+what)
 }

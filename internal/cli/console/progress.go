@@ -128,5 +128,5 @@ func (p *Progress) End() {
 	}
 }
 
-// print writes to the display. It ignores errors, so a run goes on when its display is closed.
+// print writes to the display. It ignores errors, so a run continues when its display is closed.
 func (p *Progress) print(text string) { _, _ = io.WriteString(p.w, text) }

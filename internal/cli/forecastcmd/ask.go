@@ -125,8 +125,8 @@ func renderHead(b *strings.Builder, h *service.Head, zone *time.Location) {
 	}
 }
 
-// quantileOf returns a quantile of a job's start time as text. The parameter beyond has the
-// quantiles that are later than the end of the forecast.
+// quantileOf returns a quantile of a job's start time as text. The parameter beyond lists the
+// quantiles that are after the end of the forecast.
 func quantileOf(name string, t *time.Time, beyond []string, zone *time.Location) string {
 	switch {
 	case t != nil:

@@ -194,8 +194,8 @@ func (o *engineOptions) useCluster(out commands, course *forecast.Course) error 
 	return console.BadInput(course.UseCluster(clusterOf(&spec)))
 }
 
-// learner sets the source of run times in opts. It returns a function that makes a model that
-// learns run times, or nil if the source needs no model.
+// learner sets the source of run times in opts. It returns a function that makes a learning model
+// of run times, or nil if the source needs no model.
 func (o *drawOptions) learner(out commands, opts *forecast.Options) (func() (forecast.Learner, error), error) {
 	switch {
 	case o.trueRunTimes && (o.model != "" || o.runTimes != ""):

@@ -1,6 +1,5 @@
-// Package iocmd is the command group `rmreplay io`: the service that estimates the I/O of jobs for
-// I/O-aware scheduling, and the driver that schedules a live cluster. Packages ioservice and
-// ioaware do the work.
+// Package iocmd is the command group `rmreplay io`. It has two parts: a service that estimates the
+// I/O of jobs for I/O-aware scheduling, and a driver that schedules a live cluster.
 package iocmd
 
 import (

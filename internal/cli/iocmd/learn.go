@@ -73,7 +73,7 @@ from which the service has learned recently is not counted twice.`,
 	return c
 }
 
-// lesson is what `io learn` has read: the jobs, and their uses of the file system, in the same
+// lesson is the input of `io learn`: the jobs, and their uses of the file system, in the same
 // order.
 type lesson struct {
 	learnReport

@@ -116,8 +116,7 @@ The service does not authenticate clients. By default only this machine can reac
 	return c
 }
 
-// sayOnce reports an error after which the service goes on. It reports the same error only once in
-// a row.
+// sayOnce reports an error after which the service continues.
 type sayOnce struct {
 	say  func(format string, args ...any)
 	last string

@@ -88,8 +88,8 @@ recorded workload, the causes follow from the jobs that used the machine.`,
 	return c
 }
 
-// explanation is what the command prints: of one job, of the queue at an instant, or of groups of
-// jobs.
+// explanation is the output of the command: about one job, about the queue at an instant, or about
+// groups of jobs.
 type explanation interface {
 	Render(w io.Writer, zone *time.Location) error
 }

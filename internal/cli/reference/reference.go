@@ -1,5 +1,5 @@
-// Package reference writes the documents that are made of the commands' own help: man pages, and the
-// command reference in Markdown.
+// Package reference generates documents from the help of the commands: man pages, and the command
+// reference in Markdown.
 package reference
 
 import (
@@ -16,8 +16,8 @@ import (
 // width is the width, in columns, to which the reference wraps the descriptions of flags.
 const width = 96
 
-// WriteManPages writes the man pages of section 1 of a program and its commands into dir, and returns
-// their number. The parameter source is the program's name with its version. If the variable
+// WriteManPages writes the man pages of section 1 of a program and its commands into dir, and
+// returns their number. source is the program's name with its version. If the variable
 // SOURCE_DATE_EPOCH is set, it gives their date, for reproducible builds.
 func WriteManPages(root *cobra.Command, source, dir string) (int, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {

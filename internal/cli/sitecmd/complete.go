@@ -1,6 +1,6 @@
-// Package sitecmd has the commands that prepare a site's records: `workload validate` finds jobs
-// that a cluster would not run, `workload complete` makes fields that were not recorded, and `site
-// export` writes a bundle without the site's names. Package cli adds them to the program.
+// Package sitecmd has the commands that prepare a site's records. `workload validate` finds jobs
+// that a cluster would not run. `workload complete` fills in fields that were not recorded. `site
+// export` writes a bundle without the site's names.
 package sitecmd
 
 import (
@@ -115,7 +115,7 @@ type completeReport struct {
 	// Lacking lists the fields that the result still lacks.
 	Lacking []string `json:"lacking"`
 	// LeftOut counts the jobs that were left out because they ran when the window began and their
-	// nodes are not known.
+	// nodes are unknown.
 	LeftOut int      `json:"running_left_out,omitempty"`
 	Next    []string `json:"next"` // commands
 }

@@ -18,8 +18,8 @@ import (
 	"rmreplay/internal/tune"
 )
 
-// Lent has the functions of package cli that the command uses: the display of a sweep's runs, and
-// the checks of an experiment's options.
+// Lent are functions of package cli that the command uses: the display of a sweep's runs, and the
+// checks of an experiment's options.
 type Lent struct {
 	Display      func(p *console.Progress, runs, parallel int) Display
 	CheckOption  sweep.CheckOption

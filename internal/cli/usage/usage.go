@@ -1,5 +1,5 @@
-// Package usage makes the errors about command lines. They say in one style what is wrong with a
-// command, flag, value, argument or path, and what was probably meant.
+// Package usage makes the errors about command lines. In one style, they name the mistake in a
+// command, flag, value, argument or path, and suggest the right form.
 package usage
 
 import (
@@ -76,8 +76,8 @@ func UnknownCommand(c *cobra.Command, name string) error {
 	return fmt.Errorf("%s: no such command of %s (want %s)", name, c.CommandPath(), strings.Join(names, ", "))
 }
 
-// elsewhere returns the paths of the commands below c that have the given name, or the command that
-// does the same as another program's command of this name.
+// elsewhere returns the paths of the commands below c that have the given name. If another program
+// has a command of this name, it returns the equivalent command.
 func elsewhere(c *cobra.Command, name string) (paths []string) {
 	if path, ok := otherCommands[name]; ok {
 		return []string{c.Name() + " " + path}
@@ -211,7 +211,7 @@ func inWords(c *cobra.Command, err error) error {
 // clock recognizes the error about a surplus argument that is a time of day.
 var clock = regexp.MustCompile(`^"\d\d?:\d\d(:\d\d)?": unexpected argument`)
 
-// Near returns the path that may have been meant, if an error says that a path does not exist; else
+// Near returns a path that the user may have meant if err says that a path does not exist; else
 // "".
 func Near(err error) string {
 	var missing *fs.PathError

@@ -82,8 +82,8 @@ func commands(since time.Time) []command {
 type Options struct {
 	// History is how far back finished jobs are read with sacct; 0 to read no finished jobs.
 	History time.Duration
-	// Earlier, if it is not empty, is the directory of an earlier capture with the same History. Then sacct is
-	// queried only for what happened after that capture, unless the whole history was read more than a day ago.
+	// Earlier, if it is not empty, is the directory of an earlier capture with the same History. sacct then
+	// returns only events after that capture, unless the last query of the whole history was more than a day ago.
 	Earlier string
 	// Timeout bounds each command.
 	Timeout time.Duration
@@ -212,8 +212,8 @@ func (c *capturing) accounts(cluster string) error {
 // a different time zone.
 const skew = 10 * time.Minute
 
-// instant returns the instant of a capture, in whole seconds: when scontrol printed the jobs, or later if slurmctld's
-// clock is ahead, so that all submissions and starts come before it.
+// instant returns the instant of a capture, in whole seconds. It is when scontrol printed the jobs.
+// If slurmctld's clock is ahead, it is later: all submissions and starts must come before it.
 func instant(jobs []*job, before time.Time) time.Time {
 	at := before.UTC().Truncate(time.Second)
 	latest := hpc.Unix(at.Add(skew).Unix())
@@ -281,8 +281,8 @@ func setting(config, key string) (value string) {
 	return value
 }
 
-// copyConfiguration copies slurm.conf and the files beside it that decide scheduling. The parameter config is what
-// `scontrol show config` printed. The error says that slurm.conf cannot be read.
+// copyConfiguration copies slurm.conf and the files beside it that decide scheduling. config is
+// the output of `scontrol show config`. The error says that slurm.conf cannot be read.
 func copyConfiguration(config, to string) error {
 	path := setting(config, "SLURM_CONF")
 	if path == "" {

@@ -473,7 +473,7 @@ func TestIncluded(t *testing.T) {
 	}
 }
 
-// TestAge checks that the age of a pending job counts from when it became eligible, as for a job whose
+// TestAge checks that the age of a pending job counts from its eligibility, as for a job whose
 // dependency ended long after its submission.
 func TestAge(t *testing.T) {
 	for _, tt := range []struct {

@@ -8,16 +8,14 @@ import (
 	"rmreplay/internal/input"
 )
 
-// The whole history is read anew after wholeAfter, so that the stored history does not grow without limit. sacct is
-// also queried for the time overlap before the earlier capture, because slurmdbd may have received an end later than
-// slurmctld.
+// After wholeAfter, the whole history is read again. Otherwise the stored history would grow without limit.
 const (
 	wholeAfter = 24 * time.Hour
 	overlap    = 15 * time.Minute
 )
 
-// since returns the instant from which sacct is queried, and sets the earlier history to which sacct's output is
-// appended. It returns zero if the options request no history. An earlier capture that cannot be read is ignored.
+// since returns the beginning of the range of sacct's query. It also sets the earlier history, to
+// which sacct's output is appended.
 func (c *capturing) since() time.Time {
 	if c.opts.History <= 0 {
 		return time.Time{}

@@ -122,9 +122,8 @@ func (s *shown) geometry(r *hpc.Request) (err error) {
 	return nil
 }
 
-// memory reads how much memory a job requests. The memory per node is 0 if the job requests all
-// memory of its nodes, or if neither the job nor the configuration has an amount: in both cases
-// Slurm allocates all memory.
+// memory reads how much memory a job requests. The memory per node is 0 if the job requests all memory of its
+// nodes, or if neither the job nor the configuration gives an amount. In both cases Slurm allocates all memory.
 func (s *shown) memory(r *hpc.Request) (err error) {
 	v := s.values
 	for _, one := range []struct {

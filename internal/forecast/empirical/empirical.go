@@ -27,8 +27,8 @@ func Sorted(masses []Mass) []Mass {
 // Points is the largest number of run times that describe a group's distribution.
 const Points = 512
 
-// Thin returns a distribution of at most [Points] run times: neighbouring run times become their mean. Each job of a
-// queue has a distribution, and without Thin the distributions of five thousand jobs would take a gigabyte.
+// Thin returns a distribution of at most [Points] run times: neighbouring run times become their mean. Each job
+// of a queue has a distribution. Without Thin, the distributions of five thousand jobs would take a gigabyte.
 func Thin(masses []Mass) []Mass {
 	if len(masses) <= Points {
 		return masses
@@ -60,8 +60,7 @@ type Distribution struct {
 	limit           float64 // in seconds; 0 without a limit
 }
 
-// New makes a distribution of masses, which are ascending and not empty. The parameter limit is the time limit in
-// seconds, or 0.
+// New makes a distribution of masses, which are ascending and not empty. limit is the time limit in seconds, or 0.
 func New(masses []Mass, limit float64) Distribution {
 	e := Distribution{make([]float64, len(masses)), make([]float64, len(masses)), limit}
 	for i, m := range masses {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestEmpirical compares quantiles with those of the uniform distribution, for new jobs and for jobs
-// that have run for some time.
+// TestEmpirical compares quantiles with the quantiles of the uniform distribution, for new jobs
+// and for jobs that have run for some time.
 func TestEmpirical(t *testing.T) {
 	var masses []Mass
 	for i := range 101 {

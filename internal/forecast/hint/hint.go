@@ -1,6 +1,5 @@
-// Package hint tells users at the submission of a job, in one line, which time limit jobs like it need, and when such
-// a job is expected to start. It queries the services `predict serve` and `forecast serve`. Its Lua scripts connect
-// it to sbatch.
+// Package hint makes a line for users who submit a job. The line says which time limit similar
+// jobs need, and when such a job is expected to start.
 package hint
 
 import (

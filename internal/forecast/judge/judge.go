@@ -1,6 +1,6 @@
-// Package judge compares forecasts of pending jobs with the jobs' later starts. It stores the forecasts of pending
-// jobs. For jobs that have started it counts how often the start was between P10 and P90, and how often it was within
-// a minute, five minutes and an hour of the median.
+// Package judge compares forecasts of pending jobs with the jobs' later starts. It stores the
+// forecasts of pending jobs. For started jobs, it counts how often the start was between P10 and
+// P90, and how often the start was within a minute, five minutes and an hour of the median.
 //
 // Only jobs that started count, because the start of a cancelled job is not known.
 package judge
@@ -23,8 +23,8 @@ type Forecast struct {
 	P50     hpc.Time `json:"p50"`
 	P90     hpc.Time `json:"p90"`
 	Horizon hpc.Time `json:"horizon,omitempty"` // 0 without a horizon
-	// C10 and C90 are the bounds that [Judge.Recalibrate] computed from P10 and P90 when the forecast was made; 0 in
-	// states that older versions saved.
+	// C10 and C90 are the bounds that [Judge.Recalibrate] computed from P10 and P90 at the time of
+	// the forecast; 0 in states from older versions.
 	C10 hpc.Time `json:"c10,omitempty"`
 	C90 hpc.Time `json:"c90,omitempty"`
 	// Slurm is the start that Slurm expected at the same instant; 0 if Slurm gave no start.
@@ -41,8 +41,8 @@ type Pending struct {
 // Waiting is the data that a judge stores about a waiting job.
 type Waiting struct {
 	Partition string `json:"partition"`
-	// Forecasts are in the order of their instants: the last forecast, one forecast for each minute of the last
-	// hour, one for each hour of the last day, and one for each earlier day.
+	// Forecasts are in the order of their instants: one for each earlier day, one for each hour of
+	// the last day, one for each minute of the last hour, and the last forecast.
 	Forecasts []Forecast `json:"forecasts"`
 	// Learned has a bit for each class of lead times for which the job has moved a [Scale].
 	Learned uint8 `json:"learned,omitempty"`

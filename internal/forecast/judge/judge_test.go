@@ -67,7 +67,8 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// TestSeen: which captures show that a job started, and which that it left without a start.
+// TestSeen checks which captures show that a job started, and which show that it left without a
+// start.
 func TestSeen(t *testing.T) {
 	none, at := map[forecast.Key]hpc.Time{}, func(d time.Duration) map[forecast.Key]hpc.Time {
 		return map[forecast.Key]hpc.Time{job: after(d)}

@@ -10,18 +10,18 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Scale has the factors by which recalibration widens or narrows the intervals of a class. It also has the shares of
-// starts that are in the intervals. The weights of jobs decay exponentially, so that the last jobs count most.
+// Scale has the factors by which recalibration widens or narrows the intervals of a class. It also has the shares
+// of starts that are in the intervals. The weights of jobs decay exponentially, so that the last jobs count most.
 //
-// Each bound is moved as in adaptive conformal inference (Gibbs and Candès, "Adaptive conformal inference under
-// distribution shift", NeurIPS 2021), on a logarithmic scale of its distance from the median: outwards by
-// step*(1-miss) if a start is beyond it, and inwards by step*miss otherwise. Then the share of starts beyond a bound
-// approaches the constant miss for any sequence of starts. Only the first forecast of a job in a class counts, since
-// a job that starts late is outside all its intervals. A job that still waits counts as late when its P90 has passed.
-// If only starts counted, jobs that start early would count first, and P90 would move inwards.
+// Each bound moves as in adaptive conformal inference (Gibbs and Candès, "Adaptive conformal inference under
+// distribution shift", NeurIPS 2021), on a logarithmic scale of its distance from the median. It moves outwards by
+// step*(1-miss) if a start is beyond it, and otherwise inwards by step*miss. Then the share of starts beyond a
+// bound approaches the constant miss for any sequence of starts. Only the first forecast of a job in a class
+// counts, since a job that starts late is outside all its intervals. A job that still waits counts as late when
+// its P90 has passed. If only starts counted, jobs that start early would count first, and P90 would move inwards.
 type Scale struct {
-	// Low and High are logarithms of factors: the factor of Low applies to the distance from P50 to P10, and the
-	// factor of High to the distance from P50 to P90.
+	// Low and High are logarithms of factors. Low applies to the distance from P50 to P10, and High
+	// to the distance from P50 to P90.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 	// Raw and Covered are weighted shares of starts: Raw in the intervals of the realizations, Covered in the
@@ -106,8 +106,8 @@ func (s *Scale) apply(f *Forecast) (p10, p90 hpc.Time) {
 	return p10, p90
 }
 
-// recalibrate changes the scales after the start of a job. For a job that still waits, the parameter
-// start is the present instant, and started is false.
+// recalibrate changes the scales after the start of a job. For a job that still waits, start is
+// the current instant, and started is false.
 func (j *Judge) recalibrate(w *Waiting, start hpc.Time, started bool) {
 	seen := w.Learned
 	for i := range w.Forecasts {

@@ -26,16 +26,16 @@ func Ranks(values []float64) []float64 {
 // counts the narrower groups, or the values of a group of the narrowest level.
 type sums struct{ n, x, squares, parts, pairs, differences float64 }
 
-// Concentrations estimates, for each level except the widest, the concentration c of the Dirichlet process of the
-// level's groups, from the values of their members. The parameter groups has the groups of each value, with the
-// narrowest first. Two members of one group are also in one group of each wider level. Given the wider group's
-// distribution, two members of a group are then correlated by 1/(1+c). So D = V c/(1+c), where D is half the mean
-// squared difference of two members whose narrowest common group is of the level, and V is the same quantity for the
-// next wider level. Each group's mean is weighted by its number of members.
+// Concentrations estimates, for each level except the widest, the concentration c of the Dirichlet
+// process of the level's groups, from the values of their members. groups are the groups of each value,
+// the narrowest first. Two members of one group are also in one group of each wider level. Given the
+// wider group's distribution, two members of a group are then correlated by 1/(1+c). So D = V c/(1+c). D
+// is half the mean squared difference of two members whose narrowest common group is of this level. V is
+// the same quantity for the next wider level. Each group's mean is weighted by its number of members.
 //
-// With few groups, the estimate of the correlation is uncertain. So the result comes from the mean of the
-// correlation's posterior distribution ([likely]). If a level or all wider levels have no such pair of members, the
-// correlation is one half.
+// With few groups, the estimate of the correlation is uncertain. So the result comes from the mean
+// of the correlation's posterior distribution ([likely]). If a level or all wider levels have no
+// such pair of members, the correlation is one half.
 func Concentrations[G comparable](values []float64, groups [][]G) []float64 {
 	if len(values) == 0 {
 		return nil
@@ -61,9 +61,9 @@ func Concentrations[G comparable](values []float64, groups [][]G) []float64 {
 	return found
 }
 
-// likely returns the mean of the posterior distribution of an intraclass correlation. The prior distribution is uniform
-// from 0 to 1. The parameter estimate is the correlation of n groups of k members; NaN if it is not known. The
-// likelihood is normal, with Fisher's standard error (Donner, "A review of inference procedures for the intraclass
+// likely returns the mean of the posterior distribution of an intraclass correlation. The prior distribution is
+// uniform from 0 to 1. estimate is the correlation of n groups of k members; NaN if it is unknown. The likelihood
+// is normal, with Fisher's standard error (Donner, "A review of inference procedures for the intraclass
 // correlation coefficient in the one-way random effects model", International Statistical Review 54(1), 1986).
 func likely(estimate, n, k float64) float64 {
 	if math.IsNaN(estimate) || n < 2 {
@@ -83,8 +83,8 @@ type variance struct {
 	parts  float64 // the mean number of narrower groups in these groups, or of members in the narrowest level
 }
 
-// half returns the [variance] of a level, and the sums of the level's groups. The parameter narrower has the sums of
-// the next narrower level.
+// half returns the [variance] of a level, and the sums of the level's groups. narrower contains
+// the sums of the next narrower level.
 func half[G comparable](values []float64, groups [][]G, level int, narrower map[G]*sums) (v variance,
 	all map[G]*sums) {
 	all = map[G]*sums{}

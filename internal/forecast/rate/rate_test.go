@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// TestCyclic: events of one rate through day and night do not follow the cycle, events as in the cycle do, and few
-// events leave it open.
+// TestCyclic checks three cases: events with a constant rate through day and night do not follow
+// the cycle, events with the cycle's rate do, and few events leave the question open.
 func TestCyclic(t *testing.T) {
 	const now = hpc.Time(20000 * 24 * time.Hour)
 	begin := now.Add(-20 * time.Hour)

@@ -121,7 +121,7 @@ func TestSchemathesis(t *testing.T) {
 	servertest.Schemathesis(t, "../../../docs/schemas/forecast.openapi.json", web.URL)
 }
 
-// TestWho: which jobs a client sees if the site hides jobs, and which clients are refused.
+// TestWho checks which jobs a client sees if the site hides jobs, and which clients are refused.
 func TestWho(t *testing.T) {
 	c := newCluster(t)
 	c.private = true

@@ -58,7 +58,7 @@ func (s Server) Ask(ctx context.Context, id string) (*Answer, error) {
 	return &a, nil
 }
 
-// Sooner requests the changes with which a job would start sooner. Its errors are those of
+// Sooner requests the changes with which a job would start sooner. It returns the errors of
 // [Server.Ask].
 func (s Server) Sooner(ctx context.Context, id string) (*Sooner, error) {
 	var a Sooner
@@ -77,7 +77,7 @@ type Machine struct {
 	Now      []Try `json:"submitted_now"`
 }
 
-// Machine requests the expected waits of jobs that are submitted now. Its errors are those of
+// Machine requests the expected waits of jobs that are submitted now. It returns the errors of
 // [Server.Ask].
 func (s Server) Machine(ctx context.Context) (*Machine, error) {
 	var m Machine

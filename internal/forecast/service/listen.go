@@ -34,8 +34,8 @@ func whoAsks(r *http.Request) who {
 	return w
 }
 
-// identify adds the client of a request to the request's context: the owner of the process at the other end of a Unix
-// socket, or the owner of the credentials.
+// identify adds the client to the request's context: the owner of the process at the other end of
+// a Unix socket, or the owner of the credentials.
 func identify(r *http.Request, credentials *access.Access) (*http.Request, error) {
 	w, known := r.Context().Value(peerKey{}).(who)
 	if !known && credentials.Required() {

@@ -18,7 +18,7 @@ import (
 	"rmreplay/internal/chromium"
 )
 
-// TestPages: what the pages show of ordinary jobs, of a job whose names contain markup, and of jobs
+// TestPages checks the pages for ordinary jobs, for a job whose names contain markup, and for jobs
 // that the site hides.
 func TestPages(t *testing.T) {
 	c, s := judgedService(t)
@@ -140,9 +140,9 @@ func TestInBrowser(t *testing.T) {
 	}
 }
 
-// toReaders checks that a page works with a screen reader and with the keyboard: each picture, link
-// and field has a name, there is a heading of the first rank, and Tab reaches everything that a
-// pointer does, with a visible mark.
+// toReaders checks that a page works with a screen reader and with the keyboard. Each picture,
+// link and field has a name, there is a heading of the first rank, and Tab reaches, with a visible
+// mark, everything that a pointer reaches.
 func toReaders(t *testing.T, tab *chromium.Browser) {
 	t.Helper()
 	roles, nameless := tab.Roles()
@@ -176,9 +176,8 @@ func toReaders(t *testing.T, tab *chromium.Browser) {
 	}
 }
 
-// TestOtherSites: pages of other sites cannot read the service through a visitor's browser, neither
-// at the service's address nor at a name of another site that leads to this address. They may link
-// to pages of the service.
+// TestOtherSites: pages of other sites cannot read the service through a visitor's browser,
+// neither at the service's address nor under a name of another site that leads to this address.
 func TestOtherSites(t *testing.T) {
 	b := chromium.Open(t, "--host-resolver-rules=MAP *.test 127.0.0.1")
 	_, s := judgedService(t)

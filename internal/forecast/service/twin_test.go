@@ -29,10 +29,10 @@ const (
 	tableVariable = "RMREPLAY_TWIN_TABLE"
 )
 
-// TestTwin is a live Slurm in real time, fed with generated jobs, beside the service with its pages
-// (make twin). With a duration and a number of kills, slurmctld, the service and a command of a
-// capture are killed in turn. Then the test measures how much time captures cost slurmctld, and
-// fails if a forecast is older than its stated age or the service's memory grows.
+// TestTwin is a live Slurm in real time, fed with generated jobs, beside the service with its
+// pages (make twin). With a duration and a number of kills, slurmctld, the service and a command
+// of a capture are killed in turn. Then the test measures the time that captures cost slurmctld.
+// It fails if a forecast is older than its stated age or if the service's memory grows.
 func TestTwin(t *testing.T) {
 	how := os.Getenv(twinVariable)
 	if how == "" {

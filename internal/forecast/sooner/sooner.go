@@ -21,8 +21,7 @@ import (
 type Change struct {
 	// Name is the change as an option of `scontrol update`: "TimeLimit=1:00:00".
 	Name string
-	// Shorter says that the time limit is shorter, so that the job is killed if it runs longer. Fewer says that the job
-	// runs on fewer nodes.
+	// Shorter says that the time limit is shorter: Slurm kills the job if it runs longer.
 	Shorter, Fewer bool
 	Request        hpc.Request
 }
@@ -34,9 +33,9 @@ const (
 	minLimit      = time.Minute
 )
 
-// Changes returns the changes of a queue's job that the site allows, beginning with the changes that restrict the job
-// least. The parameter dir is the site's cluster directory. Changes returns an error if the site's configuration
-// cannot be read.
+// Changes returns the changes of a queue's job that the site allows, beginning with the changes
+// that restrict the job least. dir is the site's cluster directory. Changes returns an error if
+// the site's configuration cannot be read.
 func Changes(q *forecast.Queue, job *hpc.Job, dir string) ([]Change, error) {
 	cluster, err := experiment.OpenCluster(dir, 0)
 	if err != nil {

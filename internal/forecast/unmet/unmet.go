@@ -1,6 +1,5 @@
-// Package unmet finds the jobs that never start, because a job that they depend on ended in a way that does not
-// fulfil the dependency. slurmctld does not report such waiting jobs. A realization of a forecast that waited for
-// their starts would end only after a day without an event.
+// Package unmet finds jobs that never start, because a job that they depend on ended in a way that
+// does not fulfil the dependency.
 package unmet
 
 import (
@@ -62,15 +61,15 @@ func New(w *workload.Workload) *Jobs {
 // Any reports whether any job has a condition on the end of another job.
 func (u *Jobs) Any() bool { return len(u.after) > 0 }
 
-// Ended processes the end of a job, or of a task of an array, and returns the jobs that never start. The parameter
-// task is -1 for a job that is not an array.
+// Ended processes the end of a job, or of a task of an array, and returns the jobs that never
+// start. task is -1 for a job that is not an array.
 func (u *Jobs) Ended(job string, task int, state hpc.State, at hpc.Time) []string {
 	return u.Add(u.Broken(job, task, state, at))
 }
 
-// Broken returns the jobs with a condition that can no longer be fulfilled after the end of a job, or of a task of an
-// array. A job that is submitted later does not count, since the resource manager may have forgotten the ended job by
-// then.
+// Broken returns the jobs with a condition that can no longer be fulfilled after the end of a job,
+// or of a task of an array. A job that is submitted later does not count, since the resource
+// manager may have forgotten the ended job.
 func (u *Jobs) Broken(job string, task int, state hpc.State, at hpc.Time) (stuck []string) {
 	for _, c := range u.after[job] {
 		if (c.task < 0 || c.task == task) && c.since <= at && c.fails(task, state) {

@@ -100,7 +100,7 @@ func instantColumn(name string, field func(*hpc.Job) *hpc.Time) column {
 }
 
 // durationColumn is a column with a duration. The parameter zero says that a duration of 0 is a
-// value of the field; otherwise 0 means that the field is not set.
+// valid value; otherwise 0 means that the field is not set.
 func durationColumn(name string, field func(*hpc.Job) *time.Duration, zero bool) column {
 	return column{name: name, get: func(job *hpc.Job) string { return durationText(*field(job), zero) },
 		set: func(job *hpc.Job, text string, _ *time.Location) (err error) {

@@ -45,8 +45,8 @@ type writer struct {
 	epoch  hpc.Time
 }
 
-// eventNames returns the name of each job in the file, which must be unique: the job's own name
-// if no other job has it, and otherwise its ID.
+// eventNames returns a unique name for each job in the file: the job's own name if no other job
+// has it, and otherwise its ID.
 func eventNames(wl *workload.Workload) map[string]string {
 	uses := make(map[string]int, wl.Jobs.Len())
 	for _, job := range wl.Jobs.All() {

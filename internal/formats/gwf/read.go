@@ -1,7 +1,7 @@
 // Package gwf reads the Grid Workload Format of the Grid Workloads Archive.
 //
-// Source: Iosup et al., "The Grid Workloads Archive", Future Generation Computer Systems 24(7),
-// 2008, and the comments at the beginning of the Archive's files, which list the 29 fields.
+// Sources: Iosup et al., "The Grid Workloads Archive", Future Generation Computer Systems 24(7),
+// 2008; and the comments at the beginning of the Archive's files, which list the 29 fields.
 package gwf
 
 import (
@@ -153,9 +153,8 @@ func (s *reader) line(line []byte) error {
 
 const (
 	lastInstant = 7258118400 // 2200-01-01
-	// firstAbsolute is the smallest time that counts as seconds since 1970; smaller times are
-	// seconds since the log's beginning. It is in 1973. All logs are later than 1973, and shorter
-	// than three years.
+	// firstAbsolute is the smallest time that counts as seconds since 1970. Smaller times count from
+	// the log's beginning.
 	firstAbsolute = 1e8
 	maxSeconds    = 4e9
 	// maxMemoryKiB is the largest request for memory, in KiB per processor: 4 TiB, as much as large nodes

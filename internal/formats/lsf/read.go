@@ -1,7 +1,7 @@
 // Package lsf reads lsb.acct, the job log of IBM Spectrum LSF and Platform LSF.
 //
 // Source: IBM Spectrum LSF 10.1 configuration reference, "lsb.acct"; the numbers of termination
-// reasons are those of its lsbatch.h.
+// reasons come from its lsbatch.h.
 package lsf
 
 import (
@@ -125,8 +125,8 @@ func (s *reader) record(text []byte) error {
 // errEnd says that a record has too few fields.
 var errEnd = errors.New("too few fields")
 
-// fields reads one field after another: a number, or a text between quotes, in which two quotes
-// mean one quote. After an error all fields are empty.
+// fields reads one field after another. A field is a number, or a text between quotes, in which
+// two quotes mean one quote.
 type fields struct {
 	rest []byte
 	at   int // the number of fields that were read
@@ -164,8 +164,8 @@ func (f *fields) next() []byte {
 
 func (f *fields) text() string { return lines.UTF8(f.next()) }
 
-// number reads a number from minValue to maxValue. Any other number is an error, in which the
-// parameter what is the field's name.
+// number reads a number from minValue to maxValue. For any other number, it returns an error that
+// names the field what.
 func (f *fields) number(what string, minValue, maxValue int64) int64 {
 	field := f.next()
 	n, err := strconv.ParseFloat(string(field), 64)
@@ -379,7 +379,7 @@ func (j *job) ran(hosts []string) {
 	}
 }
 
-// ended sets the state. The parameter exit is the status of wait(2).
+// ended sets the state. The parameter exit is a status of wait(2).
 func (j *job) ended(status, exit, reason int64) {
 	j.ExitCode, j.Signal, j.HasExit = int(exit>>8)&0xff, int(exit&0x7f), true
 	switch {

@@ -43,9 +43,8 @@ func recognize(head []byte) workload.Confidence {
 	return workload.Sure
 }
 
-// delimiterOf returns the delimiter of a header: the characters after the column name of a job's
-// ID, or before it if this is the last column. The delimiter is a bar, or the value of sacct
-// --delimiter. It cannot contain blanks, quotes, letters or digits.
+// delimiterOf returns the delimiter of a header. It is the characters after the column name of a
+// job's ID, or before the name if this is the last column.
 func delimiterOf(header string) (delimiter string, ok bool) {
 	isName := func(c byte) bool { return c == '_' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' }
 	for at := 0; at < len(header); at++ {
@@ -409,7 +408,7 @@ func (s *textReader) release() error {
 }
 
 // goesOn adds a line with too few fields to the last column of the previous record. It returns
-// false if there is no such record, or if the line begins like a record: with a valid value of the
+// false if there is no record, or if the line begins like a new record: with a valid value of the
 // first column and a bar. s.fields has the line's fields.
 func (s *textReader) goesOn(line []byte) bool {
 	if s.held == nil {
@@ -504,8 +503,8 @@ func (s *textReader) align(text []byte) (fields [][]byte, ok bool) {
 }
 
 // distribute returns the number of bars in the text of each column. It finds texts that fit their
-// columns at the least cost, so that as few texts as possible have bars. It returns nil if no texts
-// fit.
+// columns at the least cost. As few texts as possible then contain bars. It returns nil if no
+// texts fit.
 func (s *textReader) distribute(extra int) []int {
 	const impossible = 1 << 30
 	columns := len(s.columns)

@@ -13,8 +13,8 @@ import (
 
 const usedColumns = "JobID|User|Submit|Start|End|AllocCPUS|State|NTasks|AveRSS|TRESUsageInTot|TRESUsageOutTot\n"
 
-// TestUsage reads the memory and I/O of steps. The memory of a job is that of its largest step,
-// divided by its processors; the bytes of all steps are added.
+// TestUsage reads the memory and I/O of steps. The memory of a job is its largest step's, divided
+// by its processors; the bytes of all steps are added.
 func TestUsage(t *testing.T) {
 	w := readSacct(t, usedColumns+
 		`1|ann|2024-03-01T08:00:00|2024-03-01T08:01:00|2024-03-01T08:11:00|4|COMPLETED||||

@@ -22,8 +22,8 @@ type keptNumber struct {
 	read, derived decimal
 }
 
-// A kept number is packed into [workload.Origin.Extra] as a byte with the field and three flags,
-// followed by the number in the log and, unless it is unknown, the derived number.
+// A kept number is packed into [workload.Origin.Extra]: a byte with the field and three flags, the
+// number in the log and, if known, the derived number.
 const (
 	readHasDecimals = 1 << (5 + iota)
 	derivedUnknown

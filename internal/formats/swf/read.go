@@ -108,12 +108,12 @@ const (
 // them. The parameter name is the source's name in errors, which have the form "reading SWF:
 // NAME:LINE: what is wrong".
 //
-// Times count from the header's UnixStartTime, or else from the options' epoch. A job's size is the
-// number of requested processors (field 8), or else of allocated processors (field 5). Users,
-// groups and executables get names with their numbers (user12, group3, app7). Queues and partitions
-// get the names in the header's comments, or else queue1 and partition1. A queue becomes the job's
-// QOS. Each job's [workload.Origin] keeps the record's other data, and [workload.Workload.Unusable]
-// keeps records that are not jobs, so that [Write] writes the same log.
+// Times count from the header's UnixStartTime, or else from the options' epoch. A job's size is
+// the number of requested processors (field 8), or else of allocated processors (field 5). Users,
+// groups and executables get names with their numbers (user12, group3, app7). Queues and
+// partitions get the names in the header's comments, or else queue1 and partition1. A queue
+// becomes the job's QOS. [Write] can write the same log again: each job's [workload.Origin] keeps
+// the record's other data, and [workload.Workload.Unusable] keeps records that are not jobs.
 func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Workload, error) {
 	s := &reader{
 		w:     &workload.Workload{Epoch: opts.EpochOrDefault(), Source: name},
@@ -288,7 +288,7 @@ func (s *reader) unusable(rule string, line []byte, format string, args ...any) 
 	return nil
 }
 
-// comment reads a comment of the header. A comment after the first record is kept as well, but its
+// comment reads a comment of the header. A comment after the first record is also kept, but its
 // values are ignored, because earlier jobs were read without them.
 func (s *reader) comment(text string) error {
 	s.w.Header = append(s.w.Header, lines.UTF8([]byte(text)))

@@ -133,8 +133,8 @@ func (s *writer) orderJobs() {
 	s.jobs, s.ordered = s.jobs.Pick(places), true
 }
 
-// nameNumbers gives each name without a number the smallest number that no other name has, in
-// the order in which the names appear. It counts the jobs that have such names.
+// nameNumbers gives each name without a number the smallest free number, in the order of the
+// names' appearance.
 func (s *writer) nameNumbers() {
 	tables := []struct {
 		field string
@@ -210,7 +210,7 @@ func (s *writer) header(out *bufio.Writer) {
 		return found && strings.TrimSpace(key) == "UnixStartTime"
 	}
 	at := slices.IndexFunc(comments, isStart)
-	if at >= 0 { // drop later ones: the reader ignored them because they followed a record
+	if at >= 0 { // drop later comments: the reader ignored them because they followed a record
 		comments = append(comments[:at+1], slices.DeleteFunc(comments[at+1:], isStart)...)
 	}
 	switch {
@@ -237,9 +237,8 @@ func (s *writer) header(out *bufio.Writer) {
 	}
 }
 
-// sized returns the comments with the size of the machine under a key. It keeps a comment of the
-// source that has the same size, and replaces a comment with another size: the workload may have
-// been scaled.
+// sized returns the comments with the size of the machine under a key. It keeps a comment with the
+// same size, and replaces a comment with another size: the workload may have been scaled.
 func sized(comments []string, key string, size int) []string {
 	text := fmt.Sprintf(" %s: %d", key, size)
 	has := false

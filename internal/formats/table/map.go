@@ -1,6 +1,6 @@
-// Package table reads finished jobs from any table that has a row for each job: text with any
-// delimiter, Parquet, or JSON. A [Map] says which column is which field of a job, in which unit,
-// and how times and states are written. The package has the maps of public data sets and
+// Package table reads finished jobs from any table with a row for each job: text with any
+// delimiter, Parquet, or JSON. A [Map] assigns columns to the fields of a job, and gives their
+// units and the notation of times and states. The package has the maps of public data sets and
 // proposes a map for other tables.
 package table
 
@@ -36,7 +36,7 @@ type Map struct {
 	// first line.
 	Delimiter string   `yaml:"delimiter"`
 	Comment   string   `yaml:"comment"` // the character that begins a comment
-	Header    *bool    `yaml:"header"`  // the first row has the names of the columns; default: unless Columns are given
+	Header    *bool    `yaml:"header"`  // the first row has the columns' names; default: true without Columns
 	Columns   []string `yaml:"columns"` // the names of the columns
 	Rows      string   `yaml:"rows"`    // of JSON: the name of the list in the outermost object
 
@@ -71,8 +71,7 @@ type Field struct {
 	Values map[string]string `yaml:"values"`
 	// Names gives names to trackable resources that the table has as numbers.
 	Names map[string]string `yaml:"names"`
-	// Unknown are texts that mean that the value is not known, and Unlimited texts that mean that
-	// there is no limit.
+	// Unknown are texts for an unknown value. Unlimited are texts for a missing limit.
 	Unknown   Names `yaml:"unknown"`
 	Unlimited Names `yaml:"unlimited"`
 }
@@ -119,8 +118,8 @@ const (
 	aNodeList
 )
 
-// fieldSpec is a field of a job: how it is read, and the usual names of its column, in lower case
-// with letters and digits only, the surest first.
+// fieldSpec is a field of a job. It says how the field is read, and lists the usual names of its
+// column, the surest first, in lower case with only letters and digits.
 type fieldSpec struct {
 	name    string
 	kind    kind

@@ -169,7 +169,7 @@ func (p *proposal) place() {
 }
 
 // placeWait finds a column of waits under the name of another field, such as "queue" for a wait in
-// seconds: its values are the times between submission and start.
+// seconds. The column's values are the times between submission and start.
 func (p *proposal) placeWait() {
 	for name, column := range p.fields {
 		if spec, _ := specOf(name); spec.kind != aText || !p.isWait(column) {
@@ -375,7 +375,7 @@ func (p *proposal) write(w io.Writer, name, fits string) error {
 	return err
 }
 
-// missing says which fields have no column, and which columns have no field.
+// missing names the fields without a column, and the columns without a field.
 func (p *proposal) missing(b *strings.Builder) {
 	m := &Map{Fields: make(map[string]*Field)}
 	used := make(map[string]bool)
@@ -401,8 +401,8 @@ func (p *proposal) missing(b *strings.Builder) {
 	}
 }
 
-// notInstants says that a column without a place has the name of an instant, but no values that are
-// read as instants.
+// notInstants returns a note if an unused column has the name of an instant, but its values cannot
+// be read as instants.
 func (p *proposal) notInstants(column string) string {
 	for _, spec := range fieldSpecs {
 		if spec.kind == anInstant && p.fields[spec.name] == "" && slices.Contains(spec.aliases, plain(column)) {

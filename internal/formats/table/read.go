@@ -16,8 +16,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// NoteStateGuessed counts jobs that have an end but no state: their state is FAILED if the exit
-// code or the signal is not 0, and otherwise COMPLETED.
+// NoteStateGuessed counts jobs with an end but no state. Their state is FAILED if the exit code or
+// the signal is not 0, and otherwise COMPLETED.
 const NoteStateGuessed = "state_guessed"
 
 // Reader reads the jobs of tables with one map.
@@ -31,7 +31,7 @@ type Reader struct {
 	arrays map[uint32]hpc.Time // the submissions of arrays whose tasks have IDs such as 17_3
 }
 
-// NewReader returns a reader. The parameter source names where the jobs come from.
+// NewReader returns a reader. source names the origin of the jobs.
 func NewReader(m *Map, source string, opts workload.ReadOptions) (*Reader, error) {
 	s := &Reader{b: finished.NewBuilder(source, opts), m: m, times: make(map[*Field]*clockReader),
 		words: make(map[string]string), arrays: make(map[uint32]hpc.Time)}
@@ -144,7 +144,7 @@ type cells struct {
 	row     *row
 }
 
-// set sets the cells to those of a row.
+// set sets the cells to the cells of a row.
 func (c *cells) set(m *Map, r *row) {
 	c.row = r
 	clear(c.values)

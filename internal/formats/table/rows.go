@@ -358,8 +358,9 @@ func elements(d *json.Decoder, f func(any) error) error {
 	return err
 }
 
-// lookUp returns the values at a path: names of members, numbers of elements (-1 is the last
-// one), "*" for all elements, and "#" at the end for their number.
+// lookUp returns the values at a path. The path consists of names of members and numbers of
+// elements (-1 is the last element); "*" stands for all elements, and "#" at the end for their
+// number.
 func lookUp(value any, path []string) []string {
 	if len(path) == 0 {
 		return scalarText(value)

@@ -1,6 +1,6 @@
-// Package trace reads and writes our own format, JSON Lines: a header and then a record for every
-// job, user, node event, reservation event, action and usage, and for every record of the source
-// that is not usable.
+// Package trace reads and writes rmreplay's own format, JSON Lines. After a header, there is a
+// record for every job, user, node event, reservation event, action and usage, and for every
+// unusable record of the source.
 package trace
 
 import (
@@ -140,7 +140,7 @@ type usageRecord struct {
 // Read reads the trace format, JSON Lines: a header and then the records, in any order. The
 // parameter name is the source's name in errors, which have the form "reading trace: NAME:LINE:
 // what is wrong". An unknown field is an error, and so is a trace without a job. If the header has
-// no epoch, relative times count from [workload.DefaultEpoch]; if there are no relative times, the
+// no epoch, relative times count from [workload.DefaultEpoch]. If there are no relative times, the
 // epoch is the instant of the first event.
 func Read(r io.Reader, name string, _ workload.ReadOptions) (*workload.Workload, error) {
 	w, err := ReadSetting(r, name)

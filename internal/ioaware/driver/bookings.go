@@ -61,7 +61,7 @@ func Book(list []Reservation) Bookings {
 	})
 }
 
-// NextEnd returns the first instant at which a booking ends; [hpc.Never] if there are no bookings.
+// NextEnd returns the first instant at which a booking ends; [hpc.Never] without bookings.
 func (b Bookings) NextEnd() hpc.Time {
 	next := hpc.Never
 	for i := range b {
@@ -70,8 +70,8 @@ func (b Bookings) NextEnd() hpc.Time {
 	return next
 }
 
-// Count counts the given nodes that are in service: the result all is their number, and uses has
-// their number in each pool.
+// Count counts the given nodes that are in service: all is their number, and uses is their number
+// in each pool.
 type Count func(nodes iter.Seq[string]) (all int, uses map[string]int)
 
 // Reserved returns the reserved nodes that are in service.

@@ -53,8 +53,8 @@ type Pending struct {
 // Driver plans rounds. After a driver has died, a new driver takes over its jobs.
 type Driver struct {
 	Options ioaware.Options
-	// Patience is how long a released job may take to start. After that the driver holds it again,
-	// because something that the plan does not consider keeps it from starting: the location of the
+	// Patience is how long a released job may take to start. After that, the driver holds the job
+	// again: something that the plan ignores keeps the job from starting, such as the location of the
 	// free nodes, a reservation or a limit.
 	Patience time.Duration
 

@@ -84,7 +84,7 @@ func aware() *Driver {
 }
 
 // TestReleases: the driver releases the jobs that the plan starts now. In later rounds, released
-// jobs that have not started yet count like running ones.
+// jobs that have not started yet count like running jobs.
 func TestReleases(t *testing.T) {
 	f := newFake(10, 1000, wants("a", 4, 10, 600), wants("b", 4, 10, 600), wants("c", 4, 10, 300), wants("d", 4, 10, 0))
 	d := aware()
@@ -92,8 +92,7 @@ func TestReleases(t *testing.T) {
 	if err != nil || strings.Join(round.Released, " ") != "a c" || !round.Open {
 		t.Fatalf("released %q, open %t, %v, want a and c", round.Released, round.Open, err)
 	}
-	// No job has started yet, but the nodes and licenses of the released jobs are in use for the
-	// plan.
+	// No job has started yet, but for the plan, the released jobs use their nodes and licenses.
 	f.now = f.now.Add(10 * time.Second)
 	if round, err = d.Round(f); err != nil || len(round.Released) > 0 {
 		t.Errorf("released %q beside jobs in flight, %v", round.Released, err)
@@ -154,8 +153,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestProperties: running jobs never use more nodes or licenses than there are, and every job
-// starts, also if the driver is replaced by a new one between rounds.
+// TestProperties: running jobs never use more nodes or licenses than exist, and every job starts,
+// even if a new driver replaces the driver between rounds.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFake(rapid.IntRange(1, 8).Draw(t, "nodes"), 1000)

@@ -1,10 +1,10 @@
-// Package live carries out the decisions of package driver on a live cluster, with Slurm's commands
-// squeue, sinfo and scontrol. It only changes pending jobs in the driver's partitions, and never a
-// job that its user or an administrator holds.
+// Package live carries out the decisions of package driver on a live cluster, with Slurm's
+// commands squeue, sinfo and scontrol. It only changes pending jobs in the driver's partitions,
+// and never a job that its user or an administrator holds.
 //
 // A job that the driver holds has a mark in its admin comment (rmreplay-io=held;). When the driver
-// releases the job, it changes the mark. So a restarted driver finds the jobs that the driver
-// holds, and the watchdog finds the jobs of a dead driver, which it releases.
+// releases the job, it changes the mark. So a restarted driver finds the jobs that it holds. The
+// watchdog finds and releases the jobs of a dead driver.
 package live
 
 import (
@@ -61,9 +61,9 @@ type Cluster struct {
 	jobs  map[string]*job
 	deaf  bool // the forecaster did not answer in the last round
 	blind bool // scontrol did not show the reservations in the last round
-	// The other fields describe the last state, for [Cluster.Loop]: how long reading it took,
-	// slurmctld's counters before that, the measured use, whether a job that had just ended still
-	// had nodes, and when the first reserved nodes become free.
+	// The other fields describe the last state, for [Cluster.Loop]: the time for reading it,
+	// slurmctld's counters before that, the measured use, whether a job that had just ended still had
+	// nodes, and when the first reserved nodes become free.
 	asked      time.Duration
 	counted    map[string]string
 	measured   int64

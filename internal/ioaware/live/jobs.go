@@ -209,8 +209,8 @@ func sortJobs(list []job) {
 	})
 }
 
-// The marks in a job's admin comment. A mark says that the site's job_submit.lua held the job at
-// its submission, that the driver holds the job, or that the driver released the job.
+// The marks in a job's admin comment. A mark says one of three things: the site's job_submit.lua
+// held the job at its submission, the driver holds the job, or the driver released the job.
 const (
 	markSubmitted = "submitted"
 	markHeld      = "held"

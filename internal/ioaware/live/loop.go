@@ -11,9 +11,9 @@ import (
 	"rmreplay/internal/ioaware/driver"
 )
 
-// Loop makes rounds until ctx ends. The parameter interval is the time between two rounds; with 0,
-// rounds follow changes ([ioaware.Rounds]). Loop calls the function in the parameter told with the
-// result of each round.
+// Loop makes rounds until ctx ends. interval is the time between two rounds; with 0, rounds follow
+// changes ([ioaware.Rounds]). Loop calls the function in the parameter told with the result of
+// each round.
 func (c *Cluster) Loop(ctx context.Context, d *driver.Driver, interval time.Duration, told func(driver.Round, error)) {
 	began := time.Now() // rounds follow the monotonic clock
 	elapsed := func() hpc.Time { return hpc.Time(time.Since(began)) }
@@ -57,10 +57,9 @@ func (c *Cluster) pause() time.Duration {
 	return min(max(ioaware.LeastPause, time.Duration(float64(c.asked)/share)), ioaware.MostPause)
 }
 
-// changed reports whether a round may decide something new, because of changes since the last
-// round: jobs were submitted or have ended, ended jobs still had nodes, nodes are no longer
-// reserved, or the measured use has fallen. It reads slurmctld's counters, for which slurmctld
-// needs no lock. A failure does not count as a change; the next round reports what is wrong.
+// changed reports whether a round may lead to new decisions. Reasons are that jobs were submitted
+// or have ended, that ended jobs still had nodes, that nodes are no longer reserved, or that the
+// measured use has fallen.
 func (c *Cluster) changed(ctx context.Context) bool {
 	if c.completing || c.Now() >= c.booked {
 		return true

@@ -47,7 +47,7 @@ func readReservations(text []byte, now hpc.Time) (list []driver.Reservation, err
 		if err != nil {
 			return nil, fmt.Errorf("%s: the nodes of %s: %w", source, r.Name, err)
 		}
-		if len(nodes) > 0 { // reservations without nodes are for licenses, or slurmctld has not found nodes yet
+		if len(nodes) > 0 { // a reservation without nodes is for licenses, or still waits for nodes
 			list = append(list, driver.Reservation{Begin: r.Start, End: r.Start.Add(r.Duration), Nodes: nodes})
 		}
 	}

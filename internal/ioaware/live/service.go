@@ -14,8 +14,8 @@ import (
 	"rmreplay/internal/ioservice"
 )
 
-// Service sends requests over TCP to an analytical service: rmreplay io serve, or that of the
-// Slurm-LDMS project. It implements [Forecaster].
+// Service sends requests over TCP to an analytical service: rmreplay io serve, or the service of
+// the Slurm-LDMS project.
 type Service struct {
 	Address string // HOST:PORT
 }

@@ -2,8 +2,8 @@
 // sampled by nodes or servers, and totals recorded by profilers or Slurm. From these it computes a
 // job's use: the mean and the variance of its rate, and its run time.
 //
-// A counter decreases only when it is reset: when the node boots, or when the file system is
-// mounted again. The new value is then the number of bytes since the reset.
+// A counter decreases only by a reset: when the node boots, or when the file system is mounted
+// again. The new value is then the number of bytes since the reset.
 package counters
 
 import (
@@ -201,10 +201,10 @@ func added(a, b reading) float64 {
 	return b.bytes - a.bytes
 }
 
-// Job returns the use of a job. If start and end are 0, the job's length is taken from the samples:
-// the time from the first to the last sample, plus two mean intervals between samples, because the
-// job began before the first sample and ended after the last. The result found is false unless
-// there are two samples of one counter, or totals.
+// Job returns the use of a job. If start and end are 0, the samples determine the job's length. It
+// is the time from the first to the last sample plus two mean intervals between samples, because
+// the job began before the first sample and ended after the last. The result found is true if one
+// counter has two samples, or if there are totals.
 func (s *Store) Job(id string, start, end hpc.Time) (use Use, found bool) {
 	var parts [][]reading
 	first, last := hpc.Time(math.MaxInt64), hpc.Time(math.MinInt64)
@@ -269,9 +269,9 @@ func ofJob(part []reading, start, end hpc.Time) []reading {
 	return append([]reading{{start, 0}}, part...)
 }
 
-// During returns the use of a job that had its nodes exclusively from start to end. It interpolates
-// the nodes' counters at both instants. It adds a second to the end, because Slurm's times have no
-// fractions. The result found is false unless a node has samples before and after the job.
+// During returns the use of a job that had its nodes exclusively from start to end. It
+// interpolates the nodes' counters at both instants. It adds a second to the end, because Slurm's
+// times have no fractions. Without samples of a node before and after the job, found is false.
 func (s *Store) During(nodes []string, start, end hpc.Time) (use Use, found bool) {
 	named := map[string]bool{}
 	for _, n := range nodes {

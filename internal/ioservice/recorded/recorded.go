@@ -16,7 +16,7 @@ import (
 type Job struct {
 	counters.Total
 	Comment string // of the job's submission
-	// Counted says that the record has the job's request, and that the run has file systems.
+	// Counted is set if the record has the job's request and the run has file systems.
 	Counted bool
 }
 

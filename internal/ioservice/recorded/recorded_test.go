@@ -10,8 +10,7 @@ import (
 )
 
 // row returns the row of a job that writes 100 bytes/s to lustre. The parameter alone is the run
-// time that the job would need with the file system to itself, and took is the run time that it
-// had.
+// time that the job would need if it had the file system to itself. took is its real run time.
 func row(id string, start int64, alone, took time.Duration, comment string) run.Row {
 	job := &hpc.Job{ID: id}
 	job.Comment, job.RunTime, job.IO = comment, alone, []hpc.Phase{{FileSystem: "lustre", Rate: 100}}
@@ -23,7 +22,7 @@ func row(id string, start int64, alone, took time.Duration, comment string) run.
 }
 
 // Two jobs share a bandwidth of 100 bytes/s for 10 s. The limit of the second job then ends it
-// after half of its bytes. The first job goes on alone, and writes all of its bytes.
+// after half of its bytes. The first job continues alone, and writes all of its bytes.
 func TestJobs(t *testing.T) {
 	first, second := row("a", 1000, 10*time.Second, 15*time.Second, "jobtype=w;"), row("b", 1000, 10*time.Second, 10*time.Second, "")
 	second.State = hpc.TimedOut

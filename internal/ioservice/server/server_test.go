@@ -30,9 +30,9 @@ import (
 	"rmreplay/internal/wal"
 )
 
-// forkClient does what the client in the Slurm-LDMS project's fork of Slurm does: it keeps one
-// connection, sends requests without a newline, reads an answer with one call of up to 1,024 bytes,
-// and tries three times, each time on a new connection.
+// forkClient behaves like the client in the Slurm-LDMS project's fork of Slurm. It keeps one
+// connection, sends requests without a newline, and reads an answer with one call of up to 1,024
+// bytes. It tries three times, each time on a new connection.
 type forkClient struct {
 	address string
 	conn    net.Conn
@@ -168,10 +168,9 @@ func TestForkClient(t *testing.T) {
 	_ = c.conn.Close()
 }
 
-// TestEpilogProgram sends what the epilog program of the Slurm-LDMS project sends
+// TestEpilogProgram sends the message of the Slurm-LDMS project's epilog program
 // (slurm_epilog_variety_id, sevi.c): one object as cJSON prints it, without a newline, on a
-// connection that the program closes after the answer. White space before the object must not
-// matter.
+// connection that the program closes after the answer.
 func TestEpilogProgram(t *testing.T) {
 	s, address := serve(t, nil)
 	for i, before := range []string{"", " ", "\n", "\r\n\t  \n"} {
@@ -448,9 +447,9 @@ func TestHTTP(t *testing.T) {
 	_ = response.Body.Close()
 }
 
-// exchange sends a request as a browser does. The parameter site is the browser's Sec-Fetch-Site:
-// same-origin for a page of the service, cross-site for a page of another site. The results are
-// the status and the body of the answer.
+// exchange sends a request as a browser does. site is the browser's Sec-Fetch-Site: same-origin
+// for a page of the service, cross-site for a page of another site. The results are the status and
+// the body of the answer.
 func exchange(t *testing.T, method, url, body, site string) (int, []byte) {
 	t.Helper()
 	request, err := http.NewRequest(method, url, strings.NewReader(body))

@@ -47,8 +47,8 @@ type Server struct {
 	connections map[*connection]bool
 }
 
-// connection is a client's connection. active is the client's last activity in real time, because
-// the limits are about the real network, even if the requests have virtual times.
+// connection is a client's connection. active is the client's last activity in real time: the
+// limits are about the real network, even if the requests have virtual times.
 type connection struct {
 	net.Conn
 	active time.Time
@@ -196,7 +196,7 @@ func (f *framer) add(data []byte) { f.data = append(f.data, data...) }
 func (f *framer) pending() int { return len(f.data) }
 
 // next returns the next complete object, or nil. The result bad is true if something other than an
-// object was received; the beginning of the next request is then unknown.
+// object arrived; the beginning of the next request is then unknown.
 func (f *framer) next() (object []byte, bad bool) {
 	for ; f.at < len(f.data); f.at++ {
 		c := f.data[f.at]

@@ -38,9 +38,9 @@ var Files = []File{
 const maxRows = 10_000
 
 // Table writes a line for each class with a name, sorted by name: the name, the licenses and the
-// minutes. The parameter licenses is the number of existing licenses. The number in a line is never
-// higher, because slurmctld would refuse the jobs of the class. If there are too many classes,
-// those with the fewest jobs are left out.
+// minutes. licenses is the number of existing licenses. The number in a line is never higher,
+// because slurmctld would refuse the jobs of the class. If there are too many classes, the classes
+// with the fewest jobs are left out.
 func Table(w io.Writer, classes []ioservice.Forecast, licenses int64) error {
 	for _, c := range rows(classes) {
 		if _, err := fmt.Fprintf(w, "%s %d %d\n", c.Name, min(c.Licenses, licenses), c.Minutes); err != nil {

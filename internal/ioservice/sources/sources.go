@@ -1,4 +1,4 @@
-// Package sources follows files in which other programs record the I/O of nodes and jobs, and
+// Package sources follows files in which other programs record the I/O of nodes and jobs. It
 // provides their contents as an [ioservice.Source].
 package sources
 

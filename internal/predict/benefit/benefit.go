@@ -134,7 +134,7 @@ func learned(o *Options) string {
 
 // Run makes the comparison. It fails as [experiment.RunSet] does. The error is an
 // [*experiment.InputError] if the model cannot be read, or if the workload has no users, no time
-// limits or no job that starts.
+// limits or no starting jobs.
 func Run(ctx context.Context, o Options) (*Comparison, error) {
 	w := o.Spec.Workload.Value
 	if err := check(w, &o); err != nil {

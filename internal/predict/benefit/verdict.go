@@ -25,9 +25,9 @@ type Contrast struct {
 	// for all contrasts with the same baseline.
 	P metrics.Float `json:"p"`
 	// WeeksBetter and WeeksWorse count the weeks with a lower and a higher mean bounded slowdown.
-	// WeeksP is the p-value of the paired permutation test over the weeks, corrected in the same
-	// way, and TypicalWeek is the relative difference in a typical week, computed from the mean
-	// logarithm of the weeks' ratios.
+	// WeeksP is the p-value of the paired permutation test over the weeks, corrected in the same way.
+	// TypicalWeek is the relative difference in a typical week, computed from the mean logarithm of
+	// the weeks' ratios.
 	WeeksBetter int           `json:"weeks_better"`
 	WeeksWorse  int           `json:"weeks_worse"`
 	WeeksP      metrics.Float `json:"weeks_p"`

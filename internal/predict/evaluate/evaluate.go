@@ -72,7 +72,7 @@ type Result struct {
 	Groups []Group `json:"groups"`
 	// Curve are the scores of each tenth of the jobs, in the order of their submissions.
 	Curve []Point `json:"curve"`
-	// ClassMAE, NeighbourMAE and TwinMAE are the mean absolute errors for the jobs that each oracle
+	// ClassMAE, NeighbourMAE and TwinMAE are the mean absolute errors for the jobs that the oracles
 	// of [Floor] can predict: jobs that are not alone in their class, jobs with an earlier job in
 	// their class, and twins.
 	ClassMAE     float64 `json:"class_mae"`
@@ -80,7 +80,7 @@ type Result struct {
 	TwinMAE      float64 `json:"twin_mae"`
 	// RandomSplit are the scores of a random split; nil if the options do not request it.
 	RandomSplit *Scores `json:"random_split,omitempty"`
-	// AtOnce are the scores of a model that has the values of all earlier submissions; nil if the
+	// AtOnce are the scores of a model that knows the values of all earlier submissions; nil if the
 	// options do not request it.
 	AtOnce *Scores `json:"at_once,omitempty"`
 }

@@ -27,7 +27,7 @@ type Floor struct {
 	Resubmitted float64 `json:"resubmitted"`
 	// TwinMAE is the mean absolute distance of twins from the median of their group. Twins are jobs
 	// of one class between whose submissions no job of their user ended. For all twins of a group, a
-	// predictor has the same request and the same ended jobs of the user, so it can distinguish them
+	// predictor sees the same request and the same ended jobs of the user. So it can distinguish them
 	// only by other events. The median is computed from the group itself, so the distance is too
 	// small rather than too large. Twins counts the twins.
 	TwinMAE float64 `json:"twin_floor_mae"`
@@ -109,8 +109,8 @@ func (f *Floor) addTwins(ctx context.Context, cases *predict.Cases) error {
 	return nil
 }
 
-// floor computes the errors of the oracles. They use all run times, including those of later jobs.
-// It returns the context's error.
+// floor computes the errors of the oracles. They use all run times, including the run times of
+// later jobs. It returns the context's error.
 func floor(ctx context.Context, cases *predict.Cases) (*Floor, error) {
 	classes := map[predict.ClassKey][]float64{}
 	f := &Floor{in: map[int64]beside{}}
@@ -150,7 +150,7 @@ func floor(ctx context.Context, cases *predict.Cases) (*Floor, error) {
 	return f, f.addTwins(ctx, cases)
 }
 
-// medianWithout returns the median of two or more sorted values without one value that equals y.
+// medianWithout returns the median of sorted values after removing one value that equals y.
 func medianWithout(sorted []float64, y float64) float64 {
 	n := len(sorted) - 1
 	at, _ := slices.BinarySearch(sorted, y)

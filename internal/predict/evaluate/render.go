@@ -49,7 +49,7 @@ func (e *Evaluation) Render() string {
 	return b.String()
 }
 
-// Bounds has a line for each figure of the [Floor]: the jobs that it is about, and the errors of the
+// Bounds has a line for each figure of the [Floor]: the jobs that it covers, and the errors of the
 // oracle and of each model for these jobs.
 func (e *Evaluation) Bounds() []string {
 	var lines []string
@@ -74,8 +74,8 @@ func (e *Evaluation) Bounds() []string {
 	return lines
 }
 
-// sentence returns a sentence about the model with the smallest error, and about the ratio of this
-// error to that of the oracle that uses the other jobs of the class.
+// sentence returns a sentence about the model with the smallest error. It compares this error with
+// the error of the oracle that uses the other jobs of the class.
 func (e *Evaluation) sentence() string {
 	if len(e.Models) == 0 || e.Scored == 0 {
 		return ""

@@ -7,8 +7,9 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// The text ends with a sentence that names the model with the smallest error, and compares this
-// error with the mean run time, and the error for jobs with others in their class with the oracle's.
+// The text ends with a sentence about the model with the smallest error. It compares this error
+// with the mean run time, and the error for jobs with others in their class with the oracle's
+// error.
 func TestSentence(t *testing.T) {
 	e := &Evaluation{Target: predict.RunTime, Unit: "s", Scored: 10, Mean: 1000, Floor: &Floor{ClassMAE: 100},
 		Models: []Result{{Model: "user", Scores: Scores{MAE: 300}}, {Model: "boost", ClassMAE: 130, Scores: Scores{MAE: 250}}}}

@@ -145,8 +145,8 @@ type History struct {
 	places map[string]*place // the place of each user's last submission
 	target predict.Target
 	counts [kinds]int // of groups, by kind
-	// If a kind has more than 2*maxGroups groups, or if there are more than maxCrowds crowds, old groups and crowds
-	// are removed.
+	// Old groups and crowds are removed if a kind has more than 2*maxGroups groups, or if there are
+	// more than maxCrowds crowds.
 	maxGroups, maxCrowds int
 	forgot               int // how often groups and crowds were removed
 
@@ -335,8 +335,8 @@ func (h *History) Measure(number int64, value float64) {
 	}
 }
 
-// End says that a job ends. It returns the target's value; the result known is false if the job did not run, is
-// requeued (in the state [hpc.Pending]), is not known, or has no measured value.
+// End says that a job ends. It returns the target's value. known is false if the job did not run,
+// is requeued (state [hpc.Pending]), is unknown, or has no measured value.
 func (h *History) End(number int64, at hpc.Time, state hpc.State) (value float64, known bool) {
 	j := h.jobs[number]
 	if j == nil {
@@ -539,8 +539,8 @@ func (c *crowd) append(x []float32, at hpc.Time, withMean bool) []float32 {
 	return x
 }
 
-// since returns the logarithm of 1 + the seconds since the last submission; missing if there was no
-// submission.
+// since returns the logarithm of 1 + the seconds since the last submission; missing without an
+// earlier submission.
 func since(c *crowd, at hpc.Time) float32 {
 	if c == nil {
 		return missing

@@ -34,8 +34,7 @@ type savedPast struct {
 	Jobs []past `json:"jobs"`
 }
 
-// maxSavedPast is the maximum number of jobs that are saved one by one, so that the file stays
-// small. The jobs of those users whose last job ended longest ago are left out.
+// maxSavedPast is the largest number of jobs that are saved one by one. It keeps the file small.
 const maxSavedPast = 200000
 
 type savedKey struct {
@@ -74,7 +73,7 @@ func compareKeys(a, b key) int {
 }
 
 // MarshalJSON writes the history. Equal histories give equal texts. It leaves out open jobs. If a
-// kind has more than maxSaved groups, it leaves out those whose last job ended longest ago.
+// kind has more than maxSaved groups, it leaves out the groups whose last job ended longest ago.
 func (h *History) MarshalJSON() ([]byte, error) {
 	s := saved{All: h.all}
 	kept := h.latest(maxSaved)
@@ -111,8 +110,8 @@ func (h *History) latest(maxGroups int) (kept []key) {
 	return kept
 }
 
-// forget removes all but h.maxGroups groups of each kind, and all data except those of these groups
-// and of open jobs. So the memory of a service stays bounded, even if its users use ever new names.
+// forget keeps only h.maxGroups groups of each kind, and only the data of these groups and of open
+// jobs.
 func (h *History) forget() {
 	groups := map[key]*group{}
 	h.counts = [kinds]int{}

@@ -15,8 +15,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestQuartiles compares quartiles with values computed by hand. Without weights and censoring the
-// quartiles are those of the sample.
+// TestQuartiles compares quartiles with values computed by hand. Without weights and censoring,
+// the quartiles equal the sample's.
 func TestQuartiles(t *testing.T) {
 	one := func(seconds float64, censored bool) stats.Observation {
 		return stats.Observation{Time: seconds, Weight: 1, Censored: censored}

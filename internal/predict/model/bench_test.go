@@ -30,8 +30,8 @@ func BenchmarkPredict(b *testing.B) {
 	}
 }
 
-// site makes the jobs of a large site: users, a few of whom submit most jobs, in bursts of like jobs. Each
-// has twenty programs, and gives every fifth burst a name of its own.
+// site makes the jobs of a large site: users, a few of whom submit most jobs, in bursts of like
+// jobs. Each user has twenty programs, and gives every fifth burst a unique name.
 func site(jobs, users int) *workload.Workload {
 	rng := rand.New(rand.NewPCG(1, 2))
 	popular := rand.NewZipf(rng, 1.2, 20, uint64(users-1))

@@ -6,22 +6,22 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// conformal widens or narrows intervals so that a tenth of the values is below P10 and a tenth above
-// P90. It tracks the two quantiles of the scores online: with each value, a bound moves outwards by
-// step*0.9 if the value is outside the bound, and inwards by step*0.1 if it is not. The share of
-// values outside then approaches a tenth. If values repeat exactly, the share may be smaller,
-// because a bound can equal such a value (Gibbs and Candès, "Adaptive conformal inference under
-// distribution shift", NeurIPS 2021; Angelopoulos, Candès and Tibshirani, "Conformal PID control for
-// time series prediction", NeurIPS 2023, section 2). The scores are distances on the scale
-// log(1+value), as in conformalized quantile regression (Romano, Patterson and Candès, NeurIPS
-// 2019).
+// conformal widens or narrows intervals so that a tenth of the values is below P10 and a tenth
+// above P90. It tracks the two quantiles of the scores online. With each value, a bound moves
+// outwards by step*0.9 if the value is outside the bound, and otherwise inwards by step*0.1. The
+// share of values outside then approaches a tenth. If values repeat exactly, the share may be
+// smaller, because a bound can equal such a value (Gibbs and Candès, "Adaptive conformal inference
+// under distribution shift", NeurIPS 2021; Angelopoulos, Candès and Tibshirani, "Conformal PID
+// control for time series prediction", NeurIPS 2023, section 2). The scores are distances on the
+// scale log(1+value), as in conformalized quantile regression (Romano, Patterson and Candès,
+// NeurIPS 2019).
 //
-// A value counts when its job ends, so no prediction depends on a later end. Between the submission
-// and the end, the bounds move. A value is compared with the present bounds instead of the bounds at
-// the submission. Otherwise a thousand equal jobs that are submitted at once would move the bounds a
-// thousand times. But the predictions were made with the older bounds, so a bias remains. Therefore
-// the target share is corrected by gain times the difference between a tenth and the share of values
-// outside the predicted bounds (the integral term of PID control).
+// A value counts when its job ends, so no prediction depends on a later end. Between the
+// submission and the end, the bounds move. A value is compared with the present bounds instead of
+// the bounds at the submission. Otherwise a thousand equal jobs that are submitted at once would
+// move the bounds a thousand times. But the predictions were made with the older bounds, so a bias
+// remains. Therefore the target share is corrected by gain times the difference between a tenth
+// and the share of values outside the predicted bounds (the integral term of PID control).
 type conformal struct {
 	Low  bound `json:"low"`  // how far P10 is lowered
 	High bound `json:"high"` // how far P90 is raised
@@ -31,8 +31,8 @@ type conformal struct {
 	Most    float64 `json:"most"`
 }
 
-// bound has the distance by which P10 or P90 is moved outwards, and the number of answers outside
-// the bound that was predicted for them.
+// bound is the distance by which P10 or P90 moves outwards, and the number of answers outside the
+// bound that was predicted for them.
 type bound struct {
 	Distance float64 `json:"distance"`
 	Outside  float64 `json:"outside"`
@@ -75,7 +75,7 @@ func cut(p predict.Prediction, longest float64) predict.Prediction {
 }
 
 // learn moves the bounds after a job has ended with a value. The parameter raw is the prediction
-// at the job's submission before apply, and made the prediction after apply.
+// at the job's submission before apply, and made is the prediction after apply.
 func (c *conformal) learn(raw, made predict.Prediction, value float64) {
 	c.Answers++
 	now := c.apply(raw)
@@ -84,9 +84,9 @@ func (c *conformal) learn(raw, made predict.Prediction, value float64) {
 	c.Most = max(c.Most, value)
 }
 
-// move moves a bound after an answer. The parameters now and made say whether the answer is outside
-// the present bound, and whether it is outside the bound that was predicted for it. The parameter
-// answers is the number of answers so far.
+// move moves a bound after an answer. now says whether the answer is outside the current bound.
+// made says whether the answer is outside the bound that was predicted for it. answers is the
+// number of answers so far.
 func (b *bound) move(now, made bool, answers float64) {
 	if made {
 		b.Outside++

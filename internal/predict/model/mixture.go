@@ -7,11 +7,11 @@ import (
 	"rmreplay/internal/predict/features"
 )
 
-// The median of [Boost] is a weighted mean of six predictions. Two of these are from its ensembles,
-// and four are from simple rules, which react at once when a user's jobs change. The weights depend
-// on the earlier errors of the predictions, mostly on those for jobs of the same user (exponential
-// weights: Cesa-Bianchi and Lugosi, "Prediction, learning, and games", Cambridge 2006, section 2.2;
-// with a discount, section 2.11).
+// The median of [Boost] is a weighted mean of six predictions. Two of these are from its
+// ensembles. Four are from simple rules, which react at once when a user's jobs change. The
+// weights depend on the earlier errors of the predictions, mostly on the errors for jobs of the
+// same user (exponential weights: Cesa-Bianchi and Lugosi, "Prediction, learning, and games",
+// Cambridge 2006, section 2.2; with a discount, section 2.11).
 
 // candidates are six predictions of one run time, in seconds: the two ensembles, the mean of the user's last two
 // jobs, the average of the class, the last run time of the class, and the median of the user's similar jobs.

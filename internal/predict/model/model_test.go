@@ -71,8 +71,8 @@ func predictions(t testing.TB, list []predict.Case, k Kind) (all []predict.Predi
 }
 
 // TestFutureChangesNothing changes all that happens after an instant: the ends of open jobs, the
-// starts of waiting jobs, and all later jobs. No prediction up to the instant may change, and later
-// ones must (otherwise the test would prove nothing).
+// starts of waiting jobs, and all later jobs. No prediction up to the instant may change, and
+// later predictions must (otherwise the test would prove nothing).
 func TestFutureChangesNothing(t *testing.T) {
 	original := cases(t, log(600, 1)).List
 	now := original[450].At

@@ -1,6 +1,7 @@
 // Package online has the predictors of run times that the literature uses within a scheduler. It
-// also says how a scheduler uses any [predict.Predictor]: [Expected] is the run time with which it
-// plans, and a [Correction] returns a new expectation for a job that has run longer than expected.
+// also defines how a scheduler uses any [predict.Predictor]. [Expected] is the run time with which
+// the scheduler plans. A [Correction] returns a new expectation for a job that has run longer than
+// expected.
 //
 // The predictors and corrections come from Tsafrir, Etsion and Feitelson, "Backfilling using
 // system-generated predictions rather than user runtime estimates" (IEEE TPDS 18(6), 2007), and
@@ -92,8 +93,8 @@ func (c *Clairvoyant) Submit(s predict.Submission) predict.Prediction {
 }
 
 // LastTwo predicts the mean run time of the two jobs of the same user that ended last (Tsafrir et
-// al.). For a user without two such jobs it predicts the time limit, while [predict.LastTwo] also
-// uses a single such job.
+// al.). For a user without two such jobs, it predicts the time limit; [predict.LastTwo] also uses
+// a single such job.
 type LastTwo struct {
 	users map[string]*[2]time.Duration // the last and the previous run time; 0 if not known
 	jobs  map[int64]*started           // that have not ended

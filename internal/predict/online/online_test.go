@@ -306,8 +306,8 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
-// For jobs without a user, a time limit or a duration, and for jobs of huge size, the expected run
-// time stays between 0 and the limit.
+// The expected run time stays between 0 and the limit, even for jobs without a user, a time limit
+// or a duration, and for jobs of huge size.
 func TestHostile(t *testing.T) {
 	for name, p := range predictors() {
 		at := hpc.Second

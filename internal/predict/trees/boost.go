@@ -47,8 +47,8 @@ func NewTrainer(t *Table) *Trainer { return &Trainer{t, bin(t)} }
 
 // Boost trains an ensemble by gradient boosting (Friedman, "Greedy function approximation: a
 // gradient boosting machine", Annals of Statistics 29(5), 2001) with the pinball loss of a
-// quantile: a tree fits the signs of the residuals, and the value of a leaf is the quantile of its
-// residuals. The parameter answers replaces the table's answers.
+// quantile. A tree fits the signs of the residuals, and the value of a leaf is the quantile of its
+// residuals. The given answers replace the table's answers.
 func (b *Trainer) Boost(answers []float64, o BoostOptions) *Ensemble {
 	t := b.table
 	n := t.Len()

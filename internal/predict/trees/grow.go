@@ -192,8 +192,7 @@ func (g *grower) divide(l *leaf, t *Tree) (left, right *leaf) {
 	return left, right
 }
 
-// partition moves the rows whose bin is at most the given one to the front, and returns their
-// number. The order within both parts does not change.
+// partition moves the rows whose bin is at most lastBin to the front, and returns their number.
 func partition(rows []int32, bins []uint8, lastBin uint8) int {
 	var after []int32
 	n := 0

@@ -268,8 +268,8 @@ func boostAtOnce(b *Trainer, answers []float64, o BoostOptions) *Ensemble {
 	return e
 }
 
-// TestResidualsWhenDrawn checks that residuals which are computed when their rows are drawn give the same trees,
-// to the bit, as residuals that are always known.
+// TestResidualsWhenDrawn checks two ways of computing residuals: when their rows are drawn, and
+// always. Both give the same trees, to the bit.
 func TestResidualsWhenDrawn(t *testing.T) {
 	table := draw(3000, 5, 4, func(x []float32, rng *rand.Rand) float64 {
 		return math.Exp(3*float64(x[0]*x[1]) + rng.NormFloat64())

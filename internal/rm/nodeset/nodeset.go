@@ -181,8 +181,8 @@ func (b Set) NextAnd(other Set, i int) int {
 	return -1
 }
 
-// All calls the function yield for each node, in the order of the indices. It is an iterator. The
-// parameter yield may remove its node from the set, but must not remove a later node.
+// All calls the function yield for each node, in the order of the indices. It is an iterator.
+// yield may remove its node from the set, but must not remove a later node.
 func (b Set) All(yield func(int) bool) {
 	for k, w := range b {
 		for ; w != 0; w &= w - 1 {

@@ -1,6 +1,6 @@
-// Package rmtest reads the scenarios of the resource managers' tests: text files in the
-// form of github.com/cockroachdb/datadriven, which have the expected schedule of each
-// scenario below its input. The simulator and the real Slurm share the lines of the input:
+// Package rmtest reads the scenarios of the resource managers' tests. They are text files in the
+// form of github.com/cockroachdb/datadriven, with the expected schedule of each scenario below its
+// input. The simulator and the real Slurm share the lines of the input:
 //
 //	job ID at=S run=S [limit=S] [cancel=S] [exit=N] [run.TASK=S] [exit.TASK=N] [sbatch options]
 //	node at=S LIST STATE [reason]
@@ -11,9 +11,9 @@
 //
 // A window begins at=S; jobs that ran then also have started=S on=LIST.
 //
-// S is a number of seconds. at and start count from the beginning of the scenario, cancel
-// counts from the submission, and run=unlimited is a job that only its time limit ends.
-// A "#" begins a comment that reaches to the end of the line.
+// S is a number of seconds. at and start count from the beginning of the scenario, cancel counts
+// from the submission, and run=unlimited is a job that only its time limit ends. A "#" begins a
+// comment that reaches to the end of the line.
 package rmtest
 
 import (
@@ -165,8 +165,7 @@ func (f *fields) text(key string) string {
 	return value
 }
 
-// list returns the items of a list that is separated by commas; nil if the line does not have the
-// key.
+// list returns the items of a comma-separated list; nil if the line lacks the key.
 func (f *fields) list(key string) []string {
 	if value := f.text(key); value != "" {
 		return strings.Split(value, ",")

@@ -72,7 +72,7 @@ func (e *Engine) setNodes(ev hpc.NodeEvent) error {
 }
 
 // loseJobs ends the runs of jobs on a node that went down, and cancels the policy's reservations
-// there. Jobs with --no-kill go on if they have other nodes.
+// there. Jobs with --no-kill continue if they have other nodes.
 func (e *Engine) loseJobs(d *node, name string) {
 	var jobs []*Job
 	for _, s := range d.stays {

@@ -224,7 +224,7 @@ func stretched(d time.Duration, factor float64) time.Duration {
 	return time.Duration(min(float64(d)*factor, float64(hpc.Unlimited/2)))
 }
 
-// endAt sets when a running job ends by itself: at the instant at, or now if this instant has passed.
+// endAt makes a running job end on its own at the instant at, or now if this instant has passed.
 func (e *Engine) endAt(j *Job, at hpc.Time) {
 	j.end = max(at, e.Now())
 	e.foresee(j)

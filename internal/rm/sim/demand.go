@@ -293,8 +293,8 @@ func (n *nodes) serving(p *Partition, r *hpc.Request, required []string) ([]int3
 	return set, nil
 }
 
-// namedFirst returns the nodes that can serve a request. The nodes that the request names are the first; it returns
-// an error if one of them cannot serve the request.
+// namedFirst returns the nodes that can serve a request. The nodes that the request names come
+// first; it returns an error if one of them cannot serve the request.
 func (n *nodes) namedFirst(p *Partition, r *hpc.Request, required []string) ([]int32, error) {
 	unnamed, all := *r, demand{partition: p}
 	unnamed.NodeList = ""

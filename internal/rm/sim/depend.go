@@ -37,8 +37,8 @@ type needs struct {
 	dead    int // number of conditions that can never be met
 	all     int
 	decided bool // the needs are met, or can never be met
-	// tasks has the needs of each task, if tasks have their own dependencies (aftercorr); nil for a
-	// task that no longer waits. With tasks, left is the number of tasks that still wait.
+	// tasks are the needs of each task if tasks have their own dependencies (aftercorr); nil for a
+	// task that no longer waits.
 	tasks []*needs
 }
 
@@ -184,7 +184,7 @@ func (e *Engine) look(g *needs, list []link) {
 }
 
 // correspond turns aftercorr into afterok on the task with the same index as the waiting task. If
-// there is no such task, or slurmctld has forgotten it, the dependency is on the whole array.
+// the task does not exist, or slurmctld has forgotten it, the dependency is on the whole array.
 func (c *condition) correspond(e *Engine) {
 	c.kind = "afterok"
 	if c.needs.task < 0 {
@@ -285,9 +285,9 @@ func (s *submission) waitFor(c *condition) {
 	s.waiters[c.task] = append(s.waiters[c.task], c)
 }
 
-// tell checks the conditions of other submissions that wait for the submission s, after its job j has started or
-// ended. The parameter whole says that conditions on the whole submission may have changed, because j was the last of
-// its jobs to start or to end.
+// tell checks the conditions of other submissions that wait for the submission s, after its job j
+// has started or ended. The parameter whole says that conditions on the whole submission may have
+// changed, because j was its last job to start or to end.
 func (s *submission) tell(e *Engine, j *Job, whole bool) {
 	if s.waiters == nil {
 		return
@@ -384,7 +384,7 @@ func (e *Engine) NeverStarts() []string {
 	return slices.Compact(list)
 }
 
-// recent is a submission that has ended, and of which slurmctld still has a record.
+// recent is an ended submission of which slurmctld still has a record.
 type recent struct {
 	number     int
 	start, end hpc.Time

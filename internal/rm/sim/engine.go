@@ -298,7 +298,7 @@ func (e *Engine) end(j *Job) {
 	e.finish(j, state, "")
 }
 
-// finish gives a job its final state. The parameter reason says why the job ended, or is empty.
+// finish gives a job its final state. reason says why the job ended; it may be empty.
 func (e *Engine) finish(j *Job, state hpc.State, reason string) {
 	if j.state == ended {
 		return

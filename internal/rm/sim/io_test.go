@@ -112,8 +112,8 @@ func TestCommandsToAJobWithIO(t *testing.T) {
 	}
 }
 
-// TestAloneNothingChanges checks that the ends are as without file systems for a job without I/O,
-// and for a job with I/O that runs alone.
+// TestAloneNothingChanges: file systems do not change the end of a job without I/O, or of a job
+// with I/O that runs alone.
 func TestAloneNothingChanges(t *testing.T) {
 	job := ioJob("a", 10*time.Second, 100*mib, time.Hour)
 	at, _ := ends(t, sim.Config{Processors: 1}, nil, job, ioJob("b", 10*time.Second, 100*mib, time.Hour))

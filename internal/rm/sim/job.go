@@ -18,8 +18,8 @@ type Job struct {
 	Size int
 	// Limit is the job's time limit; [hpc.Unlimited] if it has none.
 	Limit time.Duration
-	// Expected is how long the scheduler expects the job to run: its time limit, or less if the
-	// policy has predictions ([Machine.Predict]). Policies plan with this time.
+	// Expected is the scheduler's expectation of the job's run time: its time limit, or less if the
+	// policy has predictions ([Machine.Predict]).
 	Expected time.Duration
 	// Submit is when the job was submitted. Eligible is when the job was first allowed to start:
 	// after its dependencies and its begin time.
@@ -75,9 +75,9 @@ func (j *Job) held() int {
 // exitCode returns the exit code of the job's script.
 func (j *Job) exitCode() int { return j.of.job.ExitCodeOf(int(j.task)) }
 
-// recordedEnd returns the final state of a job that ends by itself: the recorded state, if the
-// simulator has no cause for that state. Logs have jobs that failed without an exit code, or were
-// cancelled while they ran. In an array, only tasks with an exit code end in their recorded state.
+// recordedEnd returns the final state of a job that ends on its own. It is the recorded state, if the
+// simulator does not simulate the cause of that state. Logs have jobs that failed without an exit code, or
+// were cancelled while they ran. In an array, only tasks with an exit code end in their recorded state.
 func (j *Job) recordedEnd() hpc.State {
 	code := j.exitCode()
 	if r := j.of.job.Recorded; r != nil && r.Start != 0 && (j.task < 0 || code != 0) {
@@ -94,7 +94,7 @@ func (j *Job) recordedEnd() hpc.State {
 
 // outlived reports whether the record says that a job ran longer than its time limit and did not
 // end in TIMEOUT. Such records exist because resource managers check limits only every half minute
-// or minute, and because logs in SWF have one state for all failures.
+// or minute. In addition, logs in SWF have one state for all failures.
 func (j *Job) outlived() bool {
 	r := j.of.job.Recorded
 	return j.task < 0 && r != nil && r.Start != 0 && r.State.Ended() && r.State != hpc.TimedOut &&

@@ -16,8 +16,8 @@ import (
 	"rmreplay/internal/rm/sim/simtest"
 )
 
-// naive is EASY on nodes as the literature describes it: at each change it reserves for the head,
-// and looks at every job. The machine stores no results of earlier looks.
+// naive is EASY on nodes as in the literature: at each change it reserves nodes for the head, and
+// tries every job.
 type naive struct {
 	m     *sim.Machine
 	queue []*sim.Job
@@ -62,8 +62,8 @@ func (p *naive) Schedule() {
 	p.m.Unreserve(head)
 }
 
-// TestNaive plays random cases on nodes with EASY, which skips looks that cannot find a start, and
-// with a policy that makes every look.
+// TestNaive plays random cases on nodes with two policies: EASY, which skips tries that cannot
+// find a start, and a policy that makes every try.
 func TestNaive(t *testing.T) {
 	easy, err := policy.New("easy")
 	if err != nil {

@@ -63,8 +63,8 @@ type nodes struct {
 	resources []string           // names of resources: "cpu", "mem", then generic resources
 	largest   map[*Partition]int // the largest number of processors of a node
 	demands   map[demandKey]*demand
-	// The set occupied has the nodes with a job, the set filled the nodes whose processors all have jobs, and the set
-	// out the nodes that are down or drained. A reservation that begins now counts as a job.
+	// occupied are the nodes with a job. filled are the nodes whose processors all have jobs. out are
+	// the nodes that are down or drained.
 	occupied, filled, out nodeset.Set
 	used                  nodeset.Set // nodes with uses, including future ones
 	booked                booking.Bookings
@@ -239,7 +239,7 @@ func (n *nodes) fits(j *Job) bool {
 }
 
 // earliest implements space. It tries only instants at which a use or a reservation ends, or a
-// reservation begins, because jobs begin to fit only then.
+// reservation begins, because jobs can begin to fit only then.
 func (n *nodes) earliest(j *Job, notBefore hpc.Time) hpc.Time {
 	from := notBefore
 	if n.m.reservations == 0 {
@@ -490,8 +490,8 @@ func (n *nodes) place(j *Job, at hpc.Time) bool {
 	return true
 }
 
-// visit goes through the nodes on which a job may run, in the order of preference, and adds those
-// with room to nodes.order. It ends when more nodes cannot change the result.
+// visit goes through the nodes on which a job may run, in the order of preference. It adds the
+// nodes with room to nodes.order.
 type visit struct {
 	n         *nodes
 	j         *Job

@@ -21,8 +21,8 @@ type Policy interface {
 // which wait for jobs ahead of them ([rm.Outcome.First]).
 type Queued interface {
 	// Queue calls the function yield with waiting jobs, in the order in which the policy considers
-	// them, until yield returns false. It yields all waiting jobs, or only the first if no other
-	// job can start until the first has started or has a reservation.
+	// them, until yield returns false. It yields all waiting jobs. If no other job can start before
+	// the first has started or has a reservation, it yields only the first.
 	Queue(yield func(*Job) bool)
 }
 

@@ -28,7 +28,7 @@ func (p *pool) fits(j *Job) bool {
 }
 
 // fitsAt reports whether a job fits for its expected run time if it starts at an instant. The
-// parameter from is the index of the step with that instant.
+// parameter from is the index of the step at that instant.
 func (p *pool) fitsAt(j *Job, from int, at hpc.Time) bool {
 	end := after(at, j.Expected)
 	for i := from; i < len(p.steps) && (i == from || p.steps[i].at < end); i++ {

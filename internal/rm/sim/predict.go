@@ -138,9 +138,8 @@ func (e *Engine) watch(j *Job) {
 	}
 }
 
-// correct corrects the prediction of a job that has run longer than predicted. The parameter timer
-// is the number of the timer that calls correct; if the job has a newer timer, correct does
-// nothing.
+// correct corrects the prediction of a job that has run longer than predicted. timer is the number
+// of the timer that calls correct. If the job has a newer timer, correct does nothing.
 func (e *Engine) correct(j *Job, timer int) {
 	p := j.prediction
 	if p == nil || p.timer != timer {

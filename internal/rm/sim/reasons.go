@@ -39,8 +39,8 @@ func (e *Engine) explainJob(j *Job, why because) {
 	j.why = why
 }
 
-// explain reports why the first job in the queue of each partition waits, and which of the jobs
-// that have just become eligible wait for their reservation.
+// explain reports why the first job in each partition's queue waits, and which newly eligible jobs
+// wait for their reservation.
 func (e *Engine) explain() {
 	before := e.heads
 	e.heads = e.spare[:0]

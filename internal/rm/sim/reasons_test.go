@@ -10,9 +10,8 @@ import (
 	"rmreplay/internal/rm/sim/policy"
 )
 
-// TestFirstInQueue checks that the outcome of a start says since when the job was the first in its
-// queue, under each policy, on a pool and on nodes. Of four processors, job a has all, b needs all,
-// and c and d need one each.
+// TestFirstInQueue checks that a start's outcome says since when the job was the first in its
+// queue, under each policy, on a pool and on nodes.
 func TestFirstInQueue(t *testing.T) {
 	cluster := &sim.Cluster{Nodes: []hpc.Node{{Name: "n1", CPUs: 2}, {Name: "n2", CPUs: 2}}}
 	jobs := []*hpc.Job{

@@ -21,8 +21,8 @@ type reservation struct {
 	flexible bool
 	// overlaps is Slurm's flag OVERLAP: this reservation may share nodes with others.
 	overlaps bool
-	// releases is Slurm's flag NO_HOLD_JOBS_AFTER_END: when the reservation has ended, jobs that
-	// wait for it may run outside it.
+	// releases is Slurm's flag NO_HOLD_JOBS_AFTER_END: when the reservation has ended, its waiting
+	// jobs may run outside it.
 	releases bool
 }
 
@@ -41,9 +41,8 @@ func (r *reservation) shut(to nodeset.Set, from, until hpc.Time) {
 	}
 }
 
-// admits reports whether a job may use a node in an interval: no reservation except the job's own may have the node
-// then. A job that requests a reservation runs only in that reservation (job_test_resv in Slurm's
-// src/slurmctld/reservation.c).
+// admits reports whether a job may use a node in an interval: only the job's own reservation may
+// include the node then.
 func (n *nodes) admits(j *Job, node int32, from, until hpc.Time) bool {
 	own := n.find(j.demand.reservation)
 	switch {
@@ -151,7 +150,7 @@ func (n *nodes) describe(r *reservation, ev hpc.ReservationEvent) error {
 }
 
 // choose sets the nodes of a reservation: the named nodes, or the requested number of nodes of the
-// partition that no other reservation has at that time.
+// partition that no other reservation includes at that time.
 func (n *nodes) choose(r *reservation, ev hpc.ReservationEvent) error {
 	chosen := nodeset.New(len(n.list))
 	pool := make([]string, 0, len(n.list))

@@ -39,9 +39,8 @@ type known struct {
 	*submission
 }
 
-// past has one submission for each result of an ended submission: ended well or badly, refused, or
-// forgotten by slurmctld. Dependencies need only this result. Arrays keep their own record, because
-// dependencies may name their tasks.
+// past are the four possible results of an ended submission: ended well or badly, refused, or
+// forgotten by slurmctld. All ended submissions with the same result share one entry.
 type past struct{ well, badly, refused, gone submission }
 
 // store allocates submissions and their jobs in large blocks.
@@ -248,8 +247,8 @@ func (s *submission) mayOffer() bool {
 	return s.open > 0 && s.begun && !s.onHold && (s.atOnce == 0 || s.active < s.atOnce)
 }
 
-// offerTask makes one job of a submission eligible, if it is blocked, not held, and has no unmet
-// dependencies of its own.
+// offerTask makes one job of a submission eligible if the job is blocked, not held, and has no
+// unmet dependencies of its own.
 func (s *submission) offerTask(e *Engine, i int32) {
 	j := &s.jobs[i]
 	if j.state != blocked || j.offered || j.onHold || s.needs != nil && s.needs.tasks[i] != nil {

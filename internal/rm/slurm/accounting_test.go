@@ -94,9 +94,9 @@ add user ben account=biology fairshare=10 qos=normal,high
 	}
 }
 
-// TestResourceLimits: limits on generic resources and licences apply from the first job on, as at a
-// site whose slurmctld has registered these resources long ago. slurmdbd gets those keys of the
-// site's slurmdbd.conf that its release knows.
+// TestResourceLimits: limits on generic resources and licences apply from the first job on. At a
+// site, slurmctld has registered these resources long ago. slurmdbd gets those keys of the site's
+// slurmdbd.conf that its release knows.
 func TestResourceLimits(t *testing.T) { eachSlurm(t, testResourceLimits) }
 
 func testResourceLimits(t *testing.T, slurm *install.Installation) {
@@ -180,8 +180,8 @@ func testAccountOptions(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// TestMistypedTRES: package associations knows which lists of resources sacctmgr refuses, and which
-// resources the abbreviations mean.
+// TestMistypedTRES: package associations recognizes the lists of resources that sacctmgr refuses,
+// and the resources that abbreviations mean.
 func TestMistypedTRES(t *testing.T) { eachSlurm(t, testMistypedTRES) }
 
 func testMistypedTRES(t *testing.T, slurm *install.Installation) {

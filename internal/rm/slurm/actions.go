@@ -17,37 +17,36 @@ import (
 	"rmreplay/internal/rm/slurm/rpc"
 )
 
-// action is an administrator's action that has begun and has not ended.
+// action is an administrator's action that is under way.
 type action struct {
 	hpc.Action
 	since hpc.Time
-	// then is a function, or nil. The engine calls it when the action has ended and slurmctld
-	// answers again.
+	// then, if not nil, is called when the action has ended and slurmctld answers again.
 	then func() error
 }
 
 // actions runs an administrator's actions. Each action begins at its instant, whether or not
-// earlier actions have ended. Actions of the same instant run one after the other; but if an action
-// takes virtual time, the next action begins before it has ended.
+// earlier actions have ended. Actions of the same instant run one after the other. If an action
+// takes virtual time, the next action does not wait for its end.
 type actions struct {
 	*loop
 	conf    *configuration
 	install *install.Installation
 	logDir  string
-	// reconfigured is called with the cluster of each slurm.conf that comes into force.
+	// reconfigured is called with the cluster of each slurm.conf that slurmctld starts to use.
 	reconfigured func(*conf.Cluster)
-	// count asks for slurmctld's counters, and calls the given function after the answer.
+	// count asks slurmctld for its counters, and calls then after the answer.
 	count func(then func())
-	// cut makes the record store slurmctld's next counters.
+	// cut makes the run record keep slurmctld's next counters.
 	cut func()
 
 	open []*action // actions that have not ended, in the order of their beginnings
-	// any says that an action of the workload has begun.
+	// any says that at least one action of the workload has begun.
 	any bool
 }
 
-// hold reports whether inputs wait for an action. Inputs of the same instant wait until the
-// action has ended or virtual time advances.
+// hold reports whether inputs must wait because an action is under way. Inputs of the same instant
+// wait until the action has ended or virtual time advances.
 func (s *actions) hold(now hpc.Time) bool {
 	return len(s.open) > 0 && s.open[len(s.open)-1].since == now
 }
@@ -57,12 +56,12 @@ func (s *actions) done(ended *action) {
 	s.open = slices.DeleteFunc(s.open, func(other *action) bool { return other == ended })
 }
 
-// actionCommands are the commands of Slurm that an action may run.
+// actionCommands are the commands of Slurm that actions may run.
 var actionCommands = []string{"scontrol", "sacctmgr", "scancel", "squeue", "sinfo", "sprio", "sshare", "sdiag", "sacct",
 	"sreport"}
 
-// CheckAction returns an error for an action that names a program other than Slurm's commands. It
-// needs no running engine.
+// CheckAction returns an error if the action runs a program that is not a Slurm command. It needs
+// no running engine.
 func CheckAction(a hpc.Action) error {
 	if len(a.Run) > 0 && !slices.Contains(actionCommands, a.Run[0]) {
 		return fmt.Errorf("the action at %s runs %s, which is not a Slurm command (want one of %s; other programs need "+
@@ -73,7 +72,7 @@ func CheckAction(a hpc.Action) error {
 }
 
 // act runs an action of the workload when its turn comes. Slurm's commands and shells run under
-// virtual time and as the user of slurmctld, who is Slurm's administrator.
+// virtual time as slurmctld's user, who is Slurm's administrator.
 func (s *actions) act(a hpc.Action) error {
 	if err := CheckAction(a); err != nil {
 		return err
@@ -85,9 +84,9 @@ func (s *actions) act(a hpc.Action) error {
 	return nil
 }
 
-// begin begins an action. When the action has ended, the engine calls the given function, which may
-// be nil. The action may reset slurmctld's counters (scontrol reconfigure, sdiag --reset), so begin
-// reads the counters first.
+// begin begins an action. then, which may be nil, is called after the action has ended. The action
+// may reset slurmctld's counters (scontrol reconfigure, sdiag --reset), so begin reads the
+// counters first.
 func (s *actions) begin(what hpc.Action, then func() error) {
 	a := &action{Action: what, since: s.Now(), then: then}
 	s.open = append(s.open, a)
@@ -125,7 +124,7 @@ func (s *actions) actionCommand(a hpc.Action) (path string, args []string, err e
 	}
 	args = a.Run[1:]
 	if a.Run[0] == "sacctmgr" && !slices.Contains(args, "-i") {
-		args = append([]string{"-i"}, args...) // without it sacctmgr asks for a confirmation
+		args = append([]string{"-i"}, args...) // otherwise sacctmgr asks for a confirmation
 	}
 	return path, args, nil
 }
@@ -150,7 +149,7 @@ func (s *actions) actionEnded(a *action, cl *daemons.Client) {
 	if err := s.logAction(a, said, err); err != nil {
 		s.Fail(err)
 	}
-	// scontrol and sacctmgr can exit with 0 although they or slurmctld refused the request.
+	// scontrol and sacctmgr can exit with status 0 although a request was refused.
 	if err == nil && complains.MatchString(errOut) {
 		err = errors.New(strings.TrimSpace(errOut))
 	}
@@ -161,8 +160,8 @@ func (s *actions) actionEnded(a *action, cl *daemons.Client) {
 // type", "slurm_update error: Invalid node name specified".
 var complains = regexp.MustCompile(`(?m)^(\w+:? )?error:`)
 
-// acted reports the end of an action. A failure affects the result, because the machine then
-// differs from the workload's.
+// acted reports the end of an action. A failed action affects the result: from then on, the
+// replay's cluster differs from the workload's.
 func (s *actions) acted(a *action, said string, err error) {
 	what := describeAction(a.Action)
 	reason := what
@@ -180,8 +179,8 @@ func (s *actions) acted(a *action, said string, err error) {
 		over()
 		return
 	}
-	// From 23.11 on, slurmctld in the foreground answers a reconfiguration before it executes itself
-	// anew. slurmctld answers the next message only when it has read its configuration
+	// From 23.11 on, slurmctld in the foreground first answers a reconfiguration and then restarts
+	// itself (execve). slurmctld answers the next message only when it has read its configuration
 	// (_attempt_reconfig in slurmctld/controller.c).
 	s.ask(rpc.RequestPing, nil, func(_ *rpc.Message, err error) {
 		if err != nil {
@@ -209,7 +208,7 @@ func (s *actions) logAction(a *action, said string, failed error) error {
 	return errors.Join(err, f.Close())
 }
 
-// describeAction returns the action as a person would type it.
+// describeAction returns the action as a command line.
 func describeAction(a hpc.Action) string {
 	switch {
 	case a.Shell != "":

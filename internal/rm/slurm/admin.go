@@ -64,8 +64,8 @@ func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
 }
 
 // administer sends an administrator's request. When slurmctld has answered, administer emits the
-// given event and calls the given function, which may be nil. A refusal is added to the event's
-// reason. A refusal affects the result, because the machine then differs from the workload's.
+// event done and calls then, which may be nil. A refusal is added to the event's reason. A refusal
+// affects the result: from then on, the replay's cluster differs from the workload's.
 func (e *Engine) administer(typ rpc.Type, body []byte, done rm.Event, then func()) {
 	m := &rpc.Message{Type: typ, Host: "localhost", Body: body}
 	e.loop.input(func() {

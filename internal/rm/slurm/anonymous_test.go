@@ -76,8 +76,8 @@ func testAnonymousReplay(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// near reports whether two rows differ by no more than two replays of one workload with accounting
-// may: if slurmdbd acts before slurmctld at an instant, or after it, a start may move to the next
+// near reports whether two rows could come from two replays of one workload with accounting. If
+// slurmdbd acts before slurmctld at an instant, or after it, a start may move to the next
 // scheduling cycle.
 func near(a, b *run.Row) bool {
 	return a.Start.Sub(b.Start).Abs() <= 10*time.Second && a.End.Sub(b.End).Abs() <= 10*time.Second

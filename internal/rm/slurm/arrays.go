@@ -16,14 +16,14 @@ import (
 )
 
 // If some tasks of an array run when the window begins, the window divides the array into several
-// jobs ([arrays.Split]): a preset job for each running task, and an array of the other tasks.
-// slurmctld counts the running tasks of one array for the limit of the array (%N), so it must have
-// all these tasks in one array. Therefore the engine submits the whole array. Until the window
-// begins, the window's barrier reservation (package rm/window) keeps the tasks pending. At the
-// recorded start of a preset task, an operator moves this task into that reservation.
+// jobs ([arrays.Split]): a preset job for each running task, and an array of the other tasks. For
+// the array's limit (%N), slurmctld counts only running tasks of the same array. Therefore the
+// engine submits the whole array to slurmctld. Until the window begins, the window's barrier
+// reservation (package rm/window) keeps the tasks pending. At the recorded start of a preset task,
+// an operator moves this task into that reservation.
 
-// presetTasks returns the preset tasks that slurmctld can have in one array with the job's tasks,
-// by their task numbers. These tasks are not submitted yet, and pin can make them preset jobs. It
+// presetTasks returns the preset tasks, by task number, that slurmctld can keep in one array with
+// the job's tasks. These tasks are not submitted yet, and pin can make them preset jobs. It
 // returns nil if the array has no limit, or if more tasks run than the limit allows.
 func (j *jobs) presetTasks(job *hpc.Job) map[int]*submission {
 	array, err := hpc.ParseArray(job.Array)
@@ -42,8 +42,8 @@ func (j *jobs) presetTasks(job *hpc.Job) map[int]*submission {
 	return parts
 }
 
-// updatable reports whether pin can turn a pending task of the array into the preset job p. It can
-// if the two requests differ only in values that pin changes or that have no effect on p.
+// updatable reports whether pin can turn a pending task of the array into the preset job p. The
+// two requests may differ only in values that pin changes or that do not affect p.
 func updatable(array, p *hpc.Job) bool {
 	x, y := array.Request, p.Request
 	if array.Begin > 0 && array.Submit.Add(array.Begin) > p.Recorded.Start {
@@ -55,7 +55,8 @@ func updatable(array, p *hpc.Job) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// wholeArray returns the --array of a submission: its tasks, and the preset tasks of the same array.
+// wholeArray returns the --array value for the submission's tasks and the preset tasks of the same
+// array.
 func (s *submission) wholeArray() string {
 	if len(s.parts) == 0 {
 		return s.job.Array
@@ -66,8 +67,8 @@ func (s *submission) wholeArray() string {
 	return arrays.IndexList(tasks) + "%" + limit
 }
 
-// taskOf returns the submission to which a task of slurmctld's array belongs, and the task's number
-// in that submission. A preset task is a submission of its own, so its number is -1.
+// taskOf returns the submission to which a task of slurmctld's array belongs, and the task's
+// number in that submission. A preset task is a separate submission, so its number is -1.
 func (s *submission) taskOf(task int) (*submission, int) {
 	switch {
 	case s.parts[task] != nil:
@@ -78,11 +79,12 @@ func (s *submission) taskOf(task int) (*submission, int) {
 	return s, task
 }
 
-// arrayGrace is how long a preset task waits for its array to be submitted. If a task started when
-// its array was submitted, the preset task comes window.PresetLead before the array.
+// arrayGrace is how long a preset task waits for its array to be submitted. A task that started
+// when its array was submitted becomes a preset task that is due window.PresetLead before the
+// array.
 const arrayGrace = window.PresetLead + time.Millisecond
 
-// submitPreset submits a preset job, as a task of its array if that is possible.
+// submitPreset submits a preset job, if possible as a task of its array.
 func (j *jobs) submitPreset(job *hpc.Job) error {
 	array, task, cut := j.cutTask(job)
 	if !cut {
@@ -101,8 +103,7 @@ func (j *jobs) submitPreset(job *hpc.Job) error {
 	return nil
 }
 
-// cutTask returns the array and the number of a preset job that is a task of one of the window's
-// arrays.
+// cutTask returns the array and the task number of a preset job that the window cut from an array.
 func (j *jobs) cutTask(job *hpc.Job) (array string, task int, cut bool) {
 	array, task, cut = hpc.SplitTask(job.ID)
 	return array, task, cut && j.cut[array][task] != nil

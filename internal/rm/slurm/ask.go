@@ -39,9 +39,9 @@ func (j *jobs) askAbout(c jobcomp.Record, in *instance) {
 	})
 }
 
-// askSoon asks slurmctld for the records of a job just after this instant. At this instant itself,
-// slurmctld still handles messages of nodes, and the request would change the order in which its
-// threads run.
+// askSoon asks slurmctld for the records of a job just after the current instant. At the current
+// instant, slurmctld still handles messages of nodes. A request would change the order in which
+// its threads run.
 func (j *jobs) askSoon(job uint32, answered func([]rpc.JobInfo, error)) {
 	j.At(j.Now()+1, func() {
 		j.ask(rpc.RequestJobInfoSingle, j.codec.Body(&rpc.JobInfoRequest{Job: job}), func(reply *rpc.Message, err error) {
@@ -50,8 +50,8 @@ func (j *jobs) askSoon(job uint32, answered func([]rpc.JobInfo, error)) {
 	})
 }
 
-// preempted adds the preempting job to the outcome of a preempted job: its ID in the workload, or
-// Slurm's number if it is not a job of the workload.
+// preempted adds the preempting job to the outcome of a preempted job: the job's ID in the
+// workload, or Slurm's job number for a job outside the workload.
 func (j *jobs) preempted(number uint32, o *rm.Outcome) {
 	by, ok, err := j.preemptions.By(number, o.End)
 	j.Fail(err)
@@ -70,9 +70,9 @@ func (j *jobs) preempted(number uint32, o *rm.Outcome) {
 }
 
 // askForPriority asks slurmctld for the priority with which a job started. The engine asks only
-// about jobs that waited. For all other jobs accounting has the right priority: the one at the
-// instant at which the job became eligible (job_start in as_mysql_job.c). It asks one question at a
-// time, since slurmctld defers scheduling while it has many questions to answer (max_rpc_cnt).
+// about jobs that waited. For all other jobs, accounting has the right priority: the priority when
+// the job became eligible (job_start in as_mysql_job.c). It sends one request at a time, since
+// slurmctld defers scheduling while many requests are pending (max_rpc_cnt).
 func (j *jobs) askForPriority(job uint32) {
 	j.priorities = append(j.priorities, job)
 	if len(j.priorities) == 1 {
@@ -117,10 +117,10 @@ func complete(o *rm.Outcome, info *rpc.JobInfo, in *instance) {
 	}
 }
 
-// askForTasks asks slurmctld which tasks of an array it still has. The engine asks when the
-// array's own record has become the record of a task and that task has ended. slurmctld does
-// not report the end of a task that was cancelled before the task had a record of its own
-// (scancel 1_7: job_str_signal in job_mgr.c).
+// askForTasks asks slurmctld which tasks of an array it still has. The engine asks when slurmctld
+// has reused the array's own record for a task and that task has ended. slurmctld does not report
+// the end of a task that is cancelled before it has its own record (scancel 1_7: job_str_signal in
+// job_mgr.c).
 func (j *jobs) askForTasks(s *submission) {
 	j.askSoon(s.number, func(infos []rpc.JobInfo, err error) {
 		if err != nil {

@@ -21,7 +21,7 @@ type configuration struct {
 	sandbox *sandbox.Sandbox
 	adapted *conf.Adapted
 	// slurmConf is the adapted slurm.conf in force. An action may replace it. It has the site's
-	// scheduling parameters. slurmctld gets them when the pre-roll ends and the window begins.
+	// scheduling parameters, which slurmctld gets when the pre-roll ends and the window begins.
 	slurmConf   []byte
 	preRoll     bool
 	presetBurst int
@@ -33,7 +33,7 @@ type configuration struct {
 func configure(cfg *Config, env conf.Environment, in *sandbox.Sandbox) (*configuration, error) {
 	c := &configuration{cluster: cfg.Cluster, release: cfg.Install.Release, env: env, sandbox: in, preRoll: cfg.PreRoll,
 		presetBurst: cfg.PresetBurst, backfill: cfg.PreRollBackfill}
-	if c.release.Since(slurmspec.R2311) { // slurmctld executes itself anew when the window begins
+	if c.release.Since(slurmspec.R2311) { // slurmctld restarts itself when the window begins
 		c.backfill = 0
 	}
 	var err error
@@ -74,7 +74,7 @@ func (c *configuration) writeAll(adapted *conf.Adapted) error {
 
 // replace adapts another slurm.conf and puts it into force. It writes a copy into the log
 // directory, with the instant in the copy's name. It returns the cluster that the file describes,
-// and the warnings that the first configuration did not cause.
+// and the warnings that are new.
 func (c *configuration) replace(path string, now hpc.Time) (cluster *conf.Cluster, warnings []string, err error) {
 	if cluster, err = openReplacement(path, c.cluster); err != nil {
 		return nil, nil, err
@@ -113,7 +113,7 @@ func CheckSlurmConf(a hpc.Action, cluster *conf.Cluster) error {
 
 // openReplacement reads a slurm.conf that replaces the cluster's. A relative path starts at the
 // cluster directory. It scales the file's nodes by the cluster's factor. The file must have the
-// cluster's nodes, and accounting must stay on or off, because slurmctld changes these only at a
+// cluster's nodes, and must not turn accounting on or off: slurmctld changes these only at a
 // restart.
 func openReplacement(path string, cluster *conf.Cluster) (*conf.Cluster, error) {
 	if !filepath.IsAbs(path) {

@@ -25,17 +25,17 @@ func (e *Engine) Can() rm.Capabilities {
 			rm.Cancel, rm.Hold, rm.Release, rm.SetPriority, rm.SetTimeLimit, rm.SetNodes, rm.Stretch, rm.SetRunTime,
 		},
 		Actions: true, FixedPriorities: true,
-		// All preset jobs must have been submitted before slurmctld gets the site's scheduling
-		// parameters. Preset jobs with a start after that instant are submitted and started earlier
-		// than that start.
+		// slurmctld gets the site's scheduling parameters only after the submission of all preset jobs.
+		// So a preset job that started after that instant is submitted and started earlier.
 		PresetAt: func(start, begin hpc.Time) hpc.Time {
 			return min(start, begin.Add(-before)).Add(-window.PresetLead)
 		},
 	}
 }
 
-// Do implements [rm.ResourceManager]. A command is an input ([loop.nextInput]). The engine's nodes
-// carry out the commands that change run times. slurmctld carries out all other commands.
+// Do implements [rm.ResourceManager]. A command is an input of the event loop ([loop.nextInput]).
+// The engine's nodes carry out the commands that change run times. slurmctld carries out all other
+// commands.
 func (e *Engine) Do(c rm.Command) error {
 	if err := e.Can().Check(c); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (e *Engine) Do(c rm.Command) error {
 	return nil
 }
 
-// carryOut carries out a command to a submission. It waits until slurmctld has answered the
+// carryOut applies a command to a submission. It waits until slurmctld has answered the
 // submission.
 func (j *jobs) carryOut(s *submission, c rm.Command) {
 	over := s.refused || s.ended >= len(s.tasks)
@@ -150,8 +150,8 @@ func describeUpdate(j *rpc.JobDesc, c rm.Command) error {
 	return nil
 }
 
-// moves reports whether the command applies to a running task that does I/O. No command can change
-// the run time of such a task.
+// moves reports whether the command is for a running task that does I/O. No command can change the
+// run time of such a task.
 func (j *jobs) moves(s *submission, c rm.Command) bool {
 	for number := range j.running {
 		if in := j.byNumber[number]; in != nil && in.of == s && c.For(in.task) {
@@ -181,7 +181,7 @@ func (j *jobs) changeRunTimes(s *submission, c rm.Command) error {
 		switch {
 		case !c.For(task) || s.fates[task] == over:
 			continue
-		case c.Kind == rm.SetRunTime: // also for the next run of a job that is requeued
+		case c.Kind == rm.SetRunTime: // this run time also applies after a requeue
 			j.setRunTime(s, task, c.RunTime)
 		case !running[task]:
 			j.setRunTime(s, task, stretched(j.runTimeOf(s, task), c.Factor))
@@ -214,13 +214,13 @@ func (j *jobs) setRunTime(s *submission, task int, d time.Duration) {
 	j.runTimes[taskOf{s, task}] = d
 }
 
-// taskOf is a task of a submission.
+// taskOf identifies a task of a submission.
 type taskOf struct {
 	of   *submission
 	task int
 }
 
-// stretched returns d times a factor. An unlimited run time stays unlimited.
+// stretched returns d times factor. An unlimited run time stays unlimited.
 func stretched(d time.Duration, factor float64) time.Duration {
 	if d == hpc.Unlimited {
 		return d

@@ -1,7 +1,7 @@
 // Package slurm makes real Slurm a [rm.ResourceManager]. It runs the stock slurmctld, and with
 // accounting slurmdbd and MariaDB, as components of a discrete-event simulation.
 //
-// An [Engine] connects parts that can be read independently. The parts in this package share one
+// An [Engine] connects parts that can be read separately. The parts in this package share one
 // event loop:
 //
 //	start.go          starts the daemons and makes the parts
@@ -33,8 +33,8 @@
 //
 // The engine submits each job over the wire as the job's own user. slurmctld's jobcomp/filetxt
 // plugin writes each job's end into a pipe, which the engine reads at that instant of virtual
-// time. The daemons run below a guard process (package supervise), which ends them when the
-// engine ends.
+// time. The daemons run below a guard process (package supervise), which ends them when the engine
+// ends.
 package slurm
 
 import (
@@ -70,20 +70,20 @@ type Config struct {
 	// FileSystems are the file systems that jobs share. Jobs with I/O on them slow each other down.
 	FileSystems []hpc.FileSystem
 	// Usage is the workload's fair-share usage at the instant UsageAt. slurmctld starts with this
-	// usage minus Accrued, the usage that the preset jobs add later.
+	// usage minus Accrued, which is the usage that the preset jobs add later.
 	Usage   []hpc.Usage
 	Accrued []hpc.Accrual
 	UsageAt hpc.Time
-	// PreRoll says that the workload has a window, which begins with BeginWindow.
+	// PreRoll is set if the workload has a window. [Engine.BeginWindow] begins the window.
 	PreRoll bool
 	// PreRollBackfill is the interval of backfill cycles before the window, in whole seconds; 0 turns
-	// backfill off until the window begins. The intervals count from slurmctld's start. The first
-	// cycle in the window begins when one of these intervals ends.
+	// backfill off until the window begins. The intervals count from slurmctld's start. In the
+	// window, the first cycle begins at the end of one of these intervals.
 	PreRollBackfill time.Duration
 	// PresetBurst is the largest number of preset jobs that start together.
 	PresetBurst int
-	// ClockFactor is the virtual time, in seconds, that one second of slurmctld's CPU time
-	// takes after Epoch. With 0, the frozen clock, computing takes no virtual time.
+	// ClockFactor is the virtual time, in seconds, that passes after Epoch while slurmctld uses one
+	// second of CPU time. With 0, the frozen clock, computing takes no virtual time.
 	ClockFactor float64
 	// ReasonsEvery is the interval, in virtual time, at which the engine asks why jobs are pending
 	// ([rm.Waiting]); 0 for never.
@@ -145,14 +145,15 @@ func (e *Engine) Act(a hpc.Action) error { return e.actions.act(a) }
 // Running returns the number of jobs whose script runs.
 func (e *Engine) Running() int { return len(e.jobs.running) }
 
-// Adapted returns the configuration with which the daemons started, and its changes to the site's.
+// Adapted returns the configuration with which the daemons started, and its differences from the
+// site's.
 func (e *Engine) Adapted() *conf.Adapted { return e.conf.adapted }
 
 // Network returns the network of the daemons: private or shared.
 func (e *Engine) Network() supervise.Network { return e.loop.daemons.Network() }
 
-// ClockFile returns the path of the link that a running engine with that log directory makes to its
-// virtual clock. [vclock.Look] reads it.
+// ClockFile returns the path of the link to the virtual clock that a running engine makes in
+// logDir. [vclock.Look] reads it.
 func ClockFile(logDir string) string { return filepath.Join(logDir, "clock") }
 
 // Close ends all processes and removes their files.
@@ -165,7 +166,7 @@ func (e *Engine) Close() error {
 		e.loop.network.Close()
 	}
 	if e.loop.clock != nil {
-		_ = os.Remove(ClockFile(e.cfg.LogDir)) // the file behind this link is removed below
+		_ = os.Remove(ClockFile(e.cfg.LogDir)) // the file itself is removed below
 		err = errors.Join(err, e.loop.clock.Close())
 	}
 	e.sandbox.Close()

@@ -11,14 +11,14 @@ import (
 )
 
 // Since 23.02 slurmctld refuses a submission with afterok or afternotok on a job that it has
-// forgotten. It forgets a job MinJobAge after the job's end (_parse_dependency_jobid_new in
-// job_scheduler.c). Earlier releases treat such a dependency as met. The workload's users did not
-// know this rule. A user whose job was refused would submit it again without the dependency. The
-// engine does the same.
+// forgotten. slurmctld forgets a job MinJobAge after the job's end (_parse_dependency_jobid_new in
+// job_scheduler.c). Earlier releases treat such a dependency as met. The workload comes from users
+// who may not have had this rule. A user would submit a refused job again without the dependency,
+// and the engine does the same.
 
-// withoutForgotten asks slurmctld which of a refused job's dependencies name jobs that slurmctld
-// has forgotten, and submits the job again without these dependencies. If slurmctld still
-// has all these jobs, the refused job stays refused.
+// withoutForgotten asks slurmctld which dependencies of a refused job name forgotten jobs. It
+// submits the job again without these dependencies. If slurmctld still has all these jobs, the
+// refused job stays refused.
 func (j *jobs) withoutForgotten(s *submission, index int, refusal error) {
 	var candidates []string
 	deps, err := sbatch.ParseDependency(s.job.Dependency)
@@ -60,8 +60,8 @@ func (j *jobs) withoutForgotten(s *submission, index int, refusal error) {
 }
 
 // warnForgotten adds a warning that names the jobs that were submitted without a dependency. The
-// missing dependencies do not affect the result: the jobs start as soon as they would have started
-// in 22.05.
+// removed dependencies do not affect the result: without the rule, the jobs would start at the
+// same time.
 func (j *jobs) warnForgotten() {
 	var names []string
 	for _, s := range j.submissions {

@@ -32,8 +32,8 @@ const lead = time.Minute
 // deadline is the real time that a scenario may take, even on a busy machine.
 const deadline = 3 * time.Minute
 
-// rootsVariable names a directory with the root of a system for each other release of Slurm: 24.11,
-// 26.05, and 22.05 if the machine's own Slurm is another release.
+// rootsVariable names a directory with root directories of other releases of Slurm: 24.11, 26.05,
+// and 22.05 if the machine's own Slurm is another release.
 const rootsVariable = "RMREPLAY_SLURM_ROOTS"
 
 // eachSlurm runs a test, as a subtest named after the release, on the installed Slurm and on every
@@ -279,8 +279,8 @@ func (s *scenario) startWith(ctx context.Context, t testing.TB, lead time.Durati
 	return e
 }
 
-// job returns a job of ann's. The parameters at and runs are in seconds: the submit time after the
-// epoch, and the run time.
+// job returns a job of ann's. The parameters at and runs are the submit time after the epoch and
+// the run time, both in seconds.
 func job(id string, at, runs int, change func(*hpc.Job)) *hpc.Job {
 	j := &hpc.Job{ID: id, Submit: after(at)}
 	j.User = "ann"

@@ -8,13 +8,13 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// transfers slows down the running jobs that share file systems, by the model of package bandwidth.
-// The script of such a job has an unlimited run time. It ends when the model says that the job has
-// moved its data.
+// transfers slows down running jobs that share file systems, according to the model of package
+// bandwidth. The script of such a job has an unlimited run time. It ends when, in the model, the
+// job has moved its data.
 type transfers struct {
 	*jobs
 	model  *bandwidth.Model    // nil without file systems
-	moving map[uint32]hpc.Time // the instant of the launch of each job in the model
+	moving map[uint32]hpc.Time // when each job in the model was launched
 	next   hpc.Time            // when the timer for the next end of a phase is due
 }
 
@@ -29,7 +29,7 @@ func newTransfers(j *jobs, systems []hpc.FileSystem) (*transfers, error) {
 }
 
 // decides reports whether the model decides when a job ends. A job with a given end (EndAt), such
-// as a preset job, is not in the model and takes no bandwidth from other jobs.
+// as a preset job, is not in the model. It takes no bandwidth from other jobs.
 func (t *transfers) decides(job *hpc.Job) bool {
 	return t.model != nil && len(job.IO) > 0 && job.EndAt == 0
 }
@@ -73,7 +73,7 @@ func (t *transfers) foresee() {
 	}
 }
 
-// progress moves the model to this instant, and ends the scripts of the jobs that have moved their
+// progress advances the model to this instant, and ends the scripts of jobs that have moved their
 // data. The nodes add the delay before a script's start to the script's run time.
 func (t *transfers) progress() {
 	for _, number := range t.model.Advance(t.Now()) {
@@ -84,7 +84,7 @@ func (t *transfers) progress() {
 	t.foresee()
 }
 
-// errMoves is the refusal of a command that changes the run time of a running job with I/O.
+// errMoves refuses a command that changes the run time of a running job with I/O.
 var errMoves = errors.New("the run time of a job with I/O cannot be changed: it ends when its data are moved")
 
 // runTime returns the run time of a script that is launched now; [hpc.Unlimited] if the model
@@ -105,7 +105,7 @@ func (e *Engine) NextPhase() hpc.Time {
 	return hpc.Never
 }
 
-// IOLoad returns the bandwidth that the running jobs demand of a file system, and the bandwidth
+// IOLoad returns the bandwidth that the running jobs request from a file system, and the bandwidth
 // that they get.
 func (e *Engine) IOLoad(name string) bandwidth.Load {
 	if t := e.jobs.transfers; t.model != nil {

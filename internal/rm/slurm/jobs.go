@@ -61,39 +61,40 @@ type submission struct {
 	number   uint32
 	answered bool
 	refused  bool
-	// early has the events that arrived before the answer to the submission.
+	// early are the events that arrived before the answer to the submission.
 	early []rm.Event
-	// waiting has the inputs that need this submission's number: submissions that depend on
-	// it and commands to it.
+	// waiting sends the inputs that need this submission's number: commands to the job, and
+	// submissions that depend on the job.
 	waiting []func()
-	// cancelled says that the user cancelled the job before slurmctld had answered.
+	// cancelled is set if the user cancelled the job before slurmctld answered.
 	cancelled bool
-	// tries counts the times that slurmctld was too busy to accept the job.
+	// tries counts how often slurmctld was too busy to accept the job.
 	tries int
-	// forgotten has jobs on which this job depends in the workload, but not in Slurm, because
+	// forgotten are the jobs on which this job depends in the workload but not in Slurm, because
 	// slurmctld has forgotten them.
 	forgotten map[string]bool
-	// parts has the preset tasks that slurmctld has in one array with these tasks, by their numbers.
-	// In the submission of a preset task, whole is the array and task is the task's number.
+	// parts are the preset tasks, by their numbers, that slurmctld has in the same array as this
+	// submission's tasks. In the submission of a preset task, whole is the array and task is the
+	// task's number.
 	parts map[int]*submission
 	whole *submission
 	task  int
-	// tasks has the task numbers of an array, or the single number -1 for a job that is not an array.
+	// tasks are the task numbers of an array; the single number -1 for a job that is not an array.
 	tasks []int
 	fates map[int]fate
 	// ended is the number of tasks that are over.
 	ended int
 }
 
-// maxTries is how often sbatch retries a submission that slurmctld was too busy to accept
-// (MAX_RETRIES in sbatch.c). It pauses for 1 s, 2 s and so on, two minutes in all.
+// maxTries is how often sbatch retries a submission for which slurmctld was too busy (MAX_RETRIES
+// in sbatch.c). It pauses for 1 s, 2 s and so on, two minutes in all.
 const maxTries = 15
 
 // fate is the state of a task.
 type fate uint8
 
 const (
-	inArray fate = iota // pending, and to the engine's knowledge in one record with other tasks of the array
+	inArray fate = iota // pending and, as far as the engine knows, in one record with other tasks
 	alone               // slurmctld has made the task a job of its own
 	over                // ended
 )
@@ -105,19 +106,19 @@ type instance struct {
 	nodes string // the job's nodes at the launch
 	// nodeCount and cpus are the job's size at the launch.
 	nodeCount, cpus int
-	// start is the instant of the launch. resized says that the size has changed since.
+	// start is the instant of the launch. resized is set if the job's size has changed since then.
 	start   hpc.Time
 	resized bool
 	// priority is the job's priority when it started; 0 if the engine did not ask for it.
 	priority uint32
-	// eligible is when the pending job becomes eligible, by slurmctld's last answer about why the job
-	// waits; 0 without an answer.
+	// eligible is when the pending job becomes eligible, according to slurmctld's last answer; 0
+	// without an answer.
 	eligible hpc.Time
 }
 
 // eligibleBefore returns when a starting job became eligible; 0 if that is not known yet. The
-// record of the job's end has the final value, but an interrupted run does not see that record.
-// The parameter number is Slurm's number of the job.
+// record of the job's end has the final value, but an interrupted run lacks that record. number is
+// Slurm's number of the job.
 func (j *jobs) eligibleBefore(number uint32, job *hpc.Job, restarts uint16) hpc.Time {
 	if in := j.byNumber[number]; in != nil && in.eligible != 0 && in.eligible <= j.Now() {
 		return in.eligible
@@ -128,7 +129,7 @@ func (j *jobs) eligibleBefore(number uint32, job *hpc.Job, restarts uint16) hpc.
 	return hpc.Unix(job.Submit.UnixSeconds()) // the job asked for no delay
 }
 
-// scriptMark begins the line of a batch script that names the script's job in the workload.
+// scriptMark begins a line of the batch script that contains the job's ID in the workload.
 // slurmctld sends scripts to nodes unchanged. So a node can identify a script's job even before
 // slurmctld has answered the submission.
 const scriptMark = "# rmreplay job "
@@ -149,7 +150,7 @@ func (j *jobs) submissionOf(script string) (*submission, error) {
 }
 
 // submit submits a job of the workload. A submission is an input ([loop.nextInput]). So Slurm
-// numbers the jobs in the workload's order, and a job may depend on each earlier job. slurmctld
+// numbers the jobs in the workload's order, and a job may depend on any earlier job. slurmctld
 // sleeps for a microsecond of virtual time at each submission (_throttle_start in proc_req.c), as
 // it does when clients submit many jobs at once.
 func (j *jobs) submit(job *hpc.Job) error {
@@ -219,7 +220,7 @@ func (j *jobs) encodeSubmission(s *submission, index int) (body []byte, uid, gid
 		return nil, 0, 0, fmt.Errorf("user %q does not exist (want a user of the cluster or of the workload)", job.User)
 	}
 	now := j.Now()
-	now -= now % hpc.Time(time.Millisecond) // without the nanoseconds that pass within an instant
+	now -= now % hpc.Time(time.Millisecond) // without the nanoseconds that the clock adds within an instant
 	sub := jobdesc.Submission{
 		Request: job.Request, Dependency: dependency, Script: scriptOf(index), Args: []string{"script"},
 		StdOut: "/dev/null", StdErr: "/dev/null", UID: u.UID, GID: u.GID, Now: now,
@@ -243,15 +244,15 @@ func (j *jobs) encodeSubmission(s *submission, index int) (body []byte, uid, gid
 	return j.codec.Body(desc), sub.UID, sub.GID, nil
 }
 
-// submitLine returns the command line that would submit the job. Accounting stores it, so that
-// a workload can be made from the run's own database.
+// submitLine returns a command line for the job's submission. Accounting stores it, so a run's
+// database can be turned back into a workload.
 func submitLine(r hpc.Request, dependency string) string {
 	r.User, r.Group, r.Dependency = "", "", dependency
 	return sbatch.Join(append(append([]string{"sbatch"}, sbatch.Format(&r)...), "script"))
 }
 
-// unnumbered returns a submission that the dependency names and that has no number yet, because
-// slurmctld was at first too busy to accept it; nil if all submissions have numbers.
+// unnumbered returns a submission in the dependency that has no number yet, because slurmctld was
+// too busy to accept it. It returns nil if all submissions have numbers.
 func (j *jobs) unnumbered(spec string) *submission {
 	deps, err := sbatch.ParseDependency(spec)
 	if spec == "" || err != nil {
@@ -265,8 +266,8 @@ func (j *jobs) unnumbered(spec string) *submission {
 	return nil
 }
 
-// dependedOn finds the submission that a dependency names, and the task if the dependency
-// names one. It returns nil if there is no such submission.
+// dependedOn finds the submission that a dependency names, and the task if the dependency names
+// one. It returns nil if the submission does not exist.
 func (j *jobs) dependedOn(name string) (on *submission, task string) {
 	if on = j.byID[name]; on != nil {
 		return on, ""
@@ -275,8 +276,8 @@ func (j *jobs) dependedOn(name string) (on *submission, task string) {
 	return j.byID[array], task
 }
 
-// dependency replaces the workload's job names in a dependency by Slurm's numbers. It leaves out
-// the conditions on forgotten jobs.
+// dependency replaces the workload's job names in a dependency by Slurm's numbers. It drops
+// conditions on forgotten jobs.
 func (j *jobs) dependency(spec string, forgotten map[string]bool) (string, error) {
 	if spec == "" {
 		return "", nil
@@ -349,8 +350,8 @@ func (j *jobs) submitted(s *submission, index int, reply *rpc.Message) {
 	j.accepted(s, reason)
 }
 
-// accepted handles slurmctld's acceptance of a submission. It emits the events and handles the
-// records and the cancellation that arrived before this answer.
+// accepted handles slurmctld's acceptance of a submission. It emits the acceptance, and then
+// handles records and a cancellation that arrived earlier.
 func (j *jobs) accepted(s *submission, reason string) {
 	j.answer(s)
 	j.emit(rm.Event{Kind: rm.Accepted, Job: s.job.ID, Task: -1, RMJob: s.number, Reason: reason})
@@ -371,7 +372,7 @@ func (j *jobs) accepted(s *submission, reason string) {
 }
 
 // answer records that slurmctld has answered a submission. The inputs that waited for the answer
-// are sent before all other inputs.
+// go before all other inputs.
 func (j *jobs) answer(s *submission) {
 	s.answered = true
 	if len(s.waiting) > 0 {
@@ -466,8 +467,7 @@ func (j *jobs) pipeData(data []byte) {
 	j.Fail(j.records.Take(data, j.completed))
 }
 
-// completed handles the record of a job's end, or of the end of a run after which slurmctld
-// requeues the job.
+// completed handles the record of a job's end, or of a run after which slurmctld requeues the job.
 func (j *jobs) completed(c jobcomp.Record) {
 	in := j.byNumber[c.Job]
 	if in == nil {
@@ -500,7 +500,7 @@ func (j *jobs) completed(c jobcomp.Record) {
 	delete(j.running, c.Job)
 	j.transfers.end(c.Job)
 	c.Outcome.Priority = in.priority
-	// The record of a job that lost its nodes or was preempted does not say whether slurmctld requeues
+	// A record of a job that lost its nodes or was preempted does not show whether slurmctld requeues
 	// the job. A truncated record lacks fields.
 	if c.Truncated || c.Outcome.State == hpc.NodeFail || c.Outcome.State == hpc.Preempted {
 		j.askAbout(c, in)
@@ -515,8 +515,9 @@ func (j *jobs) requeues(o *rm.Outcome) bool {
 	return o.State != hpc.Cancelled && slices.Contains(j.requeueExits, o.ExitCode)
 }
 
-// over emits the event of the end of a job's run. With requeued, slurmctld puts the job back into
-// the queue. For the record of an array, the event ends each task that has no record of its own.
+// over emits the event that a job's run has ended. If requeued is set, slurmctld puts the job back
+// into the queue. For the record of an array, the event ends each task that has no record of its
+// own.
 func (j *jobs) over(number uint32, in *instance, o rm.Outcome, requeued bool) {
 	if o.Start != 0 {
 		o.Partition = partitionOf(o.Partition)
@@ -526,8 +527,8 @@ func (j *jobs) over(number uint32, in *instance, o rm.Outcome, requeued bool) {
 		j.taskOver(number, s, in.task, o, requeued)
 		return
 	}
-	// Some of these tasks may have become jobs of their own before they started. The records of such
-	// tasks arrive at this instant, so the engine ends the other tasks just after it.
+	// Some of these tasks may have become separate jobs before they started. Their records arrive at
+	// this instant, so the engine ends the other tasks just after it.
 	j.At(j.Now()+1, func() {
 		for _, task := range s.tasks {
 			if s.fates[task] == inArray {
@@ -558,8 +559,9 @@ func (j *jobs) taskOver(number uint32, s *submission, task int, o rm.Outcome, re
 		s.ended++
 	}
 	j.emit(ev)
-	// The number of the array is the number of all tasks without a record of their own. The last such
-	// task keeps the array's number (job_array_split in job_mgr.c).
+	// All tasks without their own record share the array's number. The last such task keeps this
+	// number (job_array_split in job_mgr.c).34t = arrived before the answer to the submission; by
+	// number
 	if requeued {
 		j.reasons.waits(number)
 	}

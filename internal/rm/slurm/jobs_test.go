@@ -181,8 +181,8 @@ func testForgottenJob(t *testing.T, slurm *install.Installation) {
 }
 
 // TestEligibleAtStart: when a job starts, the engine knows when the job became eligible. The value
-// is the one that slurmctld reports at the job's end. An interrupted run needs the earlier value,
-// since it does not see its running jobs end.
+// equals the value that slurmctld reports at the job's end. An interrupted run needs the earlier
+// value, since it does not see its running jobs end.
 func TestEligibleAtStart(t *testing.T) { eachSlurm(t, testEligibleAtStart) }
 
 func testEligibleAtStart(t *testing.T, slurm *install.Installation) {

@@ -25,7 +25,7 @@ type loop struct {
 	daemons *daemons.Daemons
 	// stateDir is the directory of the daemons' state.
 	stateDir string
-	// holds reports whether inputs wait for an action at this instant.
+	// holds reports whether inputs must wait at this instant because an action is under way.
 	holds func(now hpc.Time) bool
 
 	timers     agenda.Agenda[func()]
@@ -54,14 +54,14 @@ func (l *loop) Fail(err error) {
 	}
 }
 
-// isFull reports whether the daemons have no room for their state.
+// isFull reports whether the file system of the daemons' state is full.
 func (l *loop) isFull() bool {
 	free, _, err := resources.Room(l.stateDir)
 	return err == nil && free < 1<<20
 }
 
-// unlessFull returns err, or an error about a full state directory if the daemons have no room for
-// their state: daemons that cannot write only log the failure.
+// unlessFull returns err, or an error about a full state directory: daemons that cannot write
+// their state only log the failure.
 func (l *loop) unlessFull(err error) error {
 	if !l.isFull() {
 		return err
@@ -76,8 +76,8 @@ func (l *loop) unlessFull(err error) error {
 func (l *loop) Err() error { return l.err }
 
 // failUnlessEnded ends the run with err. If a daemon has ended, the run ends with an error about
-// the daemon instead. It waits half a second of real time for the guard to report that a daemon has
-// ended.
+// the daemon instead. For this, it waits up to half a second of real time for the guard to report
+// the end of a daemon.
 func (l *loop) failUnlessEnded(err error) {
 	for range 50 {
 		l.daemons.TakeNotices()
@@ -100,8 +100,8 @@ func (l *loop) emit(ev rm.Event) {
 	l.events = append(l.events, ev)
 }
 
-// advance runs virtual time to t, or to the first instant before t at which there are events.
-// It returns the events of that instant.
+// advance runs virtual time to t, or to the first earlier instant with events. It returns the
+// events of that instant.
 func (l *loop) advance(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
 	for l.err == nil {
 		l.runTimers()
@@ -136,9 +136,9 @@ func (l *loop) advance(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
 	return l.take(), l.err
 }
 
-// wait runs virtual time to the instant limit, or until the clock wakes the driver. While messages
-// wait for a free connection, it advances in small steps. After each step it looks for connections
-// that slurmctld has closed, because the clock does not report a closed connection.
+// wait runs virtual time to limit, or until the clock wakes the driver. While messages wait for a
+// free connection, it advances in small steps. After each step it looks for connections that
+// slurmctld has closed, because the clock does not report a closed connection.
 func (l *loop) wait(ctx context.Context, limit hpc.Time) (vclock.Wake, error) {
 	patience, waiting := l.network.Waiting()
 	if !waiting {
@@ -151,9 +151,9 @@ func (l *loop) wait(ctx context.Context, limit hpc.Time) (vclock.Wake, error) {
 	return wake, err
 }
 
-// nextInput sends inputs to slurmctld in their order. It sends an input only when slurmctld has
-// answered the previous one, because slurmctld would handle several inputs at once, each in a
-// thread of its own.
+// nextInput sends the inputs to slurmctld in order. It waits for the answer to each input before
+// it sends the next input, because slurmctld would handle several inputs at once in separate
+// threads.
 func (l *loop) nextInput() {
 	for len(l.inputs) > 0 && l.unanswered == 0 && !l.holds(l.Now()) {
 		send := l.inputs[0]
@@ -163,7 +163,7 @@ func (l *loop) nextInput() {
 }
 
 // input adds an input of the workload: a submission, a command, an event or an action.
-// [loop.nextInput] calls the function send when the input's turn comes.
+// [loop.nextInput] calls send when the input's turn comes.
 func (l *loop) input(send func()) { l.inputs = append(l.inputs, send) }
 
 // sendInput sends the request of an input.
@@ -175,7 +175,7 @@ func (l *loop) sendInput(m *rpc.Message, answered func(*rpc.Message, error)) {
 	})
 }
 
-// ask sends an administrator's question at once. Inputs do not wait for its answer.
+// ask sends an administrator's request at once. Inputs do not wait for the answer.
 func (l *loop) ask(typ rpc.Type, body []byte, answered func(*rpc.Message, error)) {
 	l.network.Send(&rpc.Message{Type: typ, Host: "localhost", Body: body}, answered)
 }
@@ -192,8 +192,8 @@ func (l *loop) runTimers() {
 	}
 }
 
-// explain adds what the driver was doing to an error of the clock. If the run already has an error,
-// it returns that error.
+// explain adds to an error of the clock what the driver was doing. If the run already has an
+// error, it returns that error.
 func (l *loop) explain(err error) error {
 	if l.err != nil {
 		return l.err
@@ -207,8 +207,7 @@ func (l *loop) explain(err error) error {
 	return err
 }
 
-// step runs virtual time to the instant limit, to the next timer, or until the clock wakes the
-// driver.
+// step runs virtual time to limit, to the next timer, or until the clock wakes the driver.
 func (l *loop) step(ctx context.Context, limit hpc.Time) (vclock.Wake, error) {
 	l.runTimers()
 	wake, err := l.wait(ctx, min(limit, l.timers.Next()))
@@ -226,11 +225,12 @@ func (l *loop) step(ctx context.Context, limit hpc.Time) (vclock.Wake, error) {
 	return wake, l.err
 }
 
-// Until runs virtual time until the function done returns true. It sends no inputs, so it is
-// called only at the start and at the end of a run.
+// Until runs virtual time until done returns true. It sends no inputs, so it must be called only
+// at the start and at the end of a run.
 func (l *loop) Until(ctx context.Context, done func() bool) error {
 	for !done() {
-		// Short steps also notice a condition that becomes true only because time passes.
+		// With short steps, the loop also notices a condition that becomes true merely because time
+		// passes.
 		if _, err := l.step(ctx, l.Now().Add(100*time.Millisecond)); err != nil {
 			return err
 		}

@@ -9,9 +9,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// neverStart asks slurmctld for the reasons of the jobs that have dependencies and have not ended.
-// It returns an event for each job whose dependencies can never be met. slurmctld reports no such
-// event by itself.
+// neverStart asks slurmctld for the reasons of all jobs that have dependencies and have not ended.
+// It returns an event for each job whose dependencies can never be met. slurmctld does not report
+// this on its own.
 func (e *Engine) neverStart(ctx context.Context) (events []rm.Event, err error) {
 	for _, s := range e.jobs.submissions {
 		if s.number == 0 || s.ended == len(s.tasks) || s.job.Dependency == "" {
@@ -40,8 +40,8 @@ func (e *Engine) neverStart(ctx context.Context) (events []rm.Event, err error) 
 	return events, nil
 }
 
-// neverStarts returns an event for each task in a job record of slurmctld, if the record says that
-// the task's dependencies can never be met.
+// neverStarts returns an event for each task in slurmctld's job record, if its dependencies can
+// never be met.
 func (s *submission) neverStarts(info *rpc.JobInfo) (events []rm.Event) {
 	if info.Reason != slurmspec.NeverSatisfied {
 		return nil

@@ -9,21 +9,20 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// permission says which command lines of a program an action may run without the user's
-// consent. Workloads are data that people exchange, and some subcommands write files or run
-// programs: "scontrol write config PATH", "sacctmgr dump file=PATH", "sacctmgr archive dump
-// script=PROGRAM".
+// permission lists the command lines of a program that an action may run without the user's
+// consent. People exchange workloads, and some subcommands write files or run programs: "scontrol
+// write config PATH", "sacctmgr dump file=PATH", "sacctmgr archive dump script=PROGRAM".
 type permission struct {
 	// subcommands are the permitted subcommands.
 	subcommands []string
 	// letters and options are the permitted options. Options with an argument are not permitted: the
-	// program would read the next word as the argument, and permits would read it as the subcommand.
+	// program takes the next word as the argument, and permits would take it as the subcommand.
 	letters string
 	options []string
 }
 
-// permissions has the programs that need a permission. The other [actionCommands] only print, or
-// cancel jobs. The lists follow scontrol(1) and sacctmgr(1) of Slurm 22.05.
+// permissions are the programs that need a permission. The other [actionCommands] only print, or
+// only cancel jobs. The lists follow scontrol(1) and sacctmgr(1) of Slurm 22.05.
 var permissions = map[string]permission{
 	"scontrol": {
 		subcommands: []string{
@@ -45,9 +44,9 @@ var permissions = map[string]permission{
 // shortest is the smallest number of letters to which an action may abbreviate a subcommand.
 const shortest = 3
 
-// CheckPermitted returns an error for an action that may write files or run programs of its
-// author's choice. Such an action needs the consent of the user who replays the workload. The error
-// gives the action's instant in the time zone that the parameter zone names.
+// CheckPermitted returns an error for an action that could write arbitrary files or run arbitrary
+// programs. Such an action needs the consent of the user who replays the workload. The error gives
+// the action's instant in the given time zone.
 func CheckPermitted(a hpc.Action, zone *time.Location) error {
 	if a.Shell != "" {
 		return fmt.Errorf("the action at %s is a shell line (%.60q): it runs only with --allow-shell, because a "+
@@ -69,7 +68,7 @@ func CheckPermitted(a hpc.Action, zone *time.Location) error {
 }
 
 // permits reports whether arguments begin with permitted options and a permitted subcommand.
-// Otherwise the result what names the word that is not permitted.
+// Otherwise what is the word that is not permitted.
 func (p *permission) permits(arguments []string) (what string, permitted bool) {
 	for _, word := range arguments {
 		switch {
@@ -88,8 +87,8 @@ func (p *permission) permits(arguments []string) (what string, permitted bool) {
 	return "no subcommand", false
 }
 
-// permitsSubcommand reports whether word is a permitted subcommand or the beginning of one, which
-// Slurm accepts, too. The case of letters does not matter.
+// permitsSubcommand reports whether word is a permitted subcommand or, as Slurm accepts, the
+// beginning of one. Upper and lower case are equal.
 func (p *permission) permitsSubcommand(word string) bool {
 	lower := strings.ToLower(word)
 	return slices.ContainsFunc(p.subcommands, func(name string) bool {

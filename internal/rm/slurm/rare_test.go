@@ -127,8 +127,8 @@ func testRequeueExit(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// TestRequeuedForEver: the replay gives up a job that slurmctld requeues after each run, as it
-// gives up a job that waits for ever.
+// TestRequeuedForEver: the replay gives up a job that slurmctld requeues after each run, just as
+// it gives up a job that waits for ever.
 func TestRequeuedForEver(t *testing.T) { eachSlurm(t, testRequeuedForEver) }
 
 func testRequeuedForEver(t *testing.T, slurm *install.Installation) {

@@ -11,21 +11,21 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// reasons asks slurmctld at regular instants of virtual time why jobs are pending, and reports the
-// changes. A question is squeue's request (REQUEST_JOB_INFO) with the numbers of the pending jobs.
-// slurmctld's answer needs read locks only and, with the frozen clock, takes no virtual time, so
-// questions do not change the schedule. Questions miss a reason that begins and ends between two of
-// them, and the reason of a job that starts before the first question.
+// reasons asks slurmctld at regular intervals of virtual time why jobs are pending, and reports
+// changes. It sends squeue's request (REQUEST_JOB_INFO) with the numbers of the pending jobs.
+// slurmctld answers with read locks only and, with the frozen clock, without virtual time. So the
+// requests do not change the schedule. The engine misses a reason that begins and ends between two
+// requests, and the reason of a job that starts before the first request.
 type reasons struct {
 	*jobs
-	// every is the interval between two questions; 0 for no questions.
+	// every is the interval between two requests; 0 for no requests.
 	every time.Duration
 	armed bool
-	// seen is the number of the run's events at the last question. skipped is the number of
-	// intervals since then in which no question was sent, because there was no event.
+	// seen is the number of the run's events at the last request. skipped counts the intervals since
+	// then without a request, because there was no event.
 	seen, skipped int
-	// queue has the numbers of jobs that may be pending, in the order in which they became pending.
-	// told has the last report about each job.
+	// queue are the numbers of jobs that may be pending, in the order in which they became pending.
+	// told is the last report about each job.
 	queue []uint32
 	told  map[uint32]told
 }
@@ -37,19 +37,18 @@ type told struct {
 }
 
 const (
-	// reasonOffset keeps the questions apart from the whole seconds at which slurmctld's own
-	// threads wake.
+	// reasonOffset keeps requests away from whole seconds, when slurmctld's own threads wake.
 	reasonOffset = 500 * time.Millisecond
 	// maxSkipped is the number of intervals without an event after which the engine asks anyway,
-	// because reasons may also change when only time passes.
+	// because reasons may also change with time alone.
 	maxSkipped = 5
-	// reasonsAtOnce is the largest number of pending jobs for which a question is asked at every
-	// interval. With n times as many jobs, the engine asks n times less often, so that the questions
-	// take no more time in all.
+	// reasonsAtOnce is the largest number of pending jobs for which the engine asks at every
+	// interval. With n times as many jobs, the engine asks n times less often, so requests take no
+	// more time in total.
 	reasonsAtOnce = 500
 )
 
-// waits notes that a job is pending, again or for the first time.
+// waits records that a job is pending, again or for the first time.
 func (r *reasons) waits(number uint32) {
 	if r.every <= 0 {
 		return
@@ -72,8 +71,8 @@ func (r *reasons) arm() {
 	r.At(hpc.Time(next).Add(reasonOffset), r.due)
 }
 
-// due sends a question if there were events since the last question, or if maxSkipped intervals
-// have passed without a question.
+// due sends a request if there were events since the last request, or if maxSkipped intervals have
+// passed without a request.
 func (r *reasons) due() {
 	if r.seen == r.emitted && r.skipped < maxSkipped {
 		r.skipped++
@@ -108,14 +107,14 @@ func (r *reasons) askForAll() {
 		for i := range infos {
 			r.tell(&infos[i])
 			if infos[i].State == hpc.Pending && infos[i].Reason == slurmspec.NoReason {
-				r.seen = -1 // slurmctld has not tried this job yet: ask again after one interval
+				r.seen = -1 // slurmctld has not tried this job yet: ask again at the next interval
 			}
 		}
 		r.arm()
 	})
 }
 
-// isPending reports whether a job of Slurm's, or some task of an array, has not started or ended.
+// isPending reports whether a job, or at least one task of an array, is still pending.
 func (r *reasons) isPending(number uint32) bool {
 	in := r.byNumber[number]
 	if in == nil || r.running[number] {
@@ -128,8 +127,8 @@ func (r *reasons) isPending(number uint32) bool {
 	return s.fates[in.task] != over
 }
 
-// tell reports the reason of a pending job, if it has changed or the backfill scheduler has planned
-// the job for the first time.
+// tell reports the reason of a pending job if the reason has changed, or if the backfill scheduler
+// has now planned the job.
 func (r *reasons) tell(info *rpc.JobInfo) {
 	in := r.byNumber[info.JobID]
 	if in == nil || info.State != hpc.Pending || info.Reason == slurmspec.NoReason {

@@ -16,21 +16,20 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Facts has the parts of a run's record and of its workload that [Engine.Report] compares with
-// slurmdbd's records.
+// Facts are the parts of a run's record and workload that [Engine.Report] compares with slurmdbd's
+// records.
 type Facts struct {
 	// Rows are the rows of the record.
 	Rows iter.Seq[*run.Row]
-	// Begin is when virtual time began. Node events with an earlier instant took effect at Begin.
+	// Begin is when virtual time began. Earlier node events took effect at Begin.
 	Begin        hpc.Time
 	NodeEvents   []hpc.NodeEvent
 	Reservations []hpc.ReservationEvent
-	// OthersAct says that other inputs, such as an action, may have changed nodes and
-	// reservations.
+	// OthersAct is set if other inputs, such as an action, may have changed nodes and reservations.
 	OthersAct bool
 }
 
-// Report has what the run's record needs from the engine when a run ends.
+// Report is the data that a run's record needs from the engine when the run ends.
 type Report struct {
 	// End is the virtual time at which the workload ended.
 	End hpc.Time
@@ -38,12 +37,12 @@ type Report struct {
 	// is the largest resident set of each daemon in bytes.
 	DaemonCPU  map[string]time.Duration
 	PeakMemory map[string]int64
-	// ClockSteps is how often virtual time advanced. Computing is the virtual time that
-	// slurmctld's computing took, all threads together; 0 with the frozen clock.
+	// ClockSteps is how often virtual time advanced. Computing is the virtual time that all threads
+	// of slurmctld together took for computing; 0 with the frozen clock.
 	ClockSteps uint64
 	Computing  time.Duration
-	// Scheduler has slurmctld's counters since the workload began, as sdiag shows them; nil for
-	// a run that failed.
+	// Scheduler are slurmctld's counters since the workload began, as sdiag shows them; nil for a
+	// failed run.
 	Scheduler *rm.Scheduler
 	// Warnings are the engine's warnings.
 	Warnings []Warning
@@ -52,9 +51,9 @@ type Report struct {
 	// NeverStart has an event for each pending job or task whose dependencies can never be met.
 	NeverStart []rm.Event
 
-	// Logs has texts for the log directory by file name: the output of sacct and sacctmgr.
+	// Logs are texts for the log directory by file name: the output of sacct and sacctmgr.
 	Logs map[string]string
-	// Jobs has slurmdbd's records of the jobs, which complete the rows of the run's record; nil
+	// Jobs are slurmdbd's records of the jobs, which complete the rows of the run's record; nil
 	// without accounting.
 	Jobs *audit.Jobs
 	// Comparisons are the comparisons with slurmdbd; empty without accounting.
@@ -65,21 +64,21 @@ type Report struct {
 type Comparison struct {
 	// Code is the code of the warning about a difference: "sacct-differs".
 	Code string
-	// What names the thing compared: "the record", "the workload's events".
+	// What names the object of the comparison: "the record", "the workload's events".
 	What string
 	// Differences has one sentence for each difference.
 	Differences []string
-	// Err says why the comparison was impossible; nil if it was made.
+	// Err says why the comparison was impossible; nil if it was possible.
 	Err error
 }
 
 // flushTime is the virtual time that slurmctld's agent gets to empty its queue for slurmdbd.
 const flushTime = 30 * time.Second
 
-// Report asks the daemons for everything that the run's record needs when the workload has ended.
-// It runs virtual time until slurmctld has answered and slurmdbd has all records. For a run that
-// failed, facts is nil, and Report asks no daemon. If Report also returns an error, the report has
-// what was collected before the error.
+// Report collects the data for the run's record when the workload has ended. It runs virtual time
+// until slurmctld has answered and slurmdbd has all records. For a failed run, facts is nil, and
+// Report asks no daemon. If Report returns an error, the report still contains everything from
+// before the error.
 func (e *Engine) Report(ctx context.Context, facts *Facts) (*Report, error) {
 	r := &Report{End: e.Now(), DaemonCPU: e.cpu(), Logs: map[string]string{}}
 	var err error
@@ -104,8 +103,8 @@ const maxReportWait = 10 * time.Second
 
 // Interrupted returns a function that completes the rows of an interrupted run. It adds the
 // priorities of running jobs and, if slurmdbd answers soon, the values that only slurmdbd has. It
-// runs virtual time, in which slurmctld starts and ends jobs. So [Engine.Report] must be called
-// first: what happens later is not part of the run.
+// runs virtual time, and slurmctld then starts and ends jobs. Since these events are not part of
+// the run, the caller must call [Engine.Report] first.
 func (e *Engine) Interrupted() (amend func(*run.Row)) {
 	ctx, cancel := context.WithTimeout(context.Background(), maxReportWait)
 	defer cancel()
@@ -141,11 +140,11 @@ func (e *Engine) takeWarnings() []Warning {
 	return w
 }
 
-// scheduler asks slurmctld for its statistics. It warns about anything in the statistics and in the
+// scheduler asks slurmctld for its statistics. It warns of anything in the statistics and in the
 // daemons' logs that affects the result.
 func (e *Engine) scheduler(ctx context.Context) (*rm.Scheduler, error) {
 	total := &rm.Scheduler{}
-	// slurmctld reports the last job's end while it handles a request, and counts the request
+	// slurmctld handles the message about the last job's end first, and counts it in its statistics
 	// afterwards.
 	if err := e.loop.quietly(ctx, e.Now().Add(time.Second)); err != nil {
 		return total, err
@@ -164,7 +163,7 @@ func (e *Engine) scheduler(ctx context.Context) (*rm.Scheduler, error) {
 }
 
 // sacct returns slurmdbd's records of the run's jobs. First it gives slurmctld time to send its
-// last records. The result is empty without accounting.
+// last records to slurmdbd. The result is empty without accounting.
 func (e *Engine) sacct(ctx context.Context) (string, error) {
 	if e.database == nil {
 		return "", nil
@@ -213,8 +212,8 @@ func (e *Engine) outByConfiguration() (names []string) {
 	return names
 }
 
-// compareEvents compares the events up to the instant end with slurmdbd's records of nodes and
-// reservations. The parameter configured has the nodes that slurm.conf takes out of service.
+// compareEvents compares the events up to end with slurmdbd's records of nodes and reservations.
+// configured lists the nodes that slurm.conf takes out of service.
 func (f *Facts) compareEvents(outages, reservations string, end hpc.Time, configured []string) ([]string, error) {
 	nodeEvents := slices.DeleteFunc(slices.Clone(f.NodeEvents), func(ev hpc.NodeEvent) bool { return ev.At > end })
 	differences, err := audit.Outages(outages, nodeEvents, f.Begin, f.OthersAct, configured)

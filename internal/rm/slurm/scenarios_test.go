@@ -21,16 +21,15 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestScenarios replays the scenarios of testdata/scenarios on the real Slurm, on the
-// cluster of testdata/cluster. `make golden` writes their schedules anew. A file has these
-// directives:
+// TestScenarios replays the scenarios of testdata/scenarios on the real Slurm, on the cluster of
+// testdata/cluster. `make golden` writes their schedules again. A file has these directives:
 //
 //	slurm.conf    keys of slurm.conf with other values for the scenarios below
 //	workload      the jobs and events of the scenarios below
 //	replay        the outcome of each job, and then of nodes and reservations
 //
-// replay may have its own workload. Package rmtest describes the lines. The arguments of replay are
-// drain-limit=DURATION and the delays on the nodes: launch, prolog, epilog and seed. With
+// replay may have its own workload. Package rmtest describes the lines. The arguments of replay
+// are drain-limit=DURATION and the delays on the nodes: launch, prolog, epilog and seed. With
 // releases=(LIST), only these releases of Slurm replay the workload, because their outcome differs
 // from the others'. The words "affects the result" in a schedule mark a warning that makes the
 // replay invalid.

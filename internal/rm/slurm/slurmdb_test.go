@@ -236,8 +236,8 @@ func checkReservations(t *testing.T, what string, w *workload.Workload, want ...
 	}
 }
 
-// checkAccounts compares the commands for sacctmgr and the users that were read from the
-// database with those of databaseScenario.
+// checkAccounts compares the commands for sacctmgr and the users from the database with the
+// commands and users of databaseScenario.
 func checkAccounts(t *testing.T, r *slurmdb.Result) {
 	t.Helper()
 	for _, line := range []string{

@@ -27,23 +27,23 @@ import (
 	"rmreplay/internal/vclock"
 )
 
-// daemonUser is the name that the daemons see for the user that runs them. The user's real name
-// might also be the name of a user in the workload.
+// daemonUser is the name of the daemons' user, as the daemons see it. The user's real name might
+// also be the name of a user in the workload.
 const daemonUser = "rmreplay"
 
 // prepareLead is the virtual time, before slurmctld starts, in which slurmdbd starts and
 // sacctmgr fills the database.
 const prepareLead = 15 * time.Minute
 
-// stateSaveInterval is the virtual time between two writes of slurmctld's whole state when
-// computing takes no virtual time. Without this interval slurmctld writes the state every five
-// seconds in which anything changed (slurmctld/state_save.c). A replay never restarts slurmctld
-// from that state, and with thousands of nodes the writing takes most of the CPU time.
+// stateSaveInterval is the virtual time between two saves of slurmctld's whole state when
+// computing takes no virtual time. By default, slurmctld saves its state every five seconds if
+// anything changed (slurmctld/state_save.c). A replay never restarts slurmctld from that state,
+// and with thousands of nodes the saves would take most of the CPU time.
 const stateSaveInterval = time.Hour
 
 // Start starts the daemons. It returns when the nodes have registered and virtual time is
-// cfg.Epoch. slurmctld starts at cfg.Epoch - lead. The error for a release of Slurm that is not
-// supported is an [slurmspec.UnsupportedError].
+// cfg.Epoch. slurmctld starts at cfg.Epoch - lead. For an unsupported release of Slurm, the error
+// is an [slurmspec.UnsupportedError].
 func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err error) {
 	e := &Engine{cfg: cfg, began: cfg.Epoch.Add(-lead), loop: &loop{}}
 	defer func() {
@@ -81,7 +81,8 @@ func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err 
 		return nil, fmt.Errorf("starting Slurm took until %v, which is after the workload's begin %v (want a longer lead)",
 			e.Now(), cfg.Epoch)
 	}
-	// The last answers before Epoch have the counters that slurmctld resets if Epoch is at midnight.
+	// The last answer before Epoch has the counters from before a reset at Epoch, which happens if
+	// Epoch is at midnight.
 	e.counters = counters.Watch(controller{e.loop}, countEvery(cfg.ClockFactor), cfg.Statistics)
 	if err := e.loop.quietly(ctx, cfg.Epoch); err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err 
 	return e, nil
 }
 
-// countEvery is the virtual time between two questions for slurmctld's statistics. With the
+// countEvery is the virtual time between two requests for slurmctld's statistics. With the
 // measured clock the answers take virtual time, so the engine asks less often.
 func countEvery(clockFactor float64) time.Duration {
 	if clockFactor > 0 {
@@ -101,8 +102,8 @@ func countEvery(clockFactor float64) time.Duration {
 	return counters.Every
 }
 
-// checkClock warns about functions that the daemons import and the virtual clock does not handle.
-// The result may be invalid if such a function is known to have an effect.
+// checkClock warns of functions that the daemons import and that the virtual clock does not
+// handle. The result may be invalid if such a function is known to have an effect.
 func (e *Engine) checkClock() {
 	list, err := e.cfg.Install.Unhandled()
 	switch {
@@ -133,7 +134,7 @@ func (e *Engine) prepare(lead time.Duration) error {
 	if err != nil {
 		return err
 	}
-	// Files are made only after the guard that removes them has started.
+	// The guard must run before the files exist, because it removes them.
 	if err := p.Make(); err != nil {
 		return err
 	}
@@ -164,7 +165,7 @@ func (e *Engine) prepare(lead time.Duration) error {
 	start := e.cfg.Epoch.Add(-lead - prepareLead)
 	l.clock, err = vclock.New(p.Dir, start, vclock.Policy{
 		Client: net.IP(l.network.Source[:]), Port: l.network.NodePort, Pipe: pipe,
-		// slurmdbd sends updates to the address that slurmctld connected from.
+		// slurmdbd sends updates to the address from which slurmctld connected.
 		OwnAddress: true,
 		// slurmctld starts its scripts without these variables.
 		Inherited: []string{"NSS_WRAPPER_PASSWD", "NSS_WRAPPER_GROUP"},
@@ -193,7 +194,7 @@ func (e *Engine) prepare(lead time.Duration) error {
 	return err
 }
 
-// configure adapts the site's configuration and gives the parts their values from it.
+// configure adapts the site's configuration and sets the parts' values that depend on it.
 func (e *Engine) configure() error {
 	hostname, err := os.Hostname()
 	if err != nil {
@@ -222,7 +223,7 @@ func (e *Engine) configure() error {
 	return e.users.write(p)
 }
 
-// startAccounting starts slurmdbd if the site uses accounting, and writes the fair-share usage
+// startAccounting starts slurmdbd if the site uses accounting. It also writes the fair-share usage
 // with which slurmctld starts.
 func (e *Engine) startAccounting(ctx context.Context) error {
 	if !e.conf.adapted.Accounting {
@@ -254,8 +255,7 @@ func (e *Engine) startAccounting(ctx context.Context) error {
 	return e.giveUsage(ctx)
 }
 
-// giveUsage writes the fair-share usage into the files from which slurmctld reads it when it
-// starts.
+// giveUsage writes the fair-share usage into the files that slurmctld reads when it starts.
 func (e *Engine) giveUsage(ctx context.Context) error {
 	usage := fairshare.Usage{Given: e.cfg.Usage, Accrued: e.cfg.Accrued, At: e.cfg.UsageAt}.WithCluster(e.cfg.Cluster)
 	if len(usage.Given) == 0 && (!e.cfg.PreRoll || !usage.LimitsEnforced) {
@@ -282,9 +282,9 @@ func (e *Engine) startController(ctx context.Context) error {
 	slurmctld := e.sandbox.File("bin", "slurmctld")
 	c := supervise.Command{Path: slurmctld, Args: []string{slurmctld, "-D", "-c"}}
 	if e.cfg.ClockFactor > 0 {
-		// Only slurmctld's computing takes virtual time. Clients compute on their users'
-		// machines. slurmdbd mostly waits for its database, so its CPU time says little, and
-		// slurmctld schedules without waiting for slurmdbd.
+		// Only slurmctld's computing takes virtual time. Clients compute on their users' machines.
+		// slurmdbd mostly waits for its database, and slurmctld schedules without waiting for slurmdbd,
+		// so slurmdbd's CPU time says little.
 		c.Env = []string{vclock.ChargedEnvironment}
 	} else {
 		c.Env = []string{vclock.CoarseEnvironment("sstate", stateSaveInterval)}
@@ -343,7 +343,7 @@ type controller struct{ *loop }
 
 var _ counters.Controller = controller{}
 
-// AskStats asks for the statistics and does not wait for the answer.
+// AskStats requests the statistics without waiting for the answer.
 func (c controller) AskStats(answer func(*rpc.Stats, error)) {
 	c.ask(rpc.RequestStats, c.codec.Body(&rpc.StatsRequest{}), func(reply *rpc.Message, err error) {
 		if err == nil {

@@ -22,7 +22,7 @@ import (
 
 // Every user of the machine reaches the loopback network, and with auth/none a daemon believes
 // whatever user a message names. So the daemons and the nodes close the connections of all
-// processes outside the replay and read nothing from them: a stranger gets no answer and changes no
+// processes outside the replay without reading from them. A stranger gets no answer and changes no
 // schedule.
 func TestStrangersAreRefused(t *testing.T) { eachSlurm(t, testStrangersAreRefused) }
 

@@ -12,21 +12,20 @@ import (
 	"rmreplay/internal/supervise"
 )
 
-// users has the users that exist in a run: the cluster's users, and those users of the workload
-// that the cluster does not list.
+// users are the users that exist in a run: the cluster's users, and the users of the workload that
+// the cluster does not list.
 type users struct {
 	daemons supervise.User
 	byName  map[string]hpc.User
 	groups  map[string]uint32 // numbers of groups by name
 }
 
-// newUsers decides which users exist. The cluster's users keep their numbers. The workload's
-// users exist too, because Slurm cannot start a job of a user without a name
-// (slurm_cred_create in slurm_cred.c) and would try for ever. The associations decide whether a
-// user may submit jobs.
+// newUsers decides which users exist. The cluster's users keep their numbers. The workload's users
+// must exist too: Slurm cannot start a job of a user without a name (slurm_cred_create in
+// slurm_cred.c), and would try for ever. The associations decide whether a user may submit jobs.
 //
-// A user with the number 0 or with the number of the user that runs the daemons gets another
-// number, because Slurm would treat such a user as its administrator.
+// A user whose number is 0, or is the number of the daemons' user, gets another number. Slurm
+// would treat such a user as its administrator.
 func newUsers(daemons supervise.User, listed, more []hpc.User) *users {
 	out := &users{daemons: daemons, byName: map[string]hpc.User{}, groups: map[string]uint32{}}
 	list := slices.Clip(listed)
@@ -66,7 +65,7 @@ func newUsers(daemons supervise.User, listed, more []hpc.User) *users {
 	return out
 }
 
-// numberGroups gives a number to each group that users have only as a supplementary group.
+// numberGroups gives a number to each group that occurs only as a supplementary group.
 func (u *users) numberGroups(list []hpc.User) {
 	taken := map[uint32]bool{uint32(u.daemons.GID): true, 0: true}
 	for _, gid := range u.groups {

@@ -22,11 +22,11 @@ func (e *Engine) PlanWindow(w rm.Window) ([]hpc.ReservationEvent, error) {
 }
 
 // WindowReservations returns the reservations that the engine makes for a window. slurmdbd's
-// records are compared with these reservations.
+// records are expected to contain them.
 func WindowReservations(w rm.Window) []hpc.ReservationEvent { return window.Reservations(w) }
 
-// SubmitPreset implements [rm.ResourceManager]: an operator submits the job with a priority
-// that puts it before all others.
+// SubmitPreset implements [rm.ResourceManager]: an operator submits the job with a priority above
+// all other jobs.
 func (e *Engine) SubmitPreset(job *hpc.Job) error {
 	return e.jobs.submitPreset(job)
 }
@@ -47,19 +47,19 @@ func (e *Engine) BeginWindow() error {
 }
 
 // restartLead is how long before the window's begin slurmctld gets the site's scheduling
-// parameters. From 23.11 on slurmctld executes itself anew to read its configuration. It looks at
-// the queue for the first time three seconds later. batch_sched_delay has no effect on these three
-// seconds, because _slurmctld_background in controller.c reads it later. Until the window begins,
-// the window's barrier reservation keeps all but preset jobs pending.
+// parameters. From 23.11 on, slurmctld restarts itself to read its configuration. It first
+// examines the queue three seconds later. batch_sched_delay does not shorten these three seconds,
+// because _slurmctld_background in controller.c reads it later. Until the window begins, the
+// window's barrier reservation keeps all jobs except preset jobs pending.
 const restartLead = 3 * time.Second
 
-// restarts reports whether slurmctld executes itself anew for a window.
+// restarts reports whether slurmctld restarts itself for a window.
 func (e *Engine) restarts() bool {
 	return e.cfg.PreRoll && e.cfg.Install.Release.Since(slurmspec.R2311)
 }
 
 // presetsBefore returns how long before the window's begin all preset jobs must have been
-// submitted, because slurmctld must start them before it executes itself anew.
+// submitted: slurmctld must start them before it restarts itself.
 func (e *Engine) presetsBefore() time.Duration {
 	if !e.restarts() {
 		return 0
@@ -67,8 +67,8 @@ func (e *Engine) presetsBefore() time.Duration {
 	return restartLead + time.Second
 }
 
-// planRestart gives slurmctld the site's scheduling before a window. When the window
-// begins, slurmctld goes through the queue, as a release before 23.11 does when it reads its
+// planRestart gives slurmctld the site's scheduling before a window. When the window begins,
+// slurmctld examines the whole queue, as a release before 23.11 does after it reads its
 // configuration.
 func (e *Engine) planRestart(start hpc.Time) {
 	if !e.restarts() {
@@ -78,9 +78,9 @@ func (e *Engine) planRestart(start hpc.Time) {
 	e.loop.At(start.Add(-window.PresetLead), func() { e.wakeScheduler() })
 }
 
-// planBackfill keeps the backfill cycles before a window at their planned instants. Without a
-// change in the queue, the backfill scheduler would skip its cycle and then look every second for a
-// change (backfill_agent in backfill.c).
+// planBackfill keeps the backfill cycles before a window at their planned instants. If the queue
+// has not changed, the backfill scheduler would skip its cycle and then look for a change every
+// second (backfill_agent in backfill.c).
 func (e *Engine) planBackfill(start hpc.Time) {
 	every := e.conf.backfill
 	if every == 0 {
@@ -93,8 +93,8 @@ func (e *Engine) planBackfill(start hpc.Time) {
 	}
 }
 
-// wakeScheduler makes slurmctld go through its queue at its next full second, by an update of a
-// node that changes nothing (_slurm_rpc_update_node in proc_req.c).
+// wakeScheduler makes slurmctld examine its queue at its next full second. For this, it updates a
+// node without changing it (_slurm_rpc_update_node in proc_req.c).
 func (e *Engine) wakeScheduler() {
 	update := rpc.NodeUpdate{Nodes: e.conf.adapted.Nodes[0].Name, State: slurmspec.NoVal}
 	e.loop.ask(rpc.RequestUpdateNode, e.loop.codec.Body(&update), func(reply *rpc.Message, err error) {
@@ -124,14 +124,14 @@ func (s *actions) beginWindow() {
 			return
 		}
 		s.Fail(s.conf.file("slurm.conf", keepPartitions(s.conf.slurmConf)))
-		// From here on the site's ReconfigFlags decide what slurmctld keeps.
+		// From here on, the site's ReconfigFlags decide what slurmctld keeps.
 		s.begin(reconfigure, func() error { return s.conf.file("slurm.conf", s.conf.slurmConf) })
 	})
 }
 
-// forgotten has the attributes of nodes and partitions that scontrol can change and that
-// slurmctld resets when it reads its configuration, as it does when a window begins
-// (_set_features, _restore_node_state and _restore_part_state in read_config.c).
+// forgotten lists the attributes of nodes and partitions that scontrol can change and that
+// slurmctld resets when a window begins, because it then reads its configuration (_set_features,
+// _restore_node_state and _restore_part_state in read_config.c).
 var forgotten = []struct {
 	what       string
 	attributes []string
@@ -140,8 +140,8 @@ var forgotten = []struct {
 	{"PartitionName", []string{"CpuBind", "JobDefaults", "TRESBillingWeights"}},
 }
 
-// CheckPreRoll returns an error for an action before a workload's window if slurmctld would forget
-// the action's effect when the window begins. It does not examine shell lines.
+// CheckPreRoll returns an error for an action before a workload's window whose effect slurmctld
+// would lose when the window begins. It does not examine shell lines.
 func CheckPreRoll(a hpc.Action) error {
 	if len(a.Run) == 0 || a.Run[0] != "scontrol" {
 		return nil
@@ -169,9 +169,8 @@ func CheckPreRoll(a hpc.Action) error {
 		a.At, describeAction(a), lost)
 }
 
-// abbreviates reports whether a word of a command line, up to its "=", is an abbreviation of
-// scontrol's word full. The parameter letters is the smallest number of letters that scontrol
-// accepts for that word.
+// abbreviates reports whether word, up to its "=", abbreviates scontrol's word full. letters is
+// the smallest number of letters that scontrol accepts for full.
 func abbreviates(word, full string, letters int) bool {
 	name, _, _ := strings.Cut(strings.ToLower(word), "=")
 	return len(name) >= letters && strings.HasPrefix(strings.ToLower(full), name)

@@ -73,7 +73,7 @@ func testWindow(t *testing.T, slurm *install.Installation) {
 	o.drained()
 }
 
-// TestWindowEdge: the last seconds before a window. slurmctld 23.11 and later executes itself anew
+// TestWindowEdge: the last seconds before a window. slurmctld 23.11 and later restarts itself
 // three seconds before the window. Preset jobs with a later recorded start begin a second before
 // that instant. Pending jobs start when the window begins, although no node has registered yet;
 // jobs with generic resources do, too.
@@ -110,9 +110,10 @@ func testWindowEdge(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// TestWindowStatistics: slurmctld 23.11 and later resets its counters when a window begins and when
-// an action reconfigures it. Still, the statistics count every start: also of preset jobs that started
-// after the last regular question. A row divides the starts before the window from those in it.
+// TestWindowStatistics: slurmctld 23.11 and later resets its counters when a window begins and
+// when an action reconfigures it. Still, the statistics count every start: also of preset jobs
+// that started after the last regular question. A row divides the starts before the window from
+// the starts in it.
 func TestWindowStatistics(t *testing.T) { eachSlurm(t, testWindowStatistics) }
 
 func testWindowStatistics(t *testing.T, slurm *install.Installation) {
@@ -152,12 +153,12 @@ func testWindowStatistics(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// startsAnew reports whether slurmctld executes itself anew when it is reconfigured, as it does
-// when a window begins.
+// startsAnew reports whether slurmctld restarts itself when it is reconfigured, as it does when a
+// window begins.
 func startsAnew(slurm *install.Installation) bool { return slurm.Release.Since(slurmspec.R2311) }
 
-// TestReconfiguration: from 23.11 on, slurmctld executes itself anew when it is reconfigured, and
-// its log begins as at its start. Jobs run on, and the changed configuration is in force.
+// TestReconfiguration: from 23.11 on, slurmctld restarts itself when it is reconfigured, and its
+// log begins as at its start.
 func TestReconfiguration(t *testing.T) { eachSlurm(t, testReconfiguration) }
 
 func testReconfiguration(t *testing.T, slurm *install.Installation) {
@@ -204,9 +205,8 @@ func testReconfiguration(t *testing.T, slurm *install.Installation) {
 	}
 }
 
-// TestWindowReservations: reservations that are open when the window begins exist although preset
-// jobs run on the reservations' nodes, or may still run when a reservation begins. Jobs that wait
-// for such a reservation start in it when the window begins.
+// TestWindowReservations: reservations that exist when the window begins are made even if preset
+// jobs run on their nodes, or may still run when a reservation begins.
 func TestWindowReservations(t *testing.T) { eachSlurm(t, testWindowReservations) }
 
 func testWindowReservations(t *testing.T, slurm *install.Installation) {
@@ -273,8 +273,8 @@ func testPresetsStartOnTime(t *testing.T, slurm *install.Installation) {
 		soon  COMPLETED 703-4303 c4`)
 }
 
-// TestWindowInArray: slurmctld counts the tasks of an array that ran when the window began for the
-// limit of the array (%N), so the next task starts when one of them ends.
+// TestWindowInArray: for the array's limit (%N), slurmctld counts the tasks that ran when the
+// window began, so the next task starts when one of them ends.
 func TestWindowInArray(t *testing.T) { eachSlurm(t, testWindowInArray) }
 
 func testWindowInArray(t *testing.T, slurm *install.Installation) {
@@ -294,7 +294,8 @@ func testWindowInArray(t *testing.T, slurm *install.Installation) {
 		// The user cancels the waiting tasks.
 		job("gone_0", 720, 0, with(inArray(""), ranOn("c4", 730, 4000))),
 		job("gone", 720, 500, with(inArray("1-3%1"), cancelledAfter(3000))),
-		// This array's limit was raised after its tasks had started: slurmctld has the task by itself.
+		// This array's limit was raised after its tasks had started, so slurmctld has the task as a
+		// separate job.
 		job("lower_0", 740, 0, with(inArray(""), ranOn("c4", 740, 4000))),
 		job("lower_1", 740, 0, with(inArray(""), ranOn("c4", 741, 4000))),
 		job("lower", 740, 10, with(inArray("2%1"))),

@@ -1,11 +1,10 @@
 // Package window brings a resource manager into the state in which a workload's window begins.
 // Real Slurm and the simulator share it, so both make the same reservations.
 //
-// Virtual time starts before the window (the pre-roll). Each preset job is submitted at its
-// recorded start, on its recorded nodes, and ends at its recorded end. Jobs that were pending when
-// the window began are submitted at their recorded instants, so that their age in the queue is
-// right. A reservation of all nodes, the barrier, keeps them pending until the window begins. The
-// preset jobs run in the barrier.
+// Virtual time starts before the window (the pre-roll). Each preset job is submitted at its recorded
+// start, on its recorded nodes, and ends at its recorded end. Jobs that were pending when the window began
+// are submitted at their recorded instants, which gives them the right age in the queue. A reservation of
+// all nodes, the barrier, keeps them pending until the window begins. The preset jobs run in the barrier.
 //
 // RM-Replay instead starts all preset jobs in one burst, which takes 22 virtual minutes
 // (Martinasso et al., SC'18, section V).
@@ -85,12 +84,11 @@ func Reservations(w rm.Window) []hpc.ReservationEvent {
 	return append(open, later...)
 }
 
-// fit changes a reservation so that Slurm can create it at an instant, and returns by how much its
-// start was delayed. Slurm creates no reservation that began long ago. Three kinds begin no earlier
-// than the window: reservations that end by themselves while no job uses them (PURGE_COMP),
-// reservations whose jobs may run in spite of the barrier (MAINT), and reservations without named
-// nodes, for which the barrier leaves no nodes. A recurring reservation keeps its hours and begins
-// at its first possible time.
+// fit changes a reservation to a form that Slurm can create at a given instant, and returns the delay
+// of its start. Slurm refuses a reservation that began long ago. Three kinds begin no earlier than the
+// window: reservations that end early while no job uses them (PURGE_COMP), reservations whose jobs may
+// run in spite of the barrier (MAINT), and reservations without named nodes, for which the barrier
+// leaves no nodes. A recurring reservation keeps its hours and begins at its first possible time.
 func fit(r *hpc.ReservationEvent, at, start hpc.Time) (later time.Duration) {
 	earliest := at
 	switch {
@@ -132,7 +130,7 @@ func OperatorsJob(job *hpc.Job) *hpc.Job {
 	return p
 }
 
-// Job returns a preset job as an engine plays it, in the barrier. It leaves out the options that
+// Job returns a preset job as an engine plays it, in the barrier. It omits the options that
 // decided when and where the job started: dependencies, begin time, hold, other reservations.
 func Job(job *hpc.Job) *hpc.Job {
 	p := *job
@@ -149,7 +147,7 @@ func Job(job *hpc.Job) *hpc.Job {
 	}
 	p.EndAt = r.Start.Add(p.RunTime)
 	if r.End > p.EndAt && r.State != hpc.TimedOut {
-		// The job was suspended for a while, which does not count towards its time limit.
+		// The job's suspension does not count towards its time limit.
 		p.EndAt = r.End
 		if took := r.End.Sub(r.Start); p.TimeLimit > 0 && took > p.TimeLimit {
 			p.TimeLimit = (took + time.Minute - 1) / time.Minute * time.Minute

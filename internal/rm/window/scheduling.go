@@ -19,8 +19,8 @@ const scheduling = "default_queue_depth=%d,batch_sched_delay=0,sched_interval=36
 // limit early.
 const PresetLead = 100 * time.Microsecond
 
-// slack is how many jobs more than a burst of preset jobs the scheduler looks at: earlier preset
-// jobs may still wait, because jobs that end a little late hold their nodes.
+// slack is the number of jobs beyond a burst of preset jobs that the scheduler examines: earlier
+// preset jobs may still wait, because jobs that end a little late hold their nodes.
 const slack = 8
 
 // queueOptions has the prefixes of the SchedulerParameters options that decide when and how the
@@ -31,13 +31,13 @@ var queueOptions = []string{
 	"max_sched_time", "partition_job_depth", "preempt_", "reduce_completing_frag", "sched_",
 }
 
-// Scheduling returns the SchedulerParameters of the pre-roll, made from those of the site. The parameter burst is the
-// largest number of preset jobs that start together. Until the window begins, only preset jobs may start, and
-// slurmctld looks no further down the queue. With the site's parameters the schedulers would try all other jobs again
-// and again. That would take as much CPU time as a day of a full machine.
+// Scheduling returns the SchedulerParameters of the pre-roll. They are made from the site's. burst is
+// the largest number of preset jobs that start together. Until the window begins, only preset jobs may
+// start, and slurmctld looks no further down the queue. With the site's parameters the schedulers would
+// try all other jobs again and again. That would take as much CPU time as a day of a full machine.
 //
-// The parameter backfill is the interval of backfill cycles; 0 turns backfill off. Because of
-// the barrier these cycles start no jobs.
+// backfill is the interval of backfill cycles; 0 turns backfill off. Because of the barrier these
+// cycles start no jobs.
 func Scheduling(site string, burst int, backfill time.Duration) string {
 	every := -1
 	if backfill > 0 {
@@ -46,7 +46,7 @@ func Scheduling(site string, burst int, backfill time.Duration) string {
 	return strings.Join(append(WithoutQueue(site), fmt.Sprintf(scheduling, burst+slack, every)), ",")
 }
 
-// WithoutQueue returns the options of SchedulerParameters without those in queueOptions.
+// WithoutQueue removes the options in queueOptions from the value of SchedulerParameters.
 func WithoutQueue(site string) []string {
 	list := strings.FieldsFunc(site, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 	return slices.DeleteFunc(list, func(option string) bool {

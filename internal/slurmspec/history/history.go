@@ -7,9 +7,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Lifetime says which releases have a key, an option or a plugin: the releases from Since on that
-// are older than Until. A zero Since means the oldest series of [slurmspec.Releases] or an older
-// one. A zero Until means that the newest series still has the key, option or plugin.
+// Lifetime is the range of releases that have a key, an option or a plugin: from Since on, and
+// older than Until.
 type Lifetime struct{ Since, Until slurmspec.Release }
 
 // Keys has the keys of slurm.conf that one of the known series lacks. It follows
@@ -87,9 +86,7 @@ var Attributes = map[string]Lifetime{
 	"PartitionName Topology":         {Since: slurmspec.R2505},
 }
 
-// Defunct has the keys that a release reads but ignores, with the first series that does so.
-// slurmctld logs an error for each (_defunct_option in src/common/read_config.c), except for
-// LaunchType.
+// Defunct are the keys that a release reads but ignores, with the first series that ignores them.
 var Defunct = map[string]slurmspec.Release{
 	"AccountingStorageUser":          slurmspec.R2511,
 	"CoreSpecPlugin":                 slurmspec.R2405,
@@ -104,7 +101,7 @@ var Defunct = map[string]slurmspec.Release{
 	"SchedulerAuth":                  slurmspec.R2011,
 }
 
-// Successors says what a key of other releases became, or what releases without it do instead.
+// Successors says what replaced a key in other releases, or how releases without the key behave.
 var Successors = map[string]string{
 	"AccountingStorageLoc": "the database of completed jobs is set in slurmdbd.conf",
 	"DefaultStorageType":   "AccountingStorageType and JobCompType have no other default",
@@ -125,8 +122,8 @@ func (l Lifetime) Includes(release slurmspec.Release) bool {
 	return (l.Since.IsZero() || release.Since(l.Since)) && (l.Until.IsZero() || !release.Since(l.Until))
 }
 
-// Absence says why a release outside the lifetime does not have the key, option or plugin: "new in
-// 24.05" or "removed in 24.05".
+// Absence says why a release outside the lifetime lacks the key, option or plugin: "new in 24.05"
+// or "removed in 24.05".
 func (l Lifetime) Absence(release slurmspec.Release) string {
 	if !l.Since.IsZero() && !release.Since(l.Since) {
 		return "new in " + l.Since.String()
@@ -151,7 +148,7 @@ type Option struct {
 	Lifetime
 	// Refused says that slurmctld refuses this option, although it ignores others.
 	Refused bool
-	// Instead is the option that other releases have in its place; "" if they have no such option.
+	// Instead is the option that replaces it in other releases; "" if none does.
 	Instead string
 	// Effect is the difference that the missing option makes to scheduling; "" for no difference.
 	Effect string
@@ -267,8 +264,8 @@ var Options = map[string]OptionList{
 	},
 }
 
-// PreemptOptions has the options of PreemptParameters that 22.05 knows, with the key that has them
-// in 22.05 under the prefix preempt_ (slurm.conf(5) of 22.05 and 23.02).
+// PreemptOptions are the options of PreemptParameters that 22.05 knows. Each has the key that
+// contains it in 22.05 with the prefix preempt_ (slurm.conf(5) of 22.05 and 23.02).
 var PreemptOptions = map[string]string{
 	"reorder_count":    "SchedulerParameters",
 	"send_user_signal": "SlurmctldParameters",
@@ -279,14 +276,13 @@ var PreemptOptions = map[string]string{
 // Plugin is the lifetime of a plugin.
 type Plugin struct {
 	Lifetime
-	// Instead is the plugin that older or newer releases have in its place, with the same effect on
-	// scheduling; "" if they have no such plugin.
+	// Instead is the plugin that replaces it in older or newer releases, with the same effect on
+	// scheduling; "" if none does.
 	Instead string
 }
 
-// Plugins has the plugins that some series from 22.05 to 26.05 lacks: those whose kind decides
-// scheduling, and others that sites name. It follows the directories of src/plugins. Plugins named
-// "none" are left out: since 23.11 this name means that no plugin is loaded.
+// Plugins are the plugins that some series from 22.05 to 26.05 lacks: plugins whose kind decides
+// scheduling, and others that sites name.
 var Plugins = map[string]Plugin{
 	"auth/slurm":                {Lifetime: Lifetime{Since: slurmspec.R2311}},
 	"hash/sha3":                 {Lifetime: Lifetime{Since: slurmspec.R2405}},
@@ -352,9 +348,9 @@ func (d Default) In(release slurmspec.Release) string {
 	return d.Before
 }
 
-// At returns the default that a replay on a release gives to a site whose series is between the
-// series from and to: the site's default, or the release's own if the default changed between these
-// two series.
+// At returns the default that a replay on a release uses for a site whose series lies between from
+// and to. It is the site's default, or the release's own if the default changed between these two
+// series.
 func (d Default) At(release, from, to slurmspec.Release) string {
 	if d.In(from) == d.In(to) {
 		return d.In(from)

@@ -22,7 +22,7 @@ var DatabaseKeys = map[string]Lifetime{
 	"TLSType":                {Since: slurmspec.R2405},
 }
 
-// DatabaseSuccessors says what releases without a key of slurmdbd.conf have or do instead.
+// DatabaseSuccessors says what replaces a key of slurmdbd.conf in releases that lack it.
 var DatabaseSuccessors = map[string]string{
 	"AllowNoDefAcct":       "every user needs a default account",
 	"AllResourcesAbsolute": "sacctmgr reads the allowed part of a resource as a percentage",

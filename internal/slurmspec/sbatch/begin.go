@@ -24,9 +24,9 @@ var deltaUnits = []struct {
 // clockNames are the times of day that have names in Slurm, in hours.
 var clockNames = map[string]int{"midnight": 0, "noon": 12, "fika": 15, "teatime": 16}
 
-// parseInstant reads an instant as --begin and --deadline take it (parse_time in parse_time.c),
-// for a user who types it at the instant given by the parameter now, in UTC. A time of day without
-// a date is the next such time, and a date without a year the next such date.
+// parseInstant reads an instant as --begin and --deadline do (parse_time in parse_time.c), for a
+// user who types it at the instant now, in UTC. A time of day without a date means its next
+// occurrence, and a date without a year means its next occurrence.
 func parseInstant(s string, now hpc.Time) (hpc.Time, error) {
 	if len(s) > 3 && strings.EqualFold(s[:3], "uts") {
 		n, err := strconv.ParseInt(s[3:], 10, 64)
@@ -43,7 +43,7 @@ func parseInstant(s string, now hpc.Time) (hpc.Time, error) {
 	return parseCalendar(text, now)
 }
 
-// parseDelta reads what follows "now": nothing, or a sign, a count and a unit.
+// parseDelta reads the text after "now": nothing, or a sign, a count and a unit.
 func parseDelta(s string) (time.Duration, error) {
 	s = strings.ReplaceAll(s, " ", "")
 	if s == "" {
@@ -141,8 +141,8 @@ func parseClock(word string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// parseDay reads a date. The result year is false if the date has no year, and parseDay took the
-// present year.
+// parseDay reads a date. year is false if the date has no year, and parseDay took the current
+// year.
 func parseDay(word string, today time.Time) (day time.Time, year, ok bool) {
 	switch word {
 	case "today":

@@ -19,15 +19,14 @@ type Recorded struct {
 }
 
 // ParseRecorded reads the command line of a recorded job, from sacct's column SubmitLine or the
-// column submit_line of slurmdbd's database. The parameter script holds the words of the batch
-// script's #SBATCH lines.
+// column submit_line of slurmdbd's database. script are the words of the batch script's #SBATCH
+// lines.
 //
-// Slurm records the words of a command line with a blank between them and without the quotes that
-// the shell took off (slurm_option_get_argv_str in src/common/slurm_opt.c), so the line does not
+// Slurm records the words of a command line with blanks between them and without the quotes that
+// the shell removed (slurm_option_get_argv_str in src/common/slurm_opt.c). So the line does not
 // show where a word with blanks ends. ParseRecorded therefore stops at the script, or at --wrap,
-// whose value is a command with options of its own. The parameter values has the texts of other
-// columns, such as the job's name. If such a text has blanks and occurs in the line, it is one
-// word.
+// whose value is a command with options of its own. values are the texts of other columns, such as
+// the job's name. If such a text has blanks and occurs in the line, it is one word.
 //
 // ParseRecorded leaves out an option that it does not know or whose value it cannot read, and
 // reads the others. It knows the options of sbatch, salloc and srun of Slurm 22.05 to 26.05. The
@@ -56,8 +55,8 @@ func ParseRecorded(script []string, line string, values []string, submit hpc.Tim
 	return &Recorded{Submission: p.Submission, LeftOut: p.recorded.leftOut, Wrapped: p.recorded.wrapped}, nil
 }
 
-// recorded has the data that a parser needs for a recorded command line, and the results that a
-// [Submission] does not have.
+// recorded is a parser's data about a recorded command line, and the results that a [Submission]
+// cannot hold.
 type recorded struct {
 	others  map[string]*option // options that sbatch 22.05 lacks, by name or letter
 	leftOut []error
@@ -121,7 +120,7 @@ func (r *recorded) wrap(words []string) {
 }
 
 // laterOptions are options that sbatch got between Slurm 23.02 and 26.05. sbatch 22.05 does not
-// have them. Options that decide where or when a job runs have the setter later.
+// have them. For options that decide where or when a job runs, the setter is the function later.
 var laterOptions = optionsByName([]*option{
 	{long: "consolidate-segments", set: later},
 	{long: "resources", arg: requiredArgument, set: later},

@@ -1,11 +1,11 @@
-// Package sbatch turns a command line of sbatch into an [hpc.Request], as sbatch 22.05
-// understands it: the options of src/common/slurm_opt.c, the syntax of their values
-// (src/common/proc_args.c, parse_time.c), the rules of getopt_long, and the derivations that
-// sbatch makes before it submits (src/sbatch/opt.c).
+// Package sbatch turns a command line of sbatch into an [hpc.Request], as sbatch 22.05 understands
+// it. It follows the options of src/common/slurm_opt.c, the syntax of their values
+// (src/common/proc_args.c, parse_time.c), the rules of getopt_long, and the values that sbatch
+// derives before it submits (src/sbatch/opt.c).
 //
-// It refuses more than sbatch: a number with other text behind it ("--nice=5x"), whose text
-// sbatch's strtol silently ignores; options that name further files to read (--bbf, --nodefile);
-// and options with which sbatch submits nothing (--test-only, --help, --usage, --version).
+// It refuses more than sbatch: a number followed by other text ("--nice=5x"), which sbatch's
+// strtol silently ignores; options that name further files to read (--bbf, --nodefile); and
+// options with which sbatch submits nothing (--test-only, --help, --usage, --version).
 //
 // It also reads the words of UB's Slurm simulator, which are not options of sbatch and have a
 // single dash:
@@ -192,7 +192,7 @@ func (p *parser) shortOptions(words []string) ([]string, error) {
 	return words, nil
 }
 
-// apply carries out an option. The parameter written is the option as the user wrote it.
+// apply carries out an option. written is the option as the user wrote it.
 func (p *parser) apply(opt *option, written, value string, hasValue bool) error {
 	if opt.set == nil {
 		return nil // without effect on scheduling
@@ -295,20 +295,7 @@ func (p *parser) has(names ...string) bool {
 }
 
 // Complete fills in the values that sbatch itself derives from the options before it submits
-// (_opt_verify in src/sbatch/opt.c), so that the controller receives the same values as from
-// sbatch:
-//
-//   - as many nodes as a node list names;
-//   - tasks from --ntasks-per-node and the number of nodes, or from nodes, sockets, cores and
-//     threads if the options request these;
-//   - no more nodes than tasks;
-//   - at least a task's CPUs on every node;
-//   - one thread a core for --hint=nomultithread, compute_bound and memory_bound, and one core a
-//     socket for memory_bound.
-//
-// [Parse] calls Complete. A caller that makes a request without [Parse], but with the meaning of
-// sbatch's options, must call Complete itself. A second call changes nothing. The error says that
-// the node list cannot be read.
+// (_opt_verify in src/sbatch/opt.c). The controller then receives the same values as from sbatch:
 func Complete(r *hpc.Request) error {
 	applyHint(r)
 	if r.NodeList != "" {

@@ -1,10 +1,9 @@
 /*
- * The memory that the clock (Go, package vclock) shares with the library that is preloaded
- * into every managed process. Go declares the same layout in abi.go; abi_test.go compares
- * the two.
+ * The memory that the clock (Go, package vclock) shares with the library that is preloaded into
+ * every managed process. Go declares the same layout in abi.go; abi_test.go compares the two.
  *
- * Raise RMR_ABI_VERSION with every change of meaning or layout: the library refuses a clock
- * of another version.
+ * Increase RMR_ABI_VERSION with every change of meaning or layout: the library refuses a clock of
+ * another version.
  */
 #ifndef RMR_ABI_H
 #define RMR_ABI_H
@@ -18,8 +17,8 @@
 #define RMR_INHERITED 8 /* largest number of inherited variables */
 #define RMR_INHERITED_SIZE 256
 
-/* Environment of a managed process. Children inherit the first variable only; fork and exec
- * give them a slot of their own. */
+/* Environment of a managed process. Children inherit only the first variable; fork and exec assign
+ * them their own slots. */
 #define RMR_ENV_CLOCK "RMREPLAY_CLOCK" /* path of the clock's file */
 #define RMR_ENV_SLOT "RMREPLAY_SLOT" /* slot that was reserved for its first thread */
 #define RMR_ENV_CHARGED "RMREPLAY_CHARGED" /* set: its CPU time takes virtual time */
@@ -32,8 +31,8 @@ enum {
 	RMR_SLOT = 2,    /* waits in its slot: only a managed thread or the clock wakes it */
 	RMR_KERNEL = 3,  /* waits in the kernel: input, a signal or a child wakes it */
 	RMR_EXITING = 4, /* its process is ending; counted in busy until it is collected */
-	RMR_READY = 5,   /* was woken by a thread and waits for its turn; counted in busy */
-	RMR_ARRIVED = 6, /* was woken by the kernel and waits for its turn; not counted */
+	RMR_READY = 5,   /* a thread woke it; it waits for its turn; counted in busy */
+	RMR_ARRIVED = 6, /* the kernel woke it; it waits for its turn; not counted */
 };
 
 /* What a thread waits for: rmr_slot.why. */
@@ -51,8 +50,8 @@ enum {
 	RMR_WHY_CHILD,
 	RMR_WHY_SIGNAL,
 	RMR_WHY_OUTSIDE, /* running, but inside a wait for an unmanaged peer */
-	/* A thread that waits for one of the next two reasons may run for a while after it was woken,
-	 * and wake other threads meanwhile. The driver therefore looks twice. */
+	/* After it was woken, a thread with one of the next two reasons may run for a while and wake
+	 * other threads. The driver therefore looks twice. */
 	RMR_WHY_WRITE,
 	RMR_WHY_STREAM,
 	RMR_WHY_CHARGE, /* for the virtual time that its own computing takes */
@@ -73,7 +72,7 @@ struct rmr_slot {
 	uint64_t pad[3];
 };
 
-/* A connection that a managed process or the driver has made and its peer has not accepted.
+/* A connection that its peer has not accepted yet. A managed process or the driver made it.
  * Addresses and ports are in network byte order. */
 struct rmr_link {
 	_Atomic uint32_t state; /* RMR_LINK_FREE, _WRITING or _SET; the higher bits count uses */
@@ -89,8 +88,8 @@ enum { RMR_LINK_FREE = 0, RMR_LINK_WRITING = 1, RMR_LINK_SET = 2, RMR_LINK_USE =
 struct rmr_clock {
 	uint32_t magic, version;
 	uint32_t slots, slot_size;
-	/* What the driver has decided, constant after set-up: see Policy in clock.go. Addresses and
-	 * ports are in network byte order. */
+	/* The driver's settings, constant after set-up: see Policy in clock.go. Addresses and ports are
+	 * in network byte order. */
 	uint32_t driver_ip;    /* source address of the driver's connections */
 	uint16_t driver_port;  /* port at which the driver listens */
 	uint16_t own_address;  /* 1: processes connect from the address that they connect to */
@@ -102,7 +101,7 @@ struct rmr_clock {
 	_Atomic int64_t limit; /* the driver's next event: only the driver advances to it or beyond */
 	_Atomic int32_t busy;  /* threads that run, are ready or are exiting, and the working driver */
 	_Atomic uint32_t lock; /* tid of the thread that advances the clock, or 0 */
-	_Atomic uint64_t epoch;    /* raised before anything that can wake a thread in the kernel */
+	_Atomic uint64_t epoch;    /* raised before any action that can wake a thread in the kernel */
 	_Atomic uint64_t verified; /* epoch at which the driver saw all threads in the kernel asleep */
 	_Atomic int64_t inbox;     /* bytes sent to the driver that it has not read */
 	_Atomic uint32_t driver_word;    /* futex word of the driver */
@@ -114,7 +113,7 @@ struct rmr_clock {
 	_Atomic double factor;   /* virtual seconds that a charged second of CPU time takes; 0: none */
 	_Atomic int64_t charged; /* virtual ns that threads have waited for their own computing */
 	_Atomic uint32_t connecting; /* calls of connect whose connection is not among links yet */
-	_Atomic uint32_t turn;       /* slot, plus 1, of the thread whose turn it is; 0: none */
+	_Atomic uint32_t turn;       /* slot, plus 1, of the thread that has the turn; 0: none */
 	_Atomic uint64_t tickets;    /* number of tickets given out */
 	_Atomic uint32_t home;       /* CPU, plus 1, on which all managed threads run; 0: on all CPUs in cpus */
 	uint32_t pad3;

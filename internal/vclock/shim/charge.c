@@ -1,20 +1,20 @@
 /*
- * CPU time that takes virtual time, in a process that is charged for it.
+ * CPU time that takes virtual time, in processes that are charged for it.
  *
- * Computing takes the thread's CPU time times the clock's factor. A thread computes while
- * virtual time stands still. It is charged when it is about to do something that other
- * threads can see, or to read the clock: it then waits in its slot until that much virtual
- * time has passed. To the clock this wait is a sleep like any other:
+ * Computing takes the thread's CPU time times the clock's factor. A thread computes while virtual
+ * time stands still. It is charged before it does something that other threads can see, and before
+ * it reads the clock: it then waits in its slot for that much virtual time. To the clock, this
+ * wait is an ordinary sleep:
  *
- *  - Threads that compute at the same time do so in parallel in virtual time, too, as on a
- *    machine with a core for each thread, however many cores this machine has.
- *  - Sleepers and the driver's own events that fall due meanwhile keep their instants: the
- *    clock stops at each of them on its way.
+ *  - Threads that compute at the same time do so in parallel in virtual time, too. This
+ *    corresponds to a machine with a core for each thread.
+ *  - Sleepers and the driver's events that fall due meanwhile keep their instants, because the
+ *    clock stops at each of them.
  *  - A thread that computes while it holds a lock holds the lock for that virtual time.
  *
- * Reading a thread's CPU clock is a system call. The library reads it only where the time
- * stamp counter says that a charge can be due, and where a wait begins and ends: the wait
- * itself is not charged.
+ * Reading a thread's CPU clock is a system call. The library makes it only where the time stamp
+ * counter shows that a charge may be due, and where a wait begins and ends: the wait itself is not
+ * charged.
  */
 #define _GNU_SOURCE
 #include "shim.h"
@@ -49,8 +49,8 @@ void read_cpu_time(bool add)
 
 void charge_all(int64_t least)
 {
-	/* No thread waits here while it holds a lock of the library, since the waiters for
-	 * that lock count as running: virtual time would stand still for ever. */
+	/* No thread pays while it holds a lock of the library. The waiters for that lock count as
+	 * running, so virtual time would stand still for ever. */
 	if (spin_locks_held || !counted())
 		return;
 	read_cpu_time(true);

@@ -4,32 +4,32 @@
  * Every thread of a managed process owns a slot in shared memory (abi.h). The thread is running,
  * waiting in its slot, or waiting in the kernel; `busy` counts the running threads. Virtual time
  * stands still while busy > 0. The thread that takes busy to 0 advances the clock to the next
- * deadline in place. If threads in the kernel must be looked at first, it wakes the driver instead,
- * which looks at them.
+ * deadline in place. If threads in the kernel must be examined first, it wakes the driver, which
+ * examines them.
  *
  * Two rules keep the count exact:
  *
- *  - A thread that wakes another one in its slot first counts it as running. So no wake-up is
- *    in flight while busy is 0. For this the library has its own wait queues for condition
- *    variables, locks and joins.
- *  - Whatever can wake a thread in the kernel (a write, a connection, a signal, an exit)
- *    raises `epoch` first. While epoch equals `verified`, every thread that waits in the
- *    kernel is asleep, and nothing is on its way to it.
+ *  - A thread that wakes another thread in its slot first counts that thread as running. So no
+ *    such wake-up is in flight while busy is 0. For this the library has its own wait queues for
+ *    condition variables, locks and joins.
+ *  - Whatever can wake a thread in the kernel (a write, a connection, a signal, an exit) raises
+ *    `epoch` first. While epoch equals `verified`, every thread that waits in the kernel is
+ *    asleep, and nothing is about to wake it.
  *
- * One thread runs at a time: the one that has the turn. So the order of what threads do does not
- * depend on the kernel's scheduler. A thread that waits gives its turn to the next one:
+ * Only the thread that has the turn runs. So the order of the threads' actions does not depend on
+ * the kernel's scheduler. A thread that waits gives its turn to the next thread:
  *
  *  - first to threads that other threads have woken or started (RMR_READY), in the order of these
  *    wake-ups;
  *  - then to threads that the kernel has woken (RMR_ARRIVED). When no thread has the turn, the
- *    driver looks until all other threads sleep. Then the driver has found all woken threads, and
- *    they get the turn in the order of their slots.
+ *    driver waits until all other threads sleep. Then all threads that the kernel has woken are
+ *    known, and they get the turn in the order of their slots.
  *
- * A wait for an unmanaged peer (a database, a name service) counts as running: the answer
- * takes real time, not virtual time.
+ * A wait for an unmanaged peer (a database, a name service) counts as running: the answer takes
+ * real time, not virtual time.
  *
- * Where computing takes virtual time, a thread computes first and then waits in its slot for
- * the virtual time that the computing takes: see charge.c.
+ * Where computing takes virtual time, a thread computes first and then waits in its slot for the
+ * virtual time that the computing takes: see charge.c.
  */
 #define _GNU_SOURCE
 #include "shim.h"
@@ -48,7 +48,7 @@ void wake_driver(void)
 }
 
 /* lock_clock returns false if another thread advances the clock at this moment. The lock's value
- * is its owner's id, so that the driver can take it from a thread that was killed. */
+ * is its owner's thread id: the driver can then take the lock from a thread that was killed. */
 static bool lock_clock(void)
 {
 	uint32_t free = 0, owner = (uint32_t)(me ? atomic_load(&me->tid) : gettid_now());
@@ -197,8 +197,8 @@ void await_others_asleep(void)
 
 /* advance_in_place advances the clock to the next deadline and wakes the thread that is due then.
  * If several threads are due, it wakes the one with the first slot. The others follow one by one,
- * each when all threads wait again, so their order does not depend on the kernel's scheduler. It
- * returns false if the driver has to look. */
+ * each when all threads wait again. So their order does not depend on the kernel's scheduler.
+ * advance_in_place returns false if the driver must examine threads first. */
 static bool advance_in_place(void)
 {
 	struct rmr_slot *due = NULL;
@@ -207,8 +207,9 @@ static bool advance_in_place(void)
 
 	if (!lock_clock())
 		return false;
-	/* Checked before and after the search. A thread that runs during the search could set a
-	 * deadline in a slot that the search has passed, and be idle again at the end. */
+	/* This is checked before and after the search. Otherwise a thread that runs during the search
+	 * could set a deadline in a slot that the search has passed, and wait again before the search
+	 * ends. */
 	if (!nothing_in_flight()) {
 		unlock_clock();
 		return false;
@@ -296,8 +297,8 @@ struct rmr_slot *new_slot(pid_t pid, pid_t tid)
 	abort();
 }
 
-/* Two processes may want to free a slot at the same time. Only the one that clears the owner's id
- * may do so, because the slot may have a new owner at once. */
+/* Two processes may want to free a slot at the same time. Only the process that clears the owner's
+ * id may free it, because the slot may get a new owner at once. */
 bool disown(struct rmr_slot *s, pid_t pid)
 {
 	return atomic_compare_exchange_strong(&s->pid, &pid, 0);
@@ -324,9 +325,9 @@ void free_process(pid_t pid, struct rmr_slot *keep)
 REAL(int, setcontext, const ucontext_t *)
 REAL(int, swapcontext, ucontext_t *, const ucontext_t *)
 
-/* A handler runs on the stack that it interrupted, further down, or on the stack that the thread
- * has set aside for signals. After a jump out of the handler the stack is shorter than it was in
- * the wait, or it is the ordinary one again. */
+/* A handler runs further down on the stack that it interrupted, or on the stack that the thread
+ * has set aside for signals. After a jump out of the handler, the stack is shorter than in the
+ * wait, or it is the ordinary stack again. */
 bool in_handler(const char *frame)
 {
 	stack_t aside = {0};
@@ -337,8 +338,8 @@ bool in_handler(const char *frame)
 	return on_it != waited_on_it ? on_it : frame <= wait_frame;
 }
 
-/* Other contexts have stacks of their own, so in_handler cannot compare their addresses with the
- * stack of the wait. Therefore a handler that changes to another context leaves the wait that it
+/* Other contexts have other stacks, so in_handler cannot compare their addresses with the stack of
+ * the wait. Therefore a handler that switches to another context leaves the wait that it
  * interrupted. */
 static void leave_wait(void)
 {
@@ -365,13 +366,13 @@ static void leave_slot(void *unused)
 	resume(RMR_SLOT);
 }
 
-/* The C library declares that syscall does not throw. This one does: a cancelled thread unwinds
- * out of it, and the compiler must keep the clean-up of its callers. */
+/* The C library declares that syscall does not throw. This variant may: a cancelled thread unwinds
+ * out of it, so the compiler must keep its callers' clean-up code. */
 long cancellable_syscall(long number, ...) __asm__("syscall");
 
-/* sleep_in_slot sleeps until the slot's state changes, or until one of `ends` happens. After a
- * handler with SA_RESTART the kernel restarts a futex wait without a timeout, but never one with a
- * timeout. This is a function of its own, because cancellation can come at any of its instructions,
+/* sleep_in_slot sleeps until the slot's state changes, or until an event of `ends` happens. After
+ * a handler with SA_RESTART, the kernel restarts a futex wait without a timeout, but never a wait
+ * with a timeout. This is a separate function: cancellation can occur at any of its instructions,
  * and callers clean up only after calls. */
 __attribute__((noinline)) static bool sleep_in_slot(enum ends ends)
 {
@@ -415,8 +416,8 @@ void slot_prepare(uint32_t why, const volatile void *object, int64_t deadline)
 	atomic_store(&me->state, RMR_SLOT);
 }
 
-/* Before virtual time advances, the driver must see the calling thread asleep: the thread may find
- * that it need not sleep, and a signal that comes before it sleeps does not end its wait. */
+/* The driver must see the calling thread asleep before virtual time advances. The thread may still
+ * find that it need not sleep, and a signal that arrives before it sleeps does not end its wait. */
 bool kernel_enter(uint32_t why, uint64_t object, int64_t deadline)
 {
 	int saved = errno;

@@ -3,10 +3,10 @@
 #include "shim.h"
 
 /* The library stores nothing in a pthread_cond_t: the waiters are in the library's queues. So a
- * condition variable that was initialised statically, or freed, needs no extra code. */
+ * condition variable needs no extra code when it is initialised statically or freed. */
 
-/* A thread without a slot (it started before the library, or is ending) waits in a slot of its
- * own, which the clock does not see. */
+/* A thread without a slot started before the library or is ending. It waits in a temporary slot
+ * that the clock does not see. */
 static struct rmr_slot *slot_or(struct rmr_slot *own)
 {
 	if (counted())
@@ -38,7 +38,7 @@ struct cond_wait {
 	pthread_mutex_t *mutex;
 };
 
-/* leave_cond takes w out of its queue. It returns false if w was signalled first. */
+/* leave_cond takes w out of its queue. It returns false if w was signalled before. */
 static bool leave_cond(struct waiter *w)
 {
 	if (atomic_load(&w->woken))
@@ -125,7 +125,7 @@ EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m,
 	int64_t deadline = coarse_ceiling(ns_of(until));
 	if (C && deadline <= now()) {
 		pthread_testcancel();
-		/* A caller that polls in this way must let other threads take the mutex. */
+		/* A caller that polls with short time limits must let other threads take the mutex. */
 		pthread_mutex_unlock(m);
 		yield_turn();
 		pthread_mutex_lock(m);

@@ -1,10 +1,11 @@
 /* Small allocations of zeroed memory.
  *
- * Before glibc 2.41, malloc takes memory from the thread's cache (tcache), which free fills, but
- * calloc never does. Slurm allocates with calloc (xmalloc.c), most of all its backfill scheduler.
+ * free puts memory into the thread's cache (tcache). Before glibc 2.41, malloc takes memory from
+ * this cache, but calloc never does. Slurm allocates with calloc (xmalloc.c), above all in its
+ * backfill scheduler.
  *
- * The memory comes from the program's own allocator, so that the program's free gets it back: a
- * daemon may be linked with jemalloc, tcmalloc or another one in place of glibc's. */
+ * The memory comes from the program's own allocator, because the program's free must accept it: a
+ * daemon may be linked with jemalloc, tcmalloc or another allocator. */
 #define _GNU_SOURCE
 #include "shim.h"
 
@@ -19,6 +20,6 @@ EXPORT void *calloc(size_t n, size_t size)
 	if (__builtin_mul_overflow(n, size, &bytes) || bytes > most)
 		return real(calloc)(n, size);
 	void *p = malloc(bytes);
-	__asm__("" : "+r"(p)); /* otherwise the compiler makes the two calls one call of calloc */
+	__asm__("" : "+r"(p)); /* otherwise the compiler turns the two calls into one call of calloc */
 	return p ? memset(p, 0, bytes) : NULL;
 }

@@ -11,8 +11,8 @@ pthread_key_t exit_key;
 int wake_signal;
 
 /* A process that ends counts as running until its parent or the driver collects it. So no virtual
- * time passes before its parent knows of its end. The driver collects a process that no other
- * process waits for; it finds the process by the state. */
+ * time passes before its parent knows that it has ended. The driver collects a process that no
+ * other process waits for; it recognizes such a process by the state. */
 __attribute__((destructor)) static void fini(void)
 {
 	uint32_t running = RMR_RUNNING;
@@ -79,8 +79,8 @@ static struct rmr_clock *map_clock(const char *path)
 	return c;
 }
 
-/* adopt returns the slot that was reserved for this process, or that it had before exec; NULL
- * if there is none. */
+/* adopt returns the slot that was reserved for this process, or the slot from before exec; NULL if
+ * there is none. */
 static struct rmr_slot *adopt(struct rmr_clock *c, const char *var)
 {
 	char *end;

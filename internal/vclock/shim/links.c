@@ -1,9 +1,9 @@
-/* Connections among managed processes and the driver. A connection from any other process to one of
- * them is refused.
+/* Connections among managed processes and the driver. They refuse a connection from any other
+ * process.
  *
- * The daemons trust every process that reaches them (auth/none), and every user of the machine
- * reaches the loopback network. So each connection that a managed process or the driver makes
- * to one of their ports is noted as a link in the clock's file, which no other user can write. The
+ * The daemons trust every process that reaches them (auth/none), and every user of the machine can
+ * reach the loopback network. So each connection that a managed process or the driver makes to one
+ * of their ports is recorded as a link in the clock's file, which no other user can write. The
  * process that accepts a connection removes its link. A connection without a link comes from a
  * stranger. */
 #define _GNU_SOURCE
@@ -19,7 +19,7 @@ static struct link_ends ends_of(const union address *from, const union address *
 	return (struct link_ends){ip4_of(from), ip4_of(to), from->in.sin_port | (uint32_t)to->in.sin_port << 16};
 }
 
-/* link_at returns the i-th place at which a link may be. links.go uses the same places. */
+/* link_at returns the i-th place where a link may be. links.go uses the same places. */
 static struct rmr_link *link_at(const struct link_ends *e, uint32_t i)
 {
 	uint32_t hash = (e->from_ip ^ e->to_ip * 31u ^ e->ports) * 2654435761u;
@@ -68,8 +68,8 @@ static bool take_link(const struct link_ends *e)
 	return false;
 }
 
-/* connect_linked connects and notes the link. The peer may accept before the link is noted. Then
- * the peer waits, because the connection is counted in connecting. */
+/* connect_linked connects and records the link. The peer may accept the connection before that.
+ * Then the peer waits, because `connecting` counts the connection. */
 int connect_linked(int fd, const struct sockaddr *addr, socklen_t len,
 		   int (*call)(int, const struct sockaddr *, socklen_t))
 {
@@ -90,12 +90,12 @@ int connect_linked(int fd, const struct sockaddr *addr, socklen_t len,
 	return r;
 }
 
-/* A process that is killed in connect leaves connecting too large. So after this many pauses, half
- * a second of real time in all, a connection without a link is taken for a stranger's. */
+/* A process that is killed in connect leaves `connecting` too large. So after this many pauses,
+ * half a second of real time in total, a connection without a link counts as a stranger's. */
 enum { MOST_PAUSES = 10000, PAUSE_NS = 50 * 1000 };
 
-/* is_stranger reports whether a connection that was accepted from a peer comes from a process
- * that is not managed and not the driver. It removes the connection's link. */
+/* is_stranger reports whether an accepted connection comes from a process that is neither managed
+ * nor the driver. It removes the connection's link. */
 bool is_stranger(int fd, const union address *peer)
 {
 	union address own = {0};
@@ -106,8 +106,8 @@ bool is_stranger(int fd, const union address *peer)
 	/* A named socket needs no link: the file system says who may connect. */
 	struct link_ends e = ends_of(peer, &own);
 	for (int i = 0; stranger && i < MOST_PAUSES; i++) {
-		/* This is read before the search: a connection that was accepted by now has its
-		 * link, unless its maker is still counted in connecting. */
+		/* `connecting` is read before the search: a connection that has been accepted has its link by
+		 * now, unless its maker is still counted in `connecting`. */
 		uint32_t connecting = atomic_load(&C->connecting);
 		stranger = !take_link(&e);
 		if (connecting == 0)

@@ -20,8 +20,7 @@ REAL(int, sem_trywait, sem_t *)
 REAL(int, sem_timedwait, sem_t *, const struct timespec *)
 REAL(int, sem_post, sem_t *)
 
-/* Threads wait for an object in queues of their own process. Another process cannot wake them
- * there. */
+/* Threads wait for an object in queues of their own process, where no other process can wake them. */
 int refuse_shared(const char *function)
 {
 	dprintf(2,
@@ -68,7 +67,7 @@ EXPORT sem_t *sem_open(const char *name, int flags, ...)
 	return SEM_FAILED;
 }
 
-/* The library reads the owner of a lock at the place where glibc keeps it. */
+/* The library reads a lock's owner at its place in glibc's struct. */
 bool knows_locks(void)
 {
 	pthread_mutexattr_t attr;

@@ -1,4 +1,4 @@
-/* Sockets and descriptors: which process is at the other end, and waits for it. */
+/* Sockets and descriptors: which process is at the other end, and waits for that process. */
 #define _GNU_SOURCE
 #include "shim.h"
 
@@ -41,8 +41,8 @@ uint32_t ip4_of(const union address *a)
 	return ip;
 }
 
-/* is_driver reports whether a peer is the driver. As a client the driver connects from
- * driver_ip; it listens at driver_port. */
+/* is_driver reports whether a peer is the driver. As a client, the driver connects from driver_ip;
+ * as a server, it listens at driver_port. */
 bool is_driver(const union address *peer)
 {
 	if (peer->any.sa_family != AF_INET && peer->any.sa_family != AF_INET6)
@@ -57,8 +57,8 @@ bool with_driver(int fd)
 	return getpeername(fd, &a.any, &n) == 0 && is_driver(&a);
 }
 
-/* outside reports whether input on fd can come only from an unmanaged peer, that is, neither
- * from a managed process nor from the driver. Waiting for it then takes real time. */
+/* outside reports whether input on fd can come only from an unmanaged peer, which is neither a
+ * managed process nor the driver. Waiting for it then takes real time. */
 bool outside(int fd)
 {
 	struct stat st;
@@ -77,7 +77,7 @@ bool outside(int fd)
 	getsockname(fd, &local.any, &ln);
 	errno = saved;
 	switch (local.any.sa_family) {
-	case AF_UNIX: /* a client of a named socket: no managed process listens on one */
+	case AF_UNIX: /* a client of a named socket, on which no managed process listens */
 		return connected && n > sizeof(sa_family_t);
 	case AF_INET:
 	case AF_INET6:
@@ -90,9 +90,9 @@ bool outside(int fd)
 
 /* -------------------------------------------------------------------- sockets */
 
-/* Programs write a message's length and body separately, as Slurm does. Nagle's algorithm and a
- * delayed acknowledgement would then delay the body by 40 ms of real time. Every thread would sleep
- * meanwhile, and virtual time would advance before the body arrives. */
+/* Slurm and other programs write a message's length and body separately. Nagle's algorithm and a
+ * delayed acknowledgement would then delay the body by 40 ms of real time. Every thread would
+ * sleep meanwhile, and virtual time would advance before the body arrives. */
 static void no_delay(int fd)
 {
 	int one = 1, saved = errno;
@@ -100,9 +100,9 @@ static void no_delay(int fd)
 	errno = saved;
 }
 
-/* A server may call back to the address that its client connected from. The kernel would choose
- * 127.0.0.1, where no server listens. If the driver has set own_address, every client binds to its
- * server's address. */
+/* A server may connect back to the address of its client. The kernel would choose 127.0.0.1 as
+ * this address, and no server listens there. If the driver has set own_address, every client binds
+ * to its server's address. */
 static void call_from(int fd, const struct sockaddr_in *to)
 {
 	struct sockaddr_in own = {.sin_family = AF_UNSPEC};
@@ -145,7 +145,7 @@ static void note_port(int fd)
 	errno = saved;
 }
 
-/* The port is noted before any process can connect to it. It is noted again after listen, in
+/* The port is recorded before any process can connect to it. It is recorded again after listen, in
  * case the kernel chose it there. */
 EXPORT int listen(int fd, int backlog)
 {
@@ -157,7 +157,7 @@ EXPORT int listen(int fd, int backlog)
 	return r;
 }
 
-/* wait_for_events returns how a blocking call on fd that needs these events would wait now. */
+/* wait_for_events returns how a blocking call on fd for these events would wait now. */
 enum wait wait_for_events(int fd, short events, int flags)
 {
 	struct pollfd p = {.fd = fd, .events = events};
@@ -189,9 +189,9 @@ EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 		if (!C || r < 0 || !is_stranger(r, &peer))
 			break;
 		real(close)(r);
-		/* The connection manager of newer daemons gives up a listening socket after any
-		 * error but EAGAIN. Its sockets do not block, so accept returns the next connection or
-		 * EAGAIN. Older daemons call accept again after an error. */
+		/* After any error but EAGAIN, the connection manager of newer daemons gives up a listening
+		 * socket. Its sockets are non-blocking, so accept returns the next connection or EAGAIN. Older
+		 * daemons call accept again after an error. */
 		int mode = fcntl(fd, F_GETFL);
 		if (mode == -1 || !(mode & O_NONBLOCK)) {
 			errno = ECONNABORTED;
@@ -214,8 +214,8 @@ EXPORT int accept(int fd, struct sockaddr *addr, socklen_t *len)
 
 /* Programs such as Slurm read a non-blocking descriptor again and again for the rest of a message.
  * The writer may be waiting for virtual time, which does not pass while the reader runs. So a
- * thread that has read nothing a hundred times in a row, without a wait in between, waits for
- * input, at most for PAUSE_NS of virtual time. */
+ * thread that has read nothing a hundred times in a row waits for input, for at most PAUSE_NS of
+ * virtual time. */
 __thread struct empty_reads empty_reads OF_THREAD;
 
 static void note_read(int fd, ssize_t got)
@@ -311,10 +311,11 @@ static bool fits_into_pipe(int fd, size_t n)
 	return fits;
 }
 
-/* Output may also wait for a peer that sleeps: when there is no room, and when the output is larger
- * than what certainly fits. A thread that writes other output keeps its turn. slurmctld up to
- * 24.11.5 relies on this: it begins to wait for slurmscriptd's answer without checking whether the
- * answer has come. The answer must therefore not come before the wait (slurmscriptd.c of Slurm). */
+/* Output may also have to wait for a sleeping peer: when there is no room, and when the output is
+ * larger than what certainly fits. A thread whose output certainly fits keeps its turn. slurmctld
+ * up to 24.11.5 relies on this: it begins to wait for slurmscriptd's answer without checking
+ * whether the answer is already there. The answer must therefore not come before the wait
+ * (slurmscriptd.c of Slurm). */
 enum wait wait_to_write(int fd, size_t n, int flags)
 {
 	bool large = n > PIPE_BUF && !fits_into_pipe(fd, n);
@@ -322,9 +323,9 @@ enum wait wait_to_write(int fd, size_t n, int flags)
 }
 
 /* A thread is charged for all its computing before it writes to a pipe, and is not charged for a
- * while afterwards. So the thread begins to wait for the answer before the answer comes. On real
- * hardware the process at the other end needs a millisecond or more for the answer, but under the
- * clock its answer takes no virtual time. */
+ * while afterwards. So the thread begins to wait for an answer before the answer arrives. On real
+ * hardware, the process at the other end needs at least a millisecond for its answer, but under
+ * the clock the answer takes no virtual time. */
 static void charge_output(int fd)
 {
 	if (!charged)
@@ -336,7 +337,7 @@ static void charge_output(int fd)
 }
 
 /* Bytes for the driver are counted until the driver has read them. The driver is not a managed
- * thread; from this count the clock knows that the driver has work. */
+ * thread; this count tells the clock that the driver has work. */
 #define OUTPUT_CALL(fd, n, flags, call) \
 	({ \
 		enum reader reader_ = C ? reader_of(fd) : NO_READER; \
@@ -444,7 +445,7 @@ EXPORT void closefrom(int first)
 	real(closefrom)(first);
 }
 
-/* The C library's own versions call read and write where no wrapper sees them. */
+/* The C library's own implementations call read and write where no wrapper sees the calls. */
 EXPORT int eventfd_read(int fd, eventfd_t *value)
 {
 	return read(fd, value, sizeof *value) == sizeof *value ? 0 : -1;

@@ -8,7 +8,8 @@ REAL(int, pselect, int, fd_set *, fd_set *, fd_set *, const struct timespec *, c
 REAL(int, epoll_ctl, int, int, int, struct epoll_event *)
 REAL(int, epoll_pwait, int, struct epoll_event *, int, int, const sigset_t *)
 
-/* Set by the handler, so that an interrupted wait knows whether the wake signal interrupted it. */
+/* The handler sets this flag. An interrupted wait then knows whether the wake signal interrupted
+ * it. */
 static __thread volatile sig_atomic_t wake_signal_came OF_THREAD;
 
 void on_wake_signal(int sig)
@@ -17,9 +18,9 @@ void on_wake_signal(int sig)
 	wake_signal_came = 1;
 }
 
-/* When the clock has ended a wait, the wake signal is certain to come. consume_wake_signal
- * waits for it, so that it does not come in the next wait, or after exec in another program.
- * It does not wait for ever: the thread that sends the signal can be killed before it does. */
+/* When the clock has ended a wait, the wake signal always arrives. consume_wake_signal waits for
+ * the signal. Otherwise it could arrive in the next wait, or, after exec, in another program. The
+ * wait is limited, because the sending thread may be killed first. */
 static void consume_wake_signal(void)
 {
 	static const struct timespec patience = {0, 100 * 1000 * 1000};
@@ -52,10 +53,10 @@ static void abandon_timed_wait(void *w)
 	end_timed_wait(w);
 }
 
-/* timed_kernel_wait waits in the kernel until wait(arg, mask) returns or the clock ends the
- * wait with the wake signal. That signal is unblocked only inside the wait, so that it cannot
- * come between the decision to wait and the wait. The result is that of wait, 0 at the
- * deadline. for_room says that the wait may be for room to write. */
+/* timed_kernel_wait waits in the kernel until wait(arg, mask) returns or the clock ends the wait
+ * with the wake signal. This signal is unblocked only inside the wait, so it cannot arrive between
+ * the decision to wait and the wait. It returns the result of wait, or 0 at the deadline. for_room
+ * is set if the wait may be for room to write. */
 static int timed_kernel_wait(uint32_t why, uint64_t object, int64_t deadline, bool for_room,
 			     int (*wait)(void *, const sigset_t *), void *arg, const sigset_t *mask)
 {
@@ -95,8 +96,8 @@ static int timed_kernel_wait(uint32_t why, uint64_t object, int64_t deadline, bo
 	return r;
 }
 
-/* looked returns the result of a look at descriptors. A thread that has found nothing many times in
- * a row lets other threads run, which may produce what it looks for. */
+/* looked handles the result of a look at descriptors. A thread that has repeatedly found nothing
+ * lets other threads run, because they may produce the input. */
 static int looked(int r)
 {
 	enum { MOST_LOOKS = 100 };
@@ -121,9 +122,10 @@ static int do_poll(void *arg, const sigset_t *mask)
 	return real(ppoll)(p->fds, p->n, NULL, mask);
 }
 
-/* await_ready waits until descriptors are ready, and returns what look finds when the thread has
- * its turn. It does not return what woke the thread, which depends on when the kernel ran it: other
- * descriptors may be ready since, and another thread may have taken the input. */
+/* await_ready waits until descriptors are ready, and returns what look finds once the thread has
+ * its turn. It does not return what woke the thread, because that depends on when the kernel ran
+ * the thread. In the meantime, other descriptors may have become ready, and another thread may
+ * have taken the input. */
 static int await_ready(struct pollfd *fds, nfds_t n, int64_t deadline, bool for_room,
 		       const sigset_t *mask, int (*look)(struct pollfd *, nfds_t, void *), void *arg)
 {
@@ -288,7 +290,7 @@ static int epoll_until(int fd, struct epoll_event *events, int max, int64_t time
 	return await_ready(&set, 1, deadline_in(timeout_ns), sets_have_output, mask, look_into_set, &e);
 }
 
-/* A descriptor that is ready already wakes the threads that wait for the set. */
+/* A descriptor that is already ready wakes the threads that wait for the set. */
 EXPORT int epoll_ctl(int set, int op, int fd, struct epoll_event *event)
 {
 	touch();
@@ -319,7 +321,7 @@ struct signal_args {
 	siginfo_t *info;
 };
 
-/* The wake signal is blocked, so it ends the wait as the signals of the set do. */
+/* The wake signal is blocked, so it ends the wait like the signals of the set. */
 static int do_sigtimedwait(void *arg, const sigset_t *mask)
 {
 	struct signal_args *s = arg;

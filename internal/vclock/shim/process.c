@@ -49,7 +49,7 @@ EXPORT int sigqueue(pid_t pid, int sig, const union sigval value)
 	return real(sigqueue)(pid, sig, value);
 }
 
-/* The C library changes the user and the groups of all threads by a signal to each. */
+/* The C library changes the user and the groups of all threads by sending each thread a signal. */
 EXPORT int setuid(uid_t a)
 {
 	touch_signal();
@@ -135,17 +135,17 @@ EXPORT int pause(void)
 
 /* ------------------------------------------------------ programs and children */
 
-/* The variables, "NAME=value", that put a child under the clock, and the further variables that the
- * driver names. A parent may give its children environments that do not have them. */
+/* The variables, "NAME=value", that put a child under the clock, and the variables in
+ * Policy.Inherited. A parent may give its children environments that lack them. */
 static char *inherited[2 + RMR_INHERITED];
 
-/* The variables, "NAME=value", that say how this process runs under the clock. A process that
- * executes a program keeps them, also one that executes itself anew, as slurmctld does to read
- * its configuration again. Its children do not have them. */
+/* The variables, "NAME=value", that say how this process runs under the clock. A process keeps
+ * them when it executes a program, as slurmctld does when it restarts itself to read its
+ * configuration. Its children do not get them. */
 static char *own[2];
 
-/* variable returns the entry of name in the environment, or NULL. It does not call getenv: bash
- * replaces getenv by its own, which does not work before bash has started. */
+/* variable returns the entry of name in the environment, or NULL. It does not call getenv, because
+ * bash replaces getenv by a version that does not work before bash has started. */
 static char **variable(const char *name)
 {
 	size_t n = strlen(name);
@@ -167,8 +167,7 @@ static void remove_variable(const char *name)
 		e[0] = e[1];
 }
 
-/* remember keeps a variable of this process in *place, if there is such a variable, and returns the
- * next place. */
+/* remember stores this process's variable, if it exists, in *place and returns the next place. */
 static char **remember(char **place, const char *name)
 {
 	const char *v = value_of(name);
@@ -215,8 +214,8 @@ static size_t add_missing(char **out, size_t n, char *const *variables, size_t c
 /* The largest number of pointers that managed_env adds, with the slot and the NULL at the end. */
 enum { ADDED = sizeof inherited / sizeof *inherited + sizeof own / sizeof *own + 2 };
 
-/* managed_env writes envp into out, adds the variables that are missing and the slot of the
- * process that executes a program. out has room for count_of(envp) + ADDED pointers. */
+/* managed_env copies envp into out and adds missing variables and the slot of the process that
+ * executes a program. out has room for count_of(envp) + ADDED pointers. */
 static void managed_env(char **out, char *const *envp, char *slot_var, size_t slot_len,
 			const struct rmr_slot *slot)
 {
@@ -316,28 +315,28 @@ struct pipe_stream {
 static struct pipe_stream *pipe_streams;
 static spin_t pipe_streams_lock;
 
-/* What the function system changes for the whole process while it waits. */
+/* The process-wide state that the function system changes while it waits. */
 static struct {
 	spin_t lock;
 	int commands; /* number of running commands */
 	struct sigaction interrupt, quit;
 } ignoring;
 
-/* The slot that fork has reserved for the child that it is about to create. */
+/* The slot that fork has reserved for the child. */
 static __thread struct rmr_slot *childs_slot OF_THREAD;
 
-/* free_locks frees the locks that other threads of the parent held when it forked: no thread of the
- * child would release them. What the locks protect is consistent at every instant. */
+/* free_locks frees the locks that other threads of the parent held at the fork: the child has no
+ * such threads to release them. The data under these locks are consistent at every instant. */
 static void free_locks(void)
 {
 	atomic_store(&pipe_streams_lock, 0);
 	atomic_store(&ignoring.lock, 0);
 }
 
-/* In a child only the forking thread exists: its queues start empty. This is the first fork
- * handler to run in the child, so the other handlers find the library ready. It also runs in
- * children that the C library creates itself, as daemon does, and in processes that are not
- * managed: these have the library's queues and locks, too. */
+/* In a child, only the forking thread exists, so the queues start empty. This fork handler runs
+ * first in the child, so the other handlers find the library ready. It also runs in children that
+ * the C library creates itself, as daemon does, and in unmanaged processes, which have the
+ * library's queues and locks, too. */
 void become_child(void)
 {
 	memset(buckets, 0, sizeof buckets);
@@ -359,7 +358,7 @@ void become_child(void)
 	await_turn();
 }
 
-/* say_started gives a reserved slot to a child. The child may have taken it already. */
+/* say_started gives a reserved slot to a child, unless the child has already taken it. */
 static void say_started(struct rmr_slot *slot, pid_t child)
 {
 	int32_t reserved = -1;
@@ -386,8 +385,8 @@ EXPORT pid_t fork(void)
 	return pid;
 }
 
-/* A vfork child would run on its parent's memory, and so in its parent's slot. fork avoids
- * that. */
+/* A vfork child would run in its parent's memory, and so in its parent's slot. With fork, it gets
+ * its own slot. */
 EXPORT pid_t vfork(void)
 {
 	return fork();
@@ -433,7 +432,7 @@ EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_act
 	return spawn_managed(real_posix_spawnp_p, pid, file, fa, attr, argv, envp);
 }
 
-/* ignore_interrupts ignores the signals of a terminal's keys while a command of system runs, and
+/* ignore_interrupts ignores the signals of a terminal's keys while a command of system runs.
  * stop_ignoring restores the signals' actions when the last command has ended. */
 static void ignore_interrupts(void)
 {
@@ -467,7 +466,7 @@ static int start_command(struct command *c, const char *command)
 	char *argv[] = {"sh", "-c", (char *)command, NULL};
 	sigset_t restored;
 	posix_spawnattr_t attr;
-	sigemptyset(&restored); /* the command ignores only what the caller ignored */
+	sigemptyset(&restored); /* the command ignores only signals that the caller ignored */
 	if (ignoring.interrupt.sa_handler != SIG_IGN)
 		sigaddset(&restored, SIGINT);
 	if (ignoring.quit.sa_handler != SIG_IGN)
@@ -496,7 +495,7 @@ static void cancel_command(void *arg)
 	end_command(c);
 }
 
-/* The system of glibc waits for its child inside glibc, where no wrapper sees it. */
+/* glibc's system waits for its child inside glibc, where no wrapper sees the wait. */
 EXPORT int system(const char *command)
 {
 	struct command c;

@@ -21,7 +21,7 @@ void spin_unlock(spin_t *l)
 	spin_locks_held--;
 }
 
-/* lock_bucket locks key's bucket and returns it. In the table of semaphores it also blocks all
+/* lock_bucket locks key's bucket and returns it. For the table of semaphores, it also blocks all
  * signals, and stores the thread's signal mask in old. */
 struct bucket *lock_bucket(struct bucket *table, const volatile void *key, sigset_t *old)
 {
@@ -51,7 +51,7 @@ void enqueue(struct bucket *b, struct waiter *w)
 	atomic_fetch_add(&b->waiters, 1);
 }
 
-/* dequeue returns false if w is no longer in the queue, because it has been woken. */
+/* dequeue returns false if w is no longer in the queue because it was woken. */
 __attribute__((noinline)) bool dequeue(struct bucket *b, struct waiter *w)
 {
 	for (struct waiter **p = &b->head; *p; p = &(*p)->next)
@@ -76,7 +76,8 @@ static void wake_waiter(struct waiter *w)
 	}
 }
 
-/* wake_key wakes the first thread that waits for key, or all of them, and returns how many. */
+/* wake_key wakes the first thread that waits for key, or all such threads, and returns their
+ * number. */
 int wake_key(struct bucket *b, const volatile void *key, bool all)
 {
 	int n = 0;
@@ -126,8 +127,8 @@ void wake_lock_waiters(struct bucket *table, const volatile void *object, bool a
 	errno = saved;
 }
 
-/* wait_for returns the first result of try(object) that is not EBUSY; ETIMEDOUT at the deadline;
- * EINTR when a signal has ended the wait. */
+/* wait_for calls try(object) until the result is not EBUSY, and returns this result. It returns
+ * ETIMEDOUT at the deadline, and EINTR when a signal has ended the wait. */
 int wait_for(struct bucket *table, const volatile void *object, uint32_t why, int (*try)(void *),
 	     int64_t deadline, enum ends ends)
 {

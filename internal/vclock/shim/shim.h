@@ -1,6 +1,6 @@
 /*
- * What the files of the preload library share. The comment in clock.c explains how the
- * library works. Nothing that is declared here is visible outside the library.
+ * Declarations that the files of the preload library share. The comment in clock.c explains how
+ * the library works. Nothing that is declared here is visible outside the library.
  */
 #ifndef RMR_SHIM_H
 #define RMR_SHIM_H
@@ -55,10 +55,10 @@
 #define OF_THREAD __attribute__((tls_model("initial-exec")))
 
 /*
- * The library is loaded by the C library of whatever Slurm is replayed, from glibc 2.28 (RHEL 8)
- * on. glibc 2.32 and 2.34 gave these functions new versions when they moved from libpthread and
- * libdl into libc. The library asks for their first versions, which every glibc has.
- * TestLibraryFloor finds functions that are too new and not in this list.
+ * The library must run with the C library of every replayed Slurm, from glibc 2.28 (RHEL 8) on.
+ * glibc 2.32 and 2.34 gave these functions new versions when they moved from libpthread and libdl
+ * into libc. The library asks for their first versions, which every glibc has. TestLibraryFloor
+ * finds functions that are too new and missing in this list.
  */
 #if defined __x86_64__
 #define FIRST_VERSION "GLIBC_2.2.5"
@@ -86,8 +86,8 @@ __asm__(".symver pthread_setname_np,pthread_setname_np@GLIBC_2.12");
 FIRST(pthread_setname_np)
 #endif
 
-/* Without this, the compiler looks up a symbol of another file as if any library could
- * define it. */
+/* Without this line, the compiler assumes that any library may define a symbol of another file,
+ * and looks the symbol up at run time. */
 #pragma GCC visibility push(hidden)
 
 /* ------------------------------------------------------------- real functions */
@@ -104,14 +104,13 @@ FIRST(pthread_setname_np)
 	__attribute__((used, section("rmr_loaders"))) static void (*loader_##name)(void) = load_##name;
 #define real(name) (*({ if (__builtin_expect(!real_##name##_p, 0)) find_##name(); real_##name##_p; }))
 
-/* lack ends the process, because the process called a function that its old C library does not
- * have. */
+/* lack ends the process because it called a function that its old C library does not have. */
 __attribute__((noreturn)) void lack(const char *function);
 
 /* Each file names the functions that it calls. The library looks all of them up at the start,
  * because a signal handler and the child of a threaded process must not call dlsym. An old C
- * library lacks some of them, and programs that were built for it do not call these. The check in
- * real() serves constructors of other libraries, which may run before this library's. */
+ * library lacks some of them, but programs that were built for it do not call these. The check in
+ * real() is for constructors of other libraries, which may run before this library's. */
 extern void (*__start_rmr_loaders[])(void) __attribute__((visibility("hidden")));
 extern void (*__stop_rmr_loaders[])(void) __attribute__((visibility("hidden")));
 
@@ -162,9 +161,9 @@ static inline int64_t deadline_in(int64_t ns)
 	return ns == RMR_NEVER || __builtin_add_overflow(now(), ns, &d) ? RMR_NEVER : d;
 }
 
-/* A coarse thread is one whose work may be late. It is known by the name that it gives itself. For
- * it, time() advances in steps of coarse_step, and a wait for a condition with a time limit ends at
- * a step. */
+/* A coarse thread is a thread that may work late. It is recognized by the name that it gives
+ * itself. For it, time() advances in steps of coarse_step, and a wait for a condition with a time
+ * limit ends at a step. */
 extern __thread int64_t coarse_step OF_THREAD; /* virtual ns; 0 for all other threads */
 void choose_coarse(const char *name_and_seconds);
 
@@ -180,7 +179,7 @@ static inline int64_t coarse_ceiling(int64_t ns)
 	return ns;
 }
 
-/* touch comes before every call that can wake a thread in the kernel. */
+/* touch must be called before every call that can wake a thread in the kernel. */
 static inline void touch(void)
 {
 	if (C)
@@ -188,7 +187,7 @@ static inline void touch(void)
 }
 
 /* A signal also reaches threads that wait in their slots: the driver looks at all of them when
- * `signals` has changed. touch_signal changes it before the epoch, because the epoch makes the
+ * `signals` has changed. touch_signal changes it before the epoch, because the new epoch makes the
  * driver look. */
 static inline void touch_signal(void)
 {
@@ -202,29 +201,29 @@ static inline void touch_signal(void)
 
 void wake_driver(void);
 
-/* Set when the calling thread's own step of the clock has ended its wait. */
+/* Set when the calling thread ended its own wait by advancing the clock. */
 extern __thread bool woken_by_self OF_THREAD;
 
-/* make_ready counts the waiting thread of s in busy, and puts it last in the order of turns. It
+/* make_ready counts the waiting thread of s in busy, and appends it to the order of turns. It
  * returns false if the thread no longer waits in state from. */
 bool make_ready(struct rmr_slot *s, uint32_t from);
 
 /* await_turn sleeps until the calling thread has the turn. */
 void await_turn(void);
 
-/* resume is called by a thread that the kernel has woken, and waits for its turn. It returns false
- * if a thread or the clock had ended the wait before. */
+/* A thread that the kernel has woken calls resume, which waits for the thread's turn. resume
+ * returns false if a thread or the clock ended the wait before. */
 bool resume(uint32_t from);
 
-/* yield_turn lets all other threads that can run do so. It is for a thread that checks again and
- * again for something that another thread does. */
+/* yield_turn lets all other runnable threads run. It is for a thread that repeatedly checks for an
+ * action of another thread. */
 void yield_turn(void);
 
-/* await_others_asleep returns when all other managed threads sleep. A signal then ends the wait of
- * a thread that has begun to wait. */
+/* await_others_asleep returns when all other managed threads sleep. A signal that is sent
+ * afterwards ends the wait of a thread that has begun to wait. */
 void await_others_asleep(void);
 
-/* idle takes the thread of s out of the count, and gives its turn to the next thread. The last
+/* idle stops counting the thread of s as running, and gives its turn to the next thread. The last
  * thread advances the clock. */
 void idle(struct rmr_slot *s);
 
@@ -246,10 +245,10 @@ extern __thread char *wait_frame OF_THREAD; /* where the stack was in the last w
  * thread's wait. */
 bool in_handler(const char *frame);
 
-/* counted reports whether the calling thread has a slot and counts as running. A thread does
- * not count in a signal handler that interrupted one of its waits: the library leaves the
- * handler's own waits to the kernel. A handler may also jump out of the wait, as shells do:
- * then the wait has ended. */
+/* counted reports whether the calling thread has a slot and counts as running. A thread does not
+ * count in a signal handler that interrupted one of its waits: the library leaves the handler's
+ * own waits to the kernel. A handler may also jump out of the wait, as shells do: then the wait
+ * has ended. */
 static inline bool counted(void)
 {
 	if (!me)
@@ -272,8 +271,8 @@ enum ends {
 };
 
 /* slot_prepare sets what the calling thread waits for. slot_wait then sleeps until another thread
- * or the clock has woken the calling thread, and until that thread has the turn. It returns false
- * if a signal handler ended the wait. */
+ * or the clock has woken the calling thread and this thread has the turn. It returns false if a
+ * signal handler ended the wait. */
 void slot_prepare(uint32_t why, const volatile void *object, int64_t deadline);
 bool slot_wait(enum ends ends);
 
@@ -307,26 +306,26 @@ void abandon_kernel(void *unused);
 
 /* ----------------------------------- CPU time that takes virtual time: charge.c */
 
-extern bool charged; /* whether this process is charged for its CPU time */
+extern bool charged; /* whether this process is charged for CPU time */
 
-/* The CPU time of the calling thread that it has not been charged for yet. */
+/* The CPU time for which the calling thread has not been charged. */
 struct cpu_use {
 	int64_t read;      /* its CPU clock when the library last read it, ns */
-	int64_t uncharged; /* CPU ns up to then that the thread was not charged for */
-	uint64_t since;    /* ticks when uncharged would have been 0, if the thread had always run */
-	bool has_asked;    /* wrote to a pipe and has not waited since: see charge_output */
+	int64_t uncharged; /* CPU ns before `read` for which the thread was not charged */
+	uint64_t since;    /* ticks at which uncharged was 0 if the thread has run ever since */
+	bool has_asked;    /* it wrote to a pipe and has not waited since: see charge_output */
 };
 extern __thread struct cpu_use cpu_use OF_THREAD;
 
-/* The number of spin locks that the calling thread holds. It matters in a signal handler:
- * a thread that waits for one of them counts as running, so virtual time stands still. */
+/* The number of spin locks that the calling thread holds. It matters in a signal handler: a thread
+ * that waits for such a lock counts as running, so virtual time stands still. */
 extern __thread int spin_locks_held OF_THREAD;
 
-/* The CPU time, in ns, that a thread may use before it is charged. It is short where the thread
- * reads the clock, because daemons time their own work. It is long after a write to a pipe, because
- * the CPU clock of a virtual machine also counts the time that its host took, which can be some
- * milliseconds at once. Counters of common processors tick at 2 to 3 GHz; with another rate the
- * charge only comes earlier or later. */
+/* The CPU time, in ns, that a thread may use before it is charged. It is short before reads of the
+ * clock, because daemons time their own work. It is long after a write to a pipe: a virtual
+ * machine's CPU clock also counts the time that its host took, which can be several milliseconds
+ * at once. Counters of common processors tick at 2 to 3 GHz; with another rate the charge only
+ * comes earlier or later. */
 #define TICKS_PER_NS 2
 enum { AT_CLOCK = 20 * 1000, AT_CALL = 100 * 1000, AFTER_ASKING = 10 * 1000 * 1000 };
 
@@ -342,29 +341,29 @@ static inline uint64_t ticks(void)
 }
 
 /* read_cpu_time reads the thread's CPU clock. The CPU time since the last reading becomes
- * uncharged time if add is set, and is not charged at all otherwise. */
+ * uncharged time if add is set; otherwise it is never charged. */
 void read_cpu_time(bool add);
 
-/* count_cpu_time comes before a wait: the thread computed until here. */
+/* count_cpu_time comes before a wait: it records the computing up to the wait. */
 static inline void count_cpu_time(void)
 {
 	if (__builtin_expect(charged, 0))
 		read_cpu_time(true);
 }
 
-/* skip_cpu_time comes after a wait: the CPU time of the wait itself is not charged. */
+/* skip_cpu_time comes after a wait: it leaves out the CPU time of the wait. */
 static inline void skip_cpu_time(void)
 {
 	if (__builtin_expect(charged, 0))
 		read_cpu_time(false);
 }
 
-/* charge_all charges the calling thread for its uncharged time if that is at least `least`
- * ns of CPU time. */
+/* charge_all charges the calling thread for its uncharged CPU time, if this is at least `least`
+ * ns. */
 void charge_all(int64_t least);
 
-/* charge charges the calling thread if it can have used `least` ns of CPU time since it was
- * last charged. The time stamp counter decides, which costs no system call. */
+/* charge charges the calling thread if it may have used `least` ns of CPU time since the last
+ * charge. The time stamp counter decides this without a system call. */
 static inline __attribute__((always_inline)) void charge(int64_t least)
 {
 	if (__builtin_expect(charged, 0) && ticks() - cpu_use.since >= (uint64_t)least * TICKS_PER_NS)
@@ -374,8 +373,8 @@ static inline __attribute__((always_inline)) void charge(int64_t least)
 /* ------------------------------------------------------------ queues: queue.c */
 
 /* A thread that waits in its slot for an object of its own process. The struct lies on the
- * thread's stack. It is in the queue of its bucket until woken is set; from then on no other
- * thread touches it, or the object. */
+ * thread's stack. It is in the queue of its bucket until woken is set. From then on, no other
+ * thread touches the struct or the object. */
 struct waiter {
 	struct waiter *next;
 	const volatile void *key;
@@ -385,9 +384,9 @@ struct waiter {
 
 typedef _Atomic int32_t spin_t;
 
-/* Waiters for locks, condition variables and joins, by the address that they wait for. The
- * queues are not in the objects: owners may free an object as soon as its last waiter is
- * woken, and a forked child has copies of the objects. */
+/* Waiters for locks, condition variables and joins, by the address of the object. The queues are
+ * outside the objects: owners may free an object as soon as its last waiter is woken, and a forked
+ * child has copies of the objects. */
 #define BUCKETS 256
 struct bucket {
 	spin_t lock;
@@ -421,11 +420,11 @@ struct lock_wait {
 bool leave_queue(struct lock_wait *l);
 void cancel_lock_wait(void *arg);
 
-/* refuse_shared says that a function cannot make an object for several processes, and returns its
- * error. */
+/* refuse_shared logs that the function cannot make an object for several processes, and returns
+ * the function's error. */
 int refuse_shared(const char *function);
 
-/* Whether the C library's structs are laid out as lock.c and stream.c expect. */
+/* Whether the C library's structs have the layout that lock.c and stream.c expect. */
 bool knows_locks(void);
 bool knows_streams(void);
 
@@ -451,8 +450,8 @@ extern __thread bool detached OF_THREAD;
 extern _Atomic int32_t threads; /* how many threads of this process have slots */
 void thread_exit(void *arg);
 
-/* start_thread starts a managed thread for a caller that is managed, and stores its slot in
- * *its_slot, unless that is NULL. It returns the result of pthread_create. */
+/* start_thread starts a managed thread for a managed caller, and stores its slot in *its_slot
+ * unless its_slot is NULL. It returns the result of pthread_create. */
 int start_thread(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg,
 		 struct rmr_slot **its_slot);
 
@@ -461,8 +460,7 @@ int start_thread(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *),
 bool keeps_timers(void); /* whether this process has a thread that keeps its timers */
 void forget_timers(void);
 
-/* forget_descriptors forgets the timers that have one of these descriptors, which are about to be
- * closed. */
+/* forget_descriptors removes the timers of these descriptors, which are about to be closed. */
 void forget_descriptors(int first, int last);
 
 /* --------------------------------------------- peers and waits: links.c, net.c, poll.c */
@@ -489,14 +487,14 @@ enum wait { NO_WAIT, MANAGED_WAIT, OUTSIDE_WAIT };
 
 enum wait wait_for_events(int fd, short events, int flags);
 
-/* How many times in a row the calling thread found no input at a non-blocking descriptor. */
+/* How often in a row the calling thread found no input at a non-blocking descriptor. */
 struct empty_reads {
 	int fd;
 	unsigned times;
 };
 extern __thread struct empty_reads empty_reads OF_THREAD;
 
-/* wait_to_read waits until there is input, at most for timeout_ns of virtual time. */
+/* wait_to_read waits for input, for at most timeout_ns of virtual time. */
 void wait_to_read(int fd, int64_t timeout_ns);
 
 #define WAITING_CALL(how, why, fd, call) \
@@ -508,7 +506,7 @@ void wait_to_read(int fd, int64_t timeout_ns);
 		how_ == MANAGED_WAIT ? IN_KERNEL(why, fd, call) : OUTSIDE_CALL(fd, call); \
 	})
 
-/* Who reads what is written to a descriptor. */
+/* Which process reads the output to a descriptor. */
 enum reader { NO_READER, OTHER_READER, DRIVER };
 
 enum reader reader_of(int fd);

@@ -24,7 +24,8 @@ REAL(int, fflush, FILE *)
 REAL(int, fflush_unlocked, FILE *)
 REAL(int, fclose, FILE *)
 
-/* The library reads a stream's descriptor, and the fill of its buffers, where glibc keeps them. */
+/* The library reads a stream's descriptor and the fill of its buffers at their places in glibc's
+ * struct. */
 bool knows_streams(void)
 {
 	char text[] = "abc";
@@ -142,15 +143,15 @@ static enum reader reader_of_stream(FILE *f)
 	return r;
 }
 
-/* tell_driver counts the bytes that have left a stream for the driver. Their number is known only
+/* tell_driver counts the bytes that a stream has sent to the driver. Their number is known only
  * after the call. Until then this thread runs, so the clock stands still. */
 static void tell_driver(int64_t bytes)
 {
 	atomic_fetch_add(&C->inbox, bytes);
 }
 
-/* STREAM_OUTPUT makes a call that puts at most `most` bytes into f. `produced` is the number
- * of bytes that it did put; the expression may use the call's result, r_. */
+/* STREAM_OUTPUT makes a call that writes at most `most` bytes into f. `produced` is the number of
+ * bytes that the call actually wrote; the expression may use the call's result, r_. */
 #define STREAM_OUTPUT(f, most, produced, call) \
 	({ \
 		FILE *to_ = (f); \

@@ -15,8 +15,8 @@ REAL(int, sched_getaffinity, pid_t, size_t, cpu_set_t *)
 REAL(ssize_t, read, int, void *, size_t)
 REAL(int, close, int)
 
-/* What the library remembers of a thread: that it ended before it was joined, or that it was
- * detached before it ended. */
+/* The library's note about a thread: it ended before it was joined, or it was detached before it
+ * ended. */
 struct ended {
 	struct ended *next;
 	pthread_t thread;
@@ -67,7 +67,7 @@ static void remember_ended(struct bucket *b, pthread_t t, bool is_detached)
 	b->ended = e;
 }
 
-/* hand_over wakes the thread that joins this one, or remembers that this one ended. */
+/* hand_over wakes the thread that joins this one, or records that this thread has ended. */
 static void hand_over(void)
 {
 	const volatile void *key = thread_key(pthread_self());
@@ -78,8 +78,8 @@ static void hand_over(void)
 	unlock_bucket(buckets, b, NULL);
 }
 
-/* others_have_gone reports whether the kernel has ended all other threads of the process: they
- * are gone, or in state Z, as the first thread is until the process ends. */
+/* others_have_gone reports whether the kernel has ended all other threads of the process: they no
+ * longer exist or, like the first thread until the process ends, are in state Z. */
 static bool others_have_gone(void)
 {
 	char path[64], line[128];
@@ -104,9 +104,9 @@ static bool others_have_gone(void)
 	return gone;
 }
 
-/* thread_exit is the destructor of exit_key: it runs after return, pthread_exit and
- * cancellation. It postpones itself to the last round of destructors, so that the program's
- * own destructors still run in a managed thread. */
+/* thread_exit is the destructor of exit_key: it runs after return, pthread_exit and cancellation.
+ * It postpones itself to the last round of destructors: the program's own destructors then still
+ * run in a managed thread. */
 void thread_exit(void *arg)
 {
 	struct rmr_slot *s = arg;
@@ -117,19 +117,20 @@ void thread_exit(void *arg)
 	charge(AT_CLOCK);
 	hand_over();
 	int32_t others = atomic_fetch_sub(&threads, 1) - 1;
-	/* The thread that keeps the timers is not the program's: without it, this is the last one. */
+	/* The program does not know the thread that keeps the timers: apart from it, this is the last
+	 * thread. */
 	if (others == 1 && keeps_timers())
 		exit(0);
 	/* The C library ends the process in its last thread. That thread runs the exit handlers, so it
-	 * keeps its slot. The C library counts the threads itself, a moment later. So the last thread
-	 * of this count waits until it is the last thread of the C library's count, too. */
+	 * keeps its slot. The C library counts the threads itself, a moment later. So this thread waits
+	 * until it is the last thread in the C library's count, too. */
 	if (others == 0) {
 		static const struct timespec moment = {0, 100 * 1000};
 		for (int i = 0; i < 1000 && !others_have_gone(); i++)
 			syscall(SYS_nanosleep, &moment, NULL);
 		return;
 	}
-	me = NULL; /* first: once the slot is free, its wake-ups are for another thread */
+	me = NULL; /* first: once the slot is free, its wake-ups concern another thread */
 	if (disown(s, getpid()))
 		free_slot(s);
 }
@@ -177,8 +178,8 @@ EXPORT int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)
 	return me ? start_thread(t, attr, run, arg, NULL) : real(pthread_create)(t, attr, run, arg);
 }
 
-/* A thread can make a cancelled join again. If the other thread has handed over already, the
- * library remembers for the next join that the other thread has ended. */
+/* A thread may repeat a cancelled join. If the other thread has already handed over, the library
+ * keeps its end for the next join. */
 static void cancel_join(void *arg)
 {
 	struct lock_wait *l = arg;
@@ -269,8 +270,9 @@ EXPORT int sched_yield(void)
 	return 0;
 }
 
-/* The CPUs that a program sees do not depend on the CPU that the clock has chosen (go_home in
- * clock.c). conmgr of Slurm 25.05 and newer chooses its number of threads by them (workers.c). */
+/* The CPUs that a program sees must not depend on the CPU that the clock has chosen (go_home in
+ * clock.c). conmgr of Slurm 25.05 and newer derives its number of threads from the number of CPUs
+ * (workers.c). */
 EXPORT int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
 {
 	int r = real(sched_getaffinity)(pid, size, set);

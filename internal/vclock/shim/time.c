@@ -31,7 +31,7 @@ EXPORT int gettimeofday(struct timeval *restrict tv, void *restrict tz)
 
 EXPORT int clock_gettime(clockid_t clock, struct timespec *ts)
 {
-	/* CPU clocks stay real, also those of other processes, which have negative ids. */
+	/* CPU clocks stay real, including the CPU clocks of other processes, which have negative ids. */
 	if (!C || clock < 0 || clock == CLOCK_PROCESS_CPUTIME_ID || clock == CLOCK_THREAD_CPUTIME_ID)
 		return real(clock_gettime)(clock, ts);
 	charge(AT_CLOCK);
@@ -47,8 +47,8 @@ EXPORT int timespec_get(struct timespec *ts, int base)
 	return base;
 }
 
-/* sleep_until returns the virtual ns that are left if a signal handler ended the sleep,
- * else 0. */
+/* sleep_until returns the remaining virtual ns if a signal handler ended the sleep, and otherwise
+ * 0. */
 static int64_t sleep_until(int64_t deadline)
 {
 	pthread_testcancel();

@@ -1,14 +1,14 @@
-/* Timers: those of timer_create(2) and timerfd_create(2), and the one of setitimer(2) and alarm(2).
+/* Timers of timer_create(2) and timerfd_create(2), and the timer of setitimer(2) and alarm(2).
  *
  * One thread of the library keeps all timers of the process. It waits in its slot until the first
- * of them expires, and then does what the kernel would do: it sends a signal, starts a thread, or
- * counts in a descriptor. A thread that sets a timer also sets the deadline of that slot, so the
- * library's thread need not run for that.
+ * timer expires, and then acts like the kernel: it sends a signal, starts a thread, or counts in a
+ * descriptor. A thread that sets a timer also sets the deadline of that slot, so the library's
+ * thread need not run then.
  *
  * A timer expires a nanosecond after its time. The clock stands still while a program handles the
- * expiry, and programs rely on the clock being past the timer's time by then, as it always is in
- * real time: slurmctld's connection manager sets its timer again, to the same instant, until the
- * clock is past it (src/conmgr/delayed.c of Slurm). */
+ * expiry, and programs expect the clock to be past the timer's time, as in real time. slurmctld's
+ * connection manager, for example, sets its timer to the same instant again and again until the
+ * clock is past that instant (src/conmgr/delayed.c of Slurm). */
 #define _GNU_SOURCE
 #include "shim.h"
 
@@ -35,7 +35,7 @@ struct timer {
 	pthread_attr_t attr; /* of the threads that SIGEV_THREAD starts */
 	int64_t expires;     /* virtual ns; RMR_NEVER while disarmed */
 	int64_t interval;    /* virtual ns; 0 if the timer expires once */
-	int overruns;        /* expiries since the last signal, which was still pending then */
+	int overruns;        /* expiries while the last signal was still pending */
 	int fd;              /* of timerfd_create, or -1 */
 };
 
@@ -98,7 +98,7 @@ static void add_timer(struct timer *t)
 	*end = t;
 }
 
-/* find_timer returns the place of a timer in the list; NULL if it is not there. */
+/* find_timer returns the place of a timer in the list; NULL if the list lacks the timer. */
 static struct timer **find_timer(const void *id)
 {
 	struct timer **p = &timers;
@@ -190,7 +190,7 @@ static void *keep_timers(void *unused)
 	pthread_setname_np(pthread_self(), "virtual-timers");
 	for (;;) {
 		struct timer *t;
-		bool asleep = false; /* whether all other threads sleep, so that signals may be sent */
+		bool asleep = false; /* whether all other threads sleep: only then may signals be sent */
 		lock_timers(&old);
 		while ((t = first_timer()) && t->expires <= now()) {
 			if (!asleep && sends_signal(t)) {
@@ -437,9 +437,9 @@ EXPORT useconds_t ualarm(useconds_t us, useconds_t interval)
 
 /* --------------------------------------------------------- timer descriptors */
 
-/* A timer's descriptor is one of eventfd(2), which has the same counter and is read in the same
- * way. The library finds the timer by the descriptor's number only. So a copy of the descriptor,
- * made by dup or in a child, stops counting when this process closes the number. */
+/* A timer's descriptor is an eventfd(2), whose counter and reads work in the same way. The library
+ * finds the timer only by the descriptor's number. So a copy of the descriptor, from dup or in a
+ * child, stops counting when this process closes the number. */
 static struct timer *find_descriptor(int fd)
 {
 	struct timer *t = timers;
@@ -493,7 +493,7 @@ EXPORT int timerfd_settime(int fd, int flags, const struct itimerspec *v, struct
 	lock_timers(&old);
 	struct timer *t = find_descriptor(fd);
 	if (t && good && readable(fd) && real(read)(fd, &expiries, sizeof expiries) < 0) {
-		forget_timer(t); /* the descriptor has another file now: the kernel answers */
+		forget_timer(t); /* the number now belongs to another file: the kernel answers */
 		t = NULL;
 	}
 	if (t && good) {

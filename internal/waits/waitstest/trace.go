@@ -148,7 +148,7 @@ func runsOf(row *run.Row) (list []lost) {
 	return list
 }
 
-// checkFigures compares the figures of a run with those of its trace.
+// checkFigures compares the figures of a run with the figures of its trace.
 func checkFigures(t testing.TB, run, trace *metrics.Summary, margin float64) {
 	t.Helper()
 	type figures struct {

@@ -120,7 +120,7 @@ func checkTotals(t testing.TB, summary *metrics.Summary, total map[waits.Part]fl
 	return occur
 }
 
-// checkGroups compares the waits that explain shows for all jobs and for groups with those of
+// checkGroups compares the waits that explain shows for all jobs and for groups with the waits of
 // metrics.
 func checkGroups(t testing.TB, record *explain.Record, want *metrics.Summary) {
 	t.Helper()
@@ -155,7 +155,7 @@ func checkGroups(t testing.TB, record *explain.Record, want *metrics.Summary) {
 	}
 }
 
-// checkCompare compares the waits that compare shows for a run with those of metrics.
+// checkCompare compares the waits that compare shows for a run with the waits of metrics.
 func checkCompare(t testing.TB, dir string, want *metrics.Summary) {
 	t.Helper()
 	sets, err := compare.Open(t.Context(), []string{dir})

@@ -1,6 +1,6 @@
 // Package arrays divides job arrays into several jobs and rewrites the dependencies on them. An
-// array cannot stay one job if some of its tasks run at the start of a window while others wait, or
-// if its tasks have different requests.
+// array must be divided if some of its tasks run at the start of a window while others wait, or if
+// its tasks have different requests.
 package arrays
 
 import (
@@ -23,7 +23,7 @@ const (
 	// running tasks.
 	NoteLimit = "array_limit_in_parts"
 	// NoteDependency counts dependencies on an array that are only approximated: afternotok,
-	// aftercorr, and lists in which one condition is enough ("?").
+	// aftercorr, and lists in which one condition suffices ("?").
 	NoteDependency = "dependency_on_parts"
 )
 
@@ -71,8 +71,8 @@ func (a Parts) Limited() (n int) {
 }
 
 // depend returns the dependencies that replace a dependency on an array or on a task of an array.
-// The list is empty if no task is left. The parameter oneOf is true if one of several conditions is
-// enough. The result isArray is false if the dependency is not on one of the arrays. The result
+// The list is empty if no task is left. The parameter oneOf is true if one of several conditions
+// suffices. The result isArray is false if the dependency is not on one of the arrays. The result
 // exact is false if the result is an approximation.
 func (a Parts) depend(d sbatch.Dependency, oneOf bool) (list []sbatch.Dependency, isArray, exact bool) {
 	on := func(name, kind string) {
@@ -258,8 +258,7 @@ func taskOf(array *hpc.Job, task int) *hpc.Job {
 	return &job
 }
 
-// reduce removes all tasks except those in the list left. The record must have the start and the
-// end of each task that started or ended.
+// reduce removes all tasks except the tasks in the list left.
 func reduce(job *hpc.Job, left []int) {
 	_, limit, limited := strings.Cut(job.Array, "%")
 	if job.Array = IndexList(left); limited {

@@ -68,8 +68,8 @@ func (u *submitter) accounts() []string {
 	return list
 }
 
-// commands returns the commands for sacctmgr that make the QOS, the accounts and the associations,
-// so that Slurm refuses no job because of its names. Each account may use each QOS.
+// commands returns the commands for sacctmgr that make the QOS, the accounts and the associations.
+// With them, Slurm refuses no job because of its names.
 func (n *names) commands() string {
 	var b strings.Builder
 	qos := slices.Sorted(maps.Keys(n.qos))

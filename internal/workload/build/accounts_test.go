@@ -28,8 +28,8 @@ func dump(t *testing.T, jobs ...string) string {
 	return path
 }
 
-// written builds a workload with a cluster directory, which has a slurm.conf if one is given, and
-// returns its files.
+// written builds a workload with a cluster directory, and returns its files. The directory
+// contains a slurm.conf if one is given.
 func written(t *testing.T, source string, opts Options, slurmConf ...string) (r *Result, users, accounts string) {
 	t.Helper()
 	r, err := From(t.Context(), Sacct, source, opts)

@@ -1,6 +1,6 @@
-// Package chart draws a workload, as the figures of Martinasso et al., "RM-Replay" (SC'18)
-// do: the number of jobs by size and duration (Table I), the submissions over time (Fig.
-// 4), and the used share of the requested time (Fig. 9).
+// Package chart draws a workload in the figures of Martinasso et al., "RM-Replay" (SC'18): the
+// number of jobs by size and duration (Table I), the submissions over time (Fig. 4), and the used
+// share of the requested time (Fig. 9).
 package chart
 
 import (
@@ -27,8 +27,8 @@ var Formats = []string{"svg", "png"}
 var blue = color.RGBA{R: 0x30, G: 0x60, B: 0xa0, A: 0xff}
 
 // Write draws the charts of a workload into a directory, which it creates if needed. It returns
-// the paths of the files. Hours of the day are those of the time zone. Write leaves out charts
-// without data. The error names the chart or the directory.
+// the paths of the files. Hours of the day are in the time zone. Write leaves out charts without
+// data. The error names the chart or the directory.
 func Write(dir, format string, w *workload.Workload, info *workload.Info, zone *time.Location) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("drawing charts: %w", err)

@@ -1,8 +1,8 @@
-// Package complete makes the fields that the record of a workload lacks: time limits, users,
-// accounts, QOS, partitions, memory, whole nodes, and the usage before the workload begins. A
-// declared rule makes each field from the rest of the record, from facts about the site and from
-// random numbers of the field's own seed. So a field that was not recorded becomes a distribution:
-// every draw is one workload that the record allows.
+// Package complete fills in fields that a workload's record lacks: time limits, users, accounts,
+// QOS, partitions, memory, whole nodes, and the usage before the workload begins. A declared rule
+// makes each field from the rest of the record, from facts about the site and from random numbers
+// of the field's own seed. So a field that was not recorded becomes a distribution: every draw is
+// one workload that the record allows.
 //
 // The workload has the rules and all data that they need ([workload.Completion]). Each job names
 // its fields that were made ([hpc.Job.Made]). [Redraw] makes them again with other seeds.
@@ -145,8 +145,8 @@ func apply(w *workload.Workload, c *workload.Completion) (*workload.Workload, er
 	return &out, nil
 }
 
-// leaveOutHomeless leaves out the jobs that ran when the window began and that have no nodes: a
-// replay cannot start them.
+// leaveOutHomeless removes the jobs that ran when the window began and whose nodes are unknown,
+// because a replay cannot start them.
 func leaveOutHomeless(w *workload.Workload) {
 	n := w.Jobs.Len()
 	w.Jobs.Delete(w.LacksNodes)
@@ -245,8 +245,9 @@ func recordedRun(job *hpc.Job, task int, run time.Duration) time.Duration {
 	return run
 }
 
-// runUntilLimit makes each task that a limit ended in the record run until its limit, since the job
-// now has a limit. The exit code stays, but has no effect: such a run never ends by itself.
+// runUntilLimit makes each task that a limit ended in the record run until its limit, since the
+// job now has a limit. The exit code stays, but has no effect, because such a run never ends on
+// its own.
 func runUntilLimit(job *hpc.Job) {
 	eachRun(job, func(task int, run time.Duration) time.Duration {
 		if _, ended := timedOut(job, task); ended {

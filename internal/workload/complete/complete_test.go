@@ -426,7 +426,7 @@ func TestSeldomMemory(t *testing.T) {
 }
 
 // TestRules: rules with values give the jobs these values. The errors for wrong rules list the
-// right ones, or name the data that the rule lacks.
+// right rules, or name the data that the rule lacks.
 func TestRules(t *testing.T) {
 	for text, want := range map[string]func(*hpc.Job) bool{
 		"time-limit=4h":            func(j *hpc.Job) bool { return j.TimeLimit == max(4*time.Hour, wholeMinutes(j.RunTime)) },
@@ -469,7 +469,7 @@ func TestRules(t *testing.T) {
 }
 
 // TestAssociations: the commands let each made user use its account and the site's QOS, and create
-// the QOS that the site does not have.
+// the QOS that the site lacks.
 func TestAssociations(t *testing.T) {
 	out := completed(t, bare(100), Options{Site: site(), Seed: 1})
 	commands := Associations(out, nil, map[string]bool{"normal": true, "short": true})
@@ -585,8 +585,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestUsageOfPreset checks that a user's made usage is at least what the user's preset jobs have
-// used when the window begins: a resource manager cannot start with less.
+// TestUsageOfPreset checks that a user's made usage is at least the usage of the user's preset
+// jobs up to the window's begin: a resource manager cannot start with less.
 func TestUsageOfPreset(t *testing.T) {
 	const begin = hpc.Time(100 * 24 * time.Hour)
 	job := func(id, user string, from, run time.Duration) *hpc.Job {

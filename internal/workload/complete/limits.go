@@ -14,8 +14,8 @@ import (
 	"rmreplay/internal/workload/transform"
 )
 
-// popular are the limits that users request most: the popular limits that all four logs of Tsafrir,
-// Etsion and Feitelson (JSSPP 2005) share, and longer limits in whole days.
+// popular are the limits that users request most. They are the popular limits that all four logs
+// of Tsafrir, Etsion and Feitelson (JSSPP 2005) share, and longer limits in whole days.
 var popular = func() []time.Duration {
 	var list []time.Duration
 	for _, minutes := range []int{5, 10, 15, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 720, 1080} {
@@ -103,9 +103,10 @@ func (m *maker) apart(do func() error) error {
 	return err
 }
 
-// limits makes the time limits. A batch has one limit, which is at least its longest run time. If a
-// limit ended a job, its own run time in whole minutes is its limit, and also the limit of the jobs
-// of its batch that ended earlier. Drawn limits are then lowered by what the record implies.
+// limits makes the time limits. A batch has one limit, which is at least its longest run time. If
+// a limit ended a job, its own run time in whole minutes is its limit, and also the limit of the
+// jobs of its batch that ended earlier. Drawn limits are then lowered to limits that the record
+// allows.
 func (m *maker) limits(field *workload.MadeField) error {
 	return m.apart(func() error { return m.batchLimits(field) })
 }
@@ -145,9 +146,9 @@ func (m *maker) batchLimits(field *workload.MadeField) error {
 }
 
 // cutBy returns the popular limit that seems to have ended a job: the job ran exactly for this
-// limit, or at most a minute longer. It returns 0 for all other jobs, for completed jobs, and for
-// short jobs, which may have such a run time by chance. cutBy is not used if the record says which
-// jobs ended at their limits.
+// limit, or at most a minute longer. It returns 0 for all other jobs and for completed jobs. It
+// also returns 0 for short jobs, which may have such a run time by chance. cutBy is not used if
+// the record says which jobs ended at their limits.
 func cutBy(f *fact) time.Duration {
 	const shortest, late = 30 * time.Minute, time.Minute
 	i, exact := slices.BinarySearch(popular, f.run)
@@ -229,8 +230,8 @@ func (m *maker) uniformLimits() func(i int) time.Duration {
 	}
 }
 
-// likeLimit draws a limit that batches with similar run times have in the log from which the rule
-// learned.
+// likeLimit draws one of the limits of batches with similar run times in the log from which the
+// rule learned.
 func (m *maker) likeLimit(i int) time.Duration {
 	run, classes := m.batches[i].run, m.c.Like.Limits
 	for k := min(runClass(run), len(classes)-1); k < len(classes); k++ {
@@ -275,8 +276,7 @@ func (m *maker) bounds() []time.Duration {
 	return bounds
 }
 
-// siteBound returns the longest limit that the site allows for a job, or 0 if the site has no such
-// limit.
+// siteBound returns the longest limit that the site allows for a job, or 0 if the site sets none.
 func (m *maker) siteBound(f *fact) time.Duration {
 	p := m.partition(f.partition)
 	longest := time.Duration(0)

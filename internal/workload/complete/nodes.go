@@ -13,9 +13,10 @@ import (
 // freeNodes is the rule of the nodes on which jobs ran when the window began.
 const freeNodes = "free"
 
-// Place gives nodes to the jobs that ran when the window began, as [Complete] does. It does so if the record does not
-// name the nodes, and if the workload was completed for a site with named nodes. It returns how many jobs got nodes.
-// It is used after a window was cut out of a completed workload. The other made fields are not changed.
+// Place gives nodes to the jobs that ran when the window began, as [Complete] does. It does so if
+// the record names no nodes and the workload was completed for a site with named nodes. It returns
+// how many jobs got nodes. It is used after a window was cut out of a completed workload. The
+// other made fields are not changed.
 func Place(w *workload.Workload) int {
 	if w.Completion == nil || len(w.Completion.Fields) == 0 {
 		return 0
@@ -49,10 +50,10 @@ func Place(w *workload.Workload) int {
 
 func isNodes(f workload.MadeField) bool { return f.Field == workload.FieldNodes }
 
-// nodes places the jobs that ran when the window began and whose nodes were not recorded, in the order of their
-// starts. Each job gets nodes of its partition that no other such job has: beginning with a random node, it takes the
-// next free nodes. If too few nodes are free, a job that does not request whole nodes shares nodes. If too few nodes
-// can be shared, too, the job gets no nodes.
+// nodes places the jobs that ran when the window began and whose nodes were not recorded, in the
+// order of their starts. Each job gets nodes of its partition that no other such job has. It takes
+// free nodes in order, beginning at a random node. If too few nodes are free, a job that does not
+// request whole nodes shares nodes. If too few nodes can be shared, too, the job gets no nodes.
 func (m *maker) nodes(field *workload.MadeField) {
 	left := m.capacity()
 	var list []*fact
@@ -136,8 +137,8 @@ func (m *maker) take(left map[string]*node, f *fact, name string, n int) {
 	}
 }
 
-// choose returns the first n nodes without jobs, or, if too few nodes are without jobs, the first n nodes with enough
-// CPUs left for a job that shares nodes. It returns nil if too few nodes have enough CPUs.
+// choose returns the first n nodes without jobs. If there are too few, it returns the first n
+// nodes with enough CPUs left for a job that shares nodes.
 func choose(names []string, n, cpus int, whole bool, left map[string]*node) []string {
 	for _, shared := range []bool{false, true} {
 		var chosen []string

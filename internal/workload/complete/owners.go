@@ -26,9 +26,10 @@ const (
 func userName(i int) string    { return fmt.Sprintf("%s%03d", userPrefix, i+1) }
 func accountName(i int) string { return fmt.Sprintf("%s%02d", accountPrefix, i+1) }
 
-// users gives each batch a user. Some batches get the user of the previous batch of the same size. The users of the
-// other batches follow the process of Pitman and Yor: the more batches a user has, the more of the next batches the
-// user gets. So few users have many jobs, and many users have few, as in all logs.
+// users gives each batch a user. Some batches get the user of the previous batch of the same size.
+// The users of the other batches follow the process of Pitman and Yor: a user with more batches
+// gets more of the next batches. So a few users have many jobs, and many users have few jobs, as
+// in all logs.
 func (m *maker) users(field *workload.MadeField) {
 	names, named := namesOf(field)
 	table := seats{concentration: betweenLog(m.rng, 3, 30), discount: between(m.rng, 0.2, 0.5), maxOwners: maxUsers}
@@ -85,8 +86,8 @@ type seats struct {
 	total                   int
 }
 
-// next returns the owner of the next item for a uniform number u: an old owner, with a probability
-// that grows with its number of items, or a new owner.
+// next returns the owner of the next item for a uniform number u. It is an old owner, with a
+// probability that grows with the owner's number of items, or a new owner.
 func (s *seats) next(u float64) int {
 	x := u * (float64(s.total) + s.concentration)
 	s.total++
@@ -126,9 +127,8 @@ func (m *maker) accounts(field *workload.MadeField) {
 	})
 }
 
-// usages makes the usage with which the workload begins: each user's rate of use in the record, in the steady state
-// of the site's decay, times a lognormal factor with a deviation of 1. The factor is random because users were more
-// or less busy before the workload. A user has at least what the preset jobs have used.
+// usages makes the usage with which the workload begins. It is each user's rate of use in the
+// record, in the steady state of the site's decay, times a lognormal factor with a deviation of 1.
 func (m *maker) usages(field *workload.MadeField) {
 	type owner struct{ account, user string }
 	used, least := map[owner]float64{}, map[owner]float64{}

@@ -109,8 +109,8 @@ func (m *maker) memory(field *workload.MadeField) {
 	})
 }
 
-// atOnce returns, according to the record, the largest number of the given jobs that ran at the
-// same time, and the largest number that were pending or running at the same time.
+// atOnce returns two numbers from the record: how many of the given jobs ran at the same time at
+// most, and how many were pending or running at the same time at most.
 func (m *maker) atOnce(jobs []int) (running, submitted int) {
 	type change struct {
 		at     hpc.Time
@@ -153,7 +153,7 @@ func (m *maker) beside(b *batch, jobs []int) (list []int) {
 }
 
 // counting returns, in the site's order, the QOS whose limits on a user's running and submitted
-// jobs admit a batch together with the user's other jobs. The numbers of jobs are those of the
+// jobs admit a batch together with the user's other jobs. The numbers of jobs come from the
 // record.
 func (m *maker) counting(b *batch, others func(qos string) []int) (list []*workload.SiteQOS) {
 	for i := range m.c.Site.QOS {
@@ -181,10 +181,8 @@ func fittingQOS(all []*workload.SiteQOS, f *fact, p *workload.SitePartition) (li
 	return list
 }
 
-// qos gives each batch a QOS that admits all its jobs: the first such QOS, or with a drawn
-// probability another such QOS. A QOS that limits a user's number of jobs must also admit the
-// user's earlier batches. If no QOS admits both, the earlier batches are ignored, because only the
-// rule for users gave them to this user.
+// qos gives each batch a QOS that admits all its jobs: the first such QOS or, with a random
+// probability, another one.
 func (m *maker) qos(field *workload.MadeField) {
 	names, named := namesOf(field)
 	usual := between(m.rng, 0.6, 0.95)

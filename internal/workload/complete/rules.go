@@ -107,7 +107,7 @@ var (
 	errNoDecay = errors.New("the site's half-life of usage is not known (want --cluster DIR with PriorityType=priority/multifactor)")
 )
 
-// check returns an error for a rule that is not known, or that lacks data that it needs.
+// check returns an error for an unknown rule, and for a rule that lacks the data that it needs.
 func check(field workload.Field, rule string, opts *Options) error {
 	if err := knownRule(field, rule); err != nil {
 		return err
@@ -127,7 +127,7 @@ func check(field workload.Field, rule string, opts *Options) error {
 	return nil
 }
 
-// defaultRule returns the rule of a field for which the options give no rule: the first rule whose
+// defaultRule returns the rule for a field without a rule in the options: the first rule whose
 // data are known, or None.
 func defaultRule(field workload.Field, w *workload.Workload, opts *Options) string {
 	rule := None

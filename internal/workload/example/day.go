@@ -62,7 +62,7 @@ func day(seed uint64) *workload.Workload {
 	return best
 }
 
-// loads returns the share of a day for which the jobs would occupy the CPU nodes and the GPUs, if
+// loads returns the share of a day for which the jobs would occupy the CPU nodes and the GPUs if
 // each job ran for its whole run time.
 func loads(jobs *workload.Jobs) (cpu, gpu float64) {
 	for _, job := range jobs.All() {
@@ -228,8 +228,8 @@ func (g *generator) gpuJob(job *hpc.Job) {
 
 func (g *generator) choose(names ...string) string { return names[g.rng.IntN(len(names))] }
 
-// logNormal returns a duration in whole seconds with the given median; the parameter sigma is the
-// standard deviation of its logarithm.
+// logNormal returns a duration in whole seconds with the given median. sigma is the standard
+// deviation of its logarithm.
 func (g *generator) logNormal(median time.Duration, sigma float64) time.Duration {
 	d := time.Duration(float64(median) * math.Exp(sigma*g.rng.NormFloat64()))
 	return max(min(d, maxRunTime), 10*time.Second).Round(time.Second)

@@ -14,8 +14,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// hashes are those of all files that WriteExample writes, by seed. They change only with
-// the generator.
+// hashes are the hashes of all files that WriteExample writes, by seed.
 var hashes = map[uint64]string{
 	1: "f5424f5f64c43a65",
 	2: "13c2f82375500b2e",

@@ -22,8 +22,8 @@ const (
 	mcNodeCPUs  = 72
 )
 
-// The loads of the day (section V.B): the share of the nodes that the preset jobs use when
-// the window begins, and the share of each day's node-hours that the jobs ask for.
+// The loads of the day (section V.B): the share of the nodes that the preset jobs use when the
+// window begins, and the share of each day's node-hours that the jobs request.
 const (
 	gpuLoad = 0.97
 	mcLoad  = 0.54
@@ -54,9 +54,9 @@ type DaintOptions struct {
 	// as many jobs as load the machine evenly. With any other number the days may miss the wanted
 	// loads; [DaintDays.Loads] has the actual loads.
 	Jobs int
-	// GPULoad is the share of the GPU nodes' node-hours that the jobs of a day ask for.
-	// Above 1 a queue builds up, as on the saturated days of section VIII, and the first
-	// day has more jobs than Table I. Below 0.97 the first day has fewer.
+	// GPULoad is the share of the GPU nodes' node-hours that the jobs of a day ask for. Above 1, a
+	// queue builds up, as on the saturated days of section VIII. The first day then has more jobs
+	// than Table I. Below 0.97 the first day has fewer.
 	GPULoad float64
 	Seed    uint64
 }
@@ -108,18 +108,16 @@ var daintStart = hpc.Time(time.Date(2017, 10, 6, 0, 0, 0, 0, time.UTC).UnixNano(
 //go:embed daint
 var daintCluster embed.FS
 
-// Daint makes days of a machine like Piz Daint, and the files of its cluster directory,
-// after Martinasso et al., "RM-Replay" (SC'18), section V.
+// Daint makes days of a machine like Piz Daint, and the files of its cluster directory, after
+// Martinasso et al., "RM-Replay" (SC'18), section V.
 //
-// The first day has exactly the jobs of the paper's Table I by nodes and duration. 783 of
-// them are running when the window begins; they use 97 % of the GPU nodes and 54 % of the
-// multicore nodes. On every day the jobs ask for the same share of the node-hours of each
-// kind of nodes. A further day has no preset jobs of its own, so it has more new jobs of
-// the same mix.
+// The first day has exactly the jobs of the paper's Table I by nodes and duration. 783 of them are
+// running when the window begins; they use 97 % of the GPU nodes and 54 % of the multicore nodes.
+// On every day the jobs ask for the same share of the node-hours of each kind of nodes. A further
+// day has no preset jobs of its own, so it has more new jobs of the same mix.
 //
-// The error says which option is out of range. A number of jobs is out of range if it
-// leaves a day without jobs, or if the jobs of a day ask for more than three times the
-// machine.
+// The error says which option is out of range. A number of jobs is out of range if a day would
+// have no jobs, or if the jobs of a day would request more than three times the machine.
 func Daint(o DaintOptions) (*DaintDays, error) {
 	switch {
 	case o.Days < 0:
@@ -367,9 +365,8 @@ func (g *daint) choosePresets(list []*draft) []*draft {
 	return rest
 }
 
-// evenOut swaps chosen jobs with others until the sum of the function measure over the chosen jobs
-// differs from the wanted value by at most the parameter few; the parameter over is the excess at
-// the beginning. The jobs nearest to the border between the two lists are swapped first.
+// evenOut swaps chosen jobs with others until the sum of measure over the chosen jobs differs from
+// the wanted value by at most few. over is the excess at the beginning.
 func evenOut(chosen, others []*draft, over, few float64, measure func(*draft) float64) {
 	for i := len(chosen) - 1; i >= 0 && math.Abs(over) > few; i-- {
 		for j := range others {
@@ -396,8 +393,8 @@ func swap[T any](list []T) func(i, j int) {
 	return func(i, j int) { list[i], list[j] = list[j], list[i] }
 }
 
-// splitPresets gives the multicore nodes as many preset jobs as they have room for, and gives the
-// GPU nodes the others. The time that a preset job has run is uniformly distributed.
+// splitPresets assigns as many preset jobs to the multicore nodes as these have room for, and the
+// others to the GPU nodes.
 func (g *daint) splitPresets() {
 	room := int(math.Round(mcLoad * mcNodes))
 	for _, d := range g.presets {

@@ -21,8 +21,8 @@ type pool struct {
 // The numbers of nodes, by kind, that are out of service when the window begins.
 var downAtStart = [2]int{12, 5}
 
-// place puts the preset jobs on nodes of their kind, as on a machine that has been in use for long.
-// Each job gets a range of free nodes, mostly neighbours, with gaps.
+// place puts the preset jobs on nodes of their kind. The placement resembles that of a machine
+// after long use.
 func (g *daint) place() {
 	for k := range g.pools {
 		p := &pool{}
@@ -152,8 +152,8 @@ func (g *daint) fate(job *hpc.Job) {
 	}
 }
 
-// backlogJobs is the number of the first day's GPU jobs that are waiting when the window
-// begins: a full machine has a queue.
+// backlogJobs is the number of the first day's GPU jobs that wait when the window begins, because
+// a full machine has a queue.
 const backlogJobs = 120
 
 // backlog moves the submissions of some of the first day's GPU jobs before the window.

@@ -75,7 +75,7 @@ func someHabits(rng *rand.Rand, n int) []habit {
 
 func (p *people) someone(rng *rand.Rand) *person { return &p.users[pick(rng, p.activity)] }
 
-// limit returns the time limit that the person asks for, for a job that needs the given time:
+// limit returns the time limit that the person requests for a job that needs the given time:
 // mostly one of the person's own limits, otherwise any common limit.
 func (p *person) limit(rng *rand.Rand, need, longest time.Duration) time.Duration {
 	own := rng.Float64() < 0.75

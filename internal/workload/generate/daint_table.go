@@ -31,8 +31,8 @@ var tableI = [9][6]int{
 	{7, 0, 1, 2, 1, 0},
 }
 
-// maxNodeHours bounds the node-hours of all jobs but the three largest, which section V.B names:
-// two jobs of 23.5 hours on 120 nodes and one of 20 hours on 128.
+// maxNodeHours bounds the node-hours of all jobs except the three largest, which section V.B
+// names: two jobs of 23.5 hours on 120 nodes and one job of 20 hours on 128.
 const maxNodeHours = 2500 // node-hours
 
 var largest = [3]struct {
@@ -127,8 +127,8 @@ func (d *draft) shape(bend float64) {
 // an hour times v^2.5 is 17 minutes.
 const shortPower = 2.5
 
-// limitMargin returns the least time between the run time of a job that ends by itself and the time
-// limit at which its duration class ends.
+// limitMargin returns the least difference between the time limit at which a job's duration class
+// ends and the run time of a job that ends on its own.
 func limitMargin(high time.Duration) time.Duration {
 	if high == 24*time.Hour {
 		return 10 * time.Minute

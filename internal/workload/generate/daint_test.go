@@ -152,7 +152,7 @@ func TestDaintLighter(t *testing.T) {
 	}
 }
 
-// checkMeasured compares the loads that the generator reports with those of its jobs.
+// checkMeasured compares the loads that the generator reports with the loads of its jobs.
 func checkMeasured(t *testing.T, made *DaintDays) {
 	t.Helper()
 	w := made.Workload
@@ -382,8 +382,8 @@ func checkLimits(t *testing.T, w *workload.Workload) {
 	}
 }
 
-// checkNodeEvents applies the events: each node goes out of service and returns in turn,
-// and none fails under a preset job, which is recorded to complete.
+// checkNodeEvents applies the events. Each node goes out of service and returns in turn. No node
+// fails under a preset job, because the record says that preset jobs complete.
 func checkNodeEvents(t *testing.T, w *workload.Workload, days int) {
 	t.Helper()
 	if len(w.NodeEvents) != dayNodeEvents*days {
@@ -415,8 +415,8 @@ func checkNodeEvents(t *testing.T, w *workload.Workload, days int) {
 	}
 }
 
-// checkReservations: every change refers to an existing reservation, no two reservations
-// have a node at the same time, and their jobs fit in.
+// checkReservations: every change refers to an existing reservation, no two reservations use a
+// node at the same time, and their jobs fit.
 func checkReservations(t *testing.T, w *workload.Workload, days int) {
 	t.Helper()
 	if len(w.Reservations) != 10*days {

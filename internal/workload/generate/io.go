@@ -23,10 +23,11 @@ type IOOptions struct {
 	// the rest.
 	Cycles int
 	Counts []int
-	// FileSystem is what the jobs write to; without a bandwidth it has 200 MiB/s, and without a name
-	// it is called lustre.
+	// FileSystem is the file system to which the jobs write. The default bandwidth is 200 MiB/s, and
+	// the default name is lustre.
 	FileSystem hpc.FileSystem
-	// Rate is the rate at which a job writes when it is alone, in bytes per second; 0 means 50 MiB/s.
+	// Rate is the rate at which a job writes when no other job writes, in bytes per second; 0 means
+	// 50 MiB/s.
 	Rate int64
 	// Declare makes writing jobs request as many licenses as their mean rate needs.
 	Declare bool
@@ -43,8 +44,8 @@ type ioJob struct {
 	sleep  time.Duration
 }
 
-// ioClasses are the classes of the authors' scripts (see [IO]): 32 blocks of 32 MiB are written 16,
-// 8, 6, 4 or 2 times, and the job sleeps, partly before and partly after that.
+// ioClasses are the classes of the authors' scripts (see [IO]). A job writes 32 blocks of 32 MiB
+// 16, 8, 6, 4 or 2 times, and sleeps partly before and partly after that.
 var ioClasses = []ioJob{
 	{"job1", 50 * time.Minute, 16 << 30, 0},
 	{"job2", 40 * time.Minute, 8 << 30, 100 * time.Second},
@@ -73,8 +74,8 @@ const (
 )
 
 // IO makes the workloads of the experiments that tested workload-adaptive scheduling: jobs of one
-// node that write or sleep, on a machine of eight nodes. The classes, limits and the order are
-// those of the authors' public scripts (algo74/vagrant-lustre-ldms-slurm, test-twojobs.3.sh and
+// node that write or sleep, on a machine of eight nodes. The classes, limits and the order come
+// from the authors' public scripts (algo74/vagrant-lustre-ldms-slurm, test-twojobs.3.sh and
 // test-sixjobs.3.sh). The scripts do not say how fast a job writes when it is alone, and how much
 // jobs of a class differ. Here a job's rate varies by 5 % around [IOOptions.Rate], a submission is
 // up to two seconds late, and a start takes up to five seconds.
@@ -187,10 +188,10 @@ type MixOptions struct {
 }
 
 // AddIO gives the jobs of a workload I/O by class. It does not change jobs that already have I/O,
-// or arrays. Jobs with the same user and name are one class. Of the classes, 60 % only compute, 25
-// % write checkpoints (four times 3 % of the run time), 10 % read their input in the first tenth of
-// the run, and 5 % move data all the time. The rates per node of the classes are log-normal (the
-// standard deviation of the logarithm is 1), and are then scaled to the load. The shares are
+// or arrays. Jobs with the same user and name are one class. Of the classes, 60 % only compute. 25
+// % write checkpoints (four times 3 % of the run time), 10 % read their input in the first tenth
+// of the run, and 5 % move data all the time. The rates per node of the classes are log-normal
+// (the standard deviation of the logarithm is 1), and are then scaled to the load. The shares are
 // assumptions of this generator, not measurements.
 func AddIO(w *workload.Workload, o MixOptions) error {
 	f := fileSystemOf(o.FileSystem)

@@ -22,17 +22,17 @@ type LikeOptions struct {
 
 // Like draws a workload that resembles a given workload in the following properties:
 //
-//   - Arrivals: the rate by hour and, if the log has at least four weeks, by weekday; and
-//     the gaps between submissions. Like measures the log's gaps in operational time, in
-//     which the rate is constant, and draws from these gaps.
+//   - Arrivals: the rate by hour and, if the log has at least four weeks, by weekday; and the gaps
+//     between submissions. Like measures the log's gaps in operational time, in which the rate is
+//     constant, and draws from these gaps.
 //   - Users: how active each is, and how often consecutive jobs have the same user.
-//   - Jobs: Like draws a job at random from the user's jobs or, as often as users repeat
-//     themselves, from those that ask for what the user's previous job asked for. Sizes, time
-//     limits and run times thus have the same relation. The run time is multiplied by a log-normal
-//     number with median 1, but stays within the time limit.
+//   - Jobs: Like draws a job at random from the user's jobs. As often as users repeat themselves,
+//     it draws from the jobs with the same request as the user's previous job. Sizes, time limits
+//     and run times thus have the same relation. The run time is multiplied by a log-normal number
+//     with median 1, but stays within the time limit.
 //
-// Dependencies, reservations, recorded fates and node events are not drawn. The error says
-// what the workload lacks.
+// Dependencies, reservations, recorded fates and node events are not drawn. The error says what
+// the workload lacks.
 func Like(model *workload.Workload, o LikeOptions) (*workload.Workload, error) {
 	jobs := model.Jobs.List()
 	sortJobs(jobs)

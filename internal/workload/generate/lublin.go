@@ -34,10 +34,9 @@ type LublinOptions struct {
 	Seed  uint64
 }
 
-// lublinClass is a class of jobs with its parameters. Their names are those of the tables
-// of Lublin and Feitelson, "The workload on parallel supercomputers: modeling the
-// characteristics of rigid jobs", Journal of Parallel and Distributed Computing 63(11),
-// 2003.
+// lublinClass is a class of jobs with its parameters. The names come from the tables of Lublin and
+// Feitelson, "The workload on parallel supercomputers: modeling the characteristics of rigid
+// jobs", Journal of Parallel and Distributed Computing 63(11), 2003.
 type lublinClass struct {
 	name string
 	// Sizes: a job is serial with probability serial. Otherwise its size is 2^x with
@@ -174,8 +173,8 @@ func (c *lublinClass) drawRunTime(rng *rand.Rand, n int) time.Duration {
 	}
 }
 
-// arrivals is a stream of arrival instants. It counts in points: at the mean rate of the
-// day a half-hour is one point, and a half-hour with twice the jobs is two points.
+// arrivals is a stream of arrival instants. Its clock counts points. At the mean rate of the day,
+// a half-hour is one point, and a half-hour with twice the jobs is two points.
 type arrivals struct {
 	gap        distuv.Gamma // the gap: logarithm of seconds, at the mean rate
 	cumulative [buckets + 1]float64

@@ -16,14 +16,14 @@ type Method string
 // parallel workload logs", JSSPP 2012 (Springer, 2013).
 const (
 	// Arrival measures from one submission to the next, no matter how long the jobs run. The authors
-	// recommend it, because only a submission proves that the user was there; a job may end while the
-	// user sleeps.
+	// recommend it, because only a submission proves that the user was present; a job may end while
+	// the user sleeps.
 	Arrival Method = "arrival"
 	// Last measures from the end of the previously submitted job, which is the think time.
 	// If that job is still running at the next submission, there is no gap.
 	Last Method = "last"
-	// Max measures from the latest end of all jobs of the session: a session ends when none of its
-	// jobs has run for the threshold's time.
+	// Max measures from the latest end of all jobs of the session: a session ends when no job of it
+	// has run for the time of the threshold.
 	Max Method = "max"
 )
 
@@ -68,9 +68,9 @@ func Parse(s string) (Delimitation, error) {
 	return d, nil
 }
 
-// begins reports whether a job submitted at an instant begins a new session. The parameters
-// lastSubmit and lastEnd are the submission and the end of the session's last job, and latest is
-// the latest end of its jobs.
+// begins reports whether a job submitted at an instant begins a new session. lastSubmit and
+// lastEnd are the submission and the end of the session's last job, and latest is the latest end
+// of its jobs.
 func (d Delimitation) begins(submit, lastSubmit, lastEnd, latest hpc.Time) bool {
 	from := lastSubmit
 	switch d.Method {

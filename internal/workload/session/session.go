@@ -1,5 +1,5 @@
-// Package session finds the structure of what users submitted: their sessions of work, which
-// sessions waited for the results of other sessions, and how long the user thought in between.
+// Package session finds the structure of users' submissions: the sessions of work, the results for
+// which sessions waited, and the users' think times in between.
 //
 // # Sessions
 //
@@ -9,11 +9,10 @@
 //
 // # The graph
 //
-// A session depends on every session of the same user whose last job had ended when the
-// first job of the session was submitted: the user may have looked at those results first
-// (Madon, Da Costa & Pierson, "Replay with Feedback", FGCS 155, 2024, definition 5). The
-// time between that end and that submission is the think time (definition 6). It is never
-// negative.
+// A session depends on every session of the same user whose last job had ended when the first job
+// of the session was submitted: the user may have looked at those results first (Madon, Da Costa &
+// Pierson, "Replay with Feedback", FGCS 155, 2024, definition 5). The time between that end and
+// that submission is the think time (definition 6). It is never negative.
 //
 // "Session A ended before session B began" is an interval order. Most of its pairs follow from
 // other pairs: a user who waited for the last session also waited for the sessions before it. The
@@ -58,8 +57,8 @@ type Session struct {
 	Jobs []int
 	// Start and LastSubmit are the instants of the first and of the last submission.
 	Start, LastSubmit hpc.Time
-	// End is the instant at which all jobs of the session had ended. If the record has no end for one
-	// of these jobs, End is the largest Time, and no session depends on this session.
+	// End is the instant at which all jobs of the session had ended. If the record lacks the end of
+	// one of these jobs, End is the largest Time, and no session depends on this session.
 	End hpc.Time
 	// Parent is an index of a session. In a graph of batches it is the session that the
 	// batch belongs to; in a graph of sessions it is the session itself.
@@ -162,13 +161,13 @@ func newSession(jobs *workload.Jobs, ends []hpc.Time, mine []int, parent int) Se
 //
 // Let L be the session that began last among the sessions that had ended when s began. A session
 // that had ended before L began is not a direct dependency of s, because L is between them. A
-// session that ended between L's start and the start of s is a direct dependency: any session
+// session that ended between L's start and the start of s is a direct dependency: a session
 // between it and s would have begun after L and ended before s began. Such a session does not
 // exist, because L began last. So s directly depends on L and on the sessions that ended between
 // L's start and the start of s. Both ends of this range only move forward for later sessions s.
 //
-// Two sessions without duration at the same instant would depend on each other. The order
-// of submission decides: a session depends on earlier sessions only.
+// Two sessions without duration at the same instant would depend on each other. The order of
+// submission decides: a session depends on earlier sessions only.
 func (g *Graph) link() {
 	byEnd := make([]int, len(g.Sessions))
 	for i := range byEnd {
@@ -236,10 +235,10 @@ func (g *Graph) Edges() iter.Seq2[int, int] {
 	}
 }
 
-// Batches returns graphs in which every session is divided into its batches (Zakay & Feitelson,
-// "Preserving user behavior characteristics in trace-based simulation of parallel job scheduling",
-// MASCOTS 2014): groups of overlapping jobs. A batch begins with the first job that is submitted
-// when all earlier jobs of its session have ended, because until then the user did not wait for
+// Batches returns graphs in which every session is divided into its batches: groups of overlapping
+// jobs (Zakay & Feitelson, "Preserving user behavior characteristics in trace-based simulation of
+// parallel job scheduling", MASCOTS 2014). A batch begins with the first job that is submitted
+// after all earlier jobs of its session have ended: before that, the user did not wait for
 // results. Batches depend on each other by the same rule as sessions, and the batches of one
 // session are a chain.
 func (s *Sessions) Batches() *Sessions {

@@ -15,8 +15,8 @@ import (
 
 // Cluster anonymizes a cluster directory with the names of its workload, so that the anonymous
 // workload can be replayed on it. It reads slurm.conf with its includes, gres.conf and
-// topology.conf from dir; accounts are the commands for sacctmgr, which may be nil, and users
-// are the users of the cluster. It returns the new files by name. Comments, addresses, the hosts of
+// topology.conf from dir. accounts are the commands for sacctmgr, which may be nil. users are the
+// users of the cluster. It returns the new files by name. Comments, addresses, the hosts of
 // daemons, passwords and paths are removed. ClusterName stays. If the cluster has an epilog, the
 // new files have one, too. The error names the file and the line that cannot be read.
 func (a *Anonymizer) Cluster(dir string, accounts []byte, users []hpc.User) (map[string]string, error) {

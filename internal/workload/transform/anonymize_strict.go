@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Further kinds of names, besides those of [Anonymizer.Step].
+// Further kinds of names, in addition to the kinds of [Anonymizer.Step].
 const (
 	kindCluster = "cluster"
 	kindWord    = "xword"
@@ -119,8 +119,8 @@ func (a *Anonymizer) Replaced() int { return len(a.originals) }
 // words by chance.
 const longName = 6
 
-// contained returns the longest replaced name that a word contains: the name may be the whole word,
-// a part between digits and punctuation, or, if the name is long, any part.
+// contained returns the longest replaced name that a word contains. The name may be the whole
+// word, a part between digits and punctuation, or, if the name is long, any part.
 func (a *Anonymizer) contained(word string) (found string) {
 	if a.lowerOriginals == nil || a.counted != len(a.originals) {
 		a.indexOriginals()

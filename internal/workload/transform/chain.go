@@ -12,12 +12,13 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// LongestLimit lowers the time limits of a partition's jobs above a maximum to the maximum. The partition "*" is for
-// all jobs. The limit then ends a job that needs more time. A job without a time limit gets the maximum if its
-// partition's DefaultTime (or MaxTime, without a DefaultTime) is longer. If this limit is not known, the job stays as
-// it is, and a note has the number of such jobs. Preset jobs keep their limits, as running jobs do when a site lowers
-// MaxTime; a note has the number of preset jobs with longer limits. A job that names several partitions keeps its
-// limit if it may run in another partition; a note has the number of these jobs. The error says that the maximum is
+// LongestLimit lowers the time limits of a partition's jobs above a maximum to the maximum. The
+// partition "*" is for all jobs. The limit then ends a job that needs more time. A job without a
+// time limit gets the maximum if its partition's DefaultTime (or MaxTime, without a DefaultTime)
+// is longer. If this limit is unknown, the job stays unchanged, and a note counts such jobs.
+// Preset jobs keep their limits, as running jobs do when a site lowers MaxTime; a note has the
+// number of preset jobs with longer limits. A job that names several partitions keeps its limit if
+// it may run in another partition; a note counts these jobs. The error says that the maximum is
 // not positive.
 func LongestLimit(partition string, longest time.Duration) (Step, error) {
 	if longest <= 0 || longest == hpc.Unlimited {
@@ -67,16 +68,16 @@ func LongestLimit(partition string, longest time.Duration) (Step, error) {
 }
 
 // Chains replaces each job that runs longer than a time limit allows by a chain of jobs, as users
-// with checkpoints do. Each part has the time limit that the parameter longest gives, and depends
-// on the previous part by afterok. The argument checkpoint is how long a part takes to write its
-// state, and how long the next part takes to read it. Only the first part reads no state, and only
-// the last part writes none. So n parts compute for less than n*(longest - 2*checkpoint) +
-// 2*checkpoint.
+// with checkpoints do. Each part gets the time limit longest, and depends on the previous part by
+// afterok. checkpoint is the time that a part takes to write its state, and also the time that the
+// next part takes to read it. Only the first part reads no state, and only the last part writes
+// none. So n parts compute for less than n*(longest - 2*checkpoint) + 2*checkpoint.
 //
-// The first part keeps the job's ID and its dependencies. The other parts are submitted at the same instant, and are
-// named ID~2, ID~3, ... Jobs that depend on the job's end depend on the last part. If the job's time limit ended the
-// job, a time limit also ends the last part. Arrays and preset jobs are not changed; a note has their number. The
-// error says which argument is out of range.
+// The first part keeps the job's ID and its dependencies. The other parts are submitted at the
+// same instant, and are named ID~2, ID~3, ... Jobs that depend on the job's end depend on the last
+// part. If the job's time limit ended the job, a time limit also ends the last part. Arrays and
+// preset jobs are not changed; a note has their number. The error says which argument is out of
+// range.
 func Chains(longest, checkpoint time.Duration) (Step, error) {
 	switch {
 	case longest <= 0 || longest == hpc.Unlimited:
@@ -189,7 +190,7 @@ func (c *chains) rewrite(job *hpc.Job) bool {
 	changed := false
 	for i, d := range deps.List {
 		last, replaced := c.last[d.Job]
-		if replaced && d.Type != "after" { // "after" waits for a start: that of the first part
+		if replaced && d.Type != "after" { // "after" waits for a start, here of the first part
 			deps.List[i].Job, changed = last, true
 		}
 	}

@@ -52,14 +52,14 @@ type Fields struct {
 // maxNodes is the largest size of an expression's syntax tree.
 const maxNodes = 1000
 
-// Filter keeps the jobs for which an expression over [Fields] is true, such as
+// Filter keeps the jobs for which an expression over [Fields] is true. Examples are:
 //
 //	constraint == "gpu" and nodes >= 16
 //	partition in ["normal", "low"] and not preset
 //
-// The language is that of github.com/expr-lang/expr. It has no loops, no side effects and
-// no access to anything but the fields. Dependencies on removed jobs count as fulfilled.
-// The error says where the expression is wrong.
+// The language comes from github.com/expr-lang/expr. It has no loops, no side effects and no
+// access to anything but the fields. Dependencies on removed jobs count as fulfilled. The error
+// says where the expression is wrong.
 func Filter(text string) (Step, error) {
 	program, err := Compile(text, Fields{})
 	if err != nil {
@@ -106,9 +106,9 @@ var otherNames = map[string]string{
 
 var unknownName = regexp.MustCompile(`unknown name (\w+)`)
 
-// meant returns a hint for an error of an expression. For an unknown name it is "; did you mean X?", or the
-// names of all fields if no name is similar. For a single =, and for a number with a unit, it says what to write
-// instead. For other errors it is "".
+// meant returns a hint for an error of an expression. For an unknown name, the hint is "; did you
+// mean X?", or the names of all fields if no name is similar. For a single =, and for a number
+// with a unit, the hint is the right notation. For other errors it is "".
 func meant(text, problem string, env any) string {
 	if strings.Contains(problem, `unexpected token Operator("=")`) {
 		return "\nwant == for a comparison"
@@ -132,8 +132,9 @@ func meant(text, problem string, env any) string {
 	return "; did you mean " + name + "?"
 }
 
-// meantField returns the field that a user probably means by a wrong name, or "": a usual name of the field, the only
-// field that has all words of the name, or the field with the most similar name.
+// meantField returns the field that a user probably means by a wrong name, or "". The field has
+// the wrong name as a usual name, is the only field with all words of the name, or has the most
+// similar name.
 func meantField(wrong string, fields []string) string {
 	wrong = strings.ToLower(wrong)
 	if name := otherNames[wrong]; slices.Contains(fields, name) {
@@ -152,7 +153,7 @@ func meantField(wrong string, fields []string) string {
 // comparison matches a name that is compared with a number that has a unit, or with a clock.
 var comparison = regexp.MustCompile(`(\w+)\s*([=!<>]=|[<>])\s*["']?(\d+ [a-zA-Z]+|\d[\w.:-]*)["']?`)
 
-// withoutUnit says what to write in place of the first number of an expression that has a unit, or "".
+// withoutUnit returns what to write in place of an expression's first number with a unit, or "".
 func withoutUnit(text string, fields []string) string {
 	for _, m := range comparison.FindAllStringSubmatch(text, -1) {
 		name, value := m[1], m[3]
@@ -198,7 +199,7 @@ func filter(w *workload.Workload, program *vm.Program) (int, error) {
 	return removed, nil
 }
 
-// FieldsOf returns the fields of a job. The parameter start is the instant from which Fields.Submit counts.
+// FieldsOf returns the fields of a job. start is the instant from which Fields.Submit counts.
 func FieldsOf(w *workload.Workload, job *hpc.Job, start hpc.Time) Fields {
 	at := job.Submit.Std()
 	f := Fields{

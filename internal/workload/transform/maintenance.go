@@ -11,10 +11,11 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Maintenance reserves nodes (a host list, or ALL) for maintenance, from an instant for a duration. The reservation
-// exists from the beginning of the workload, as if it had been announced: a job does not start if it would run into
-// the reservation, but jobs that already run may run into it. The error says what is wrong with an argument. The step
-// fails for an instant before the workload begins, and for nodes that the cluster does not have.
+// Maintenance reserves nodes (a host list, or ALL) for maintenance, from an instant for a
+// duration. The reservation exists from the beginning of the workload, as if it had been
+// announced. A job does not start if it would run into the reservation, but jobs that already run
+// may run into it. The error says what is wrong with an argument. The step fails for an instant
+// before the workload begins, and for nodes that the cluster does not have.
 func Maintenance(from hpc.Time, length time.Duration, nodes string) (Step, error) {
 	switch {
 	case length <= 0 || length == hpc.Unlimited:

@@ -10,13 +10,13 @@ import (
 )
 
 // PredictedLimits lowers the time limits to predicted run times. The function predict returns a
-// run time in seconds for each job of the workload, in its order, or 0 if it is not known; the
-// parameter text is the step's entry in the workload.
+// run time in seconds for each job of the workload, in order; 0 means unknown. text is the step's
+// entry in the workload.
 //
-// The new limit is the prediction, rounded up to a full minute as Slurm rounds limits, and at least
-// a minute. The step never raises a limit. A job without a limit gets the prediction as its limit.
-// A job without a prediction keeps its limit. Jobs that run when the window begins keep their
-// limits, because these were set before they started. The notes say how many jobs each rule
+// The new limit is the prediction, rounded up to a full minute as Slurm rounds limits, and at
+// least a minute. The step never raises a limit. A job without a limit gets the prediction as its
+// limit. A job without a prediction keeps its limit. Jobs that run when the window begins keep
+// their limits, because these were set before they started. The notes say how many jobs each rule
 // concerns, how many jobs run longer than their new limit, and how much work these jobs lose.
 func PredictedLimits(text string, predict func(*workload.Workload) ([]float64, error)) Step {
 	return Step{text, func(w *workload.Workload, env *Environment) (int, error) {

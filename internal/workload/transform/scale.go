@@ -16,8 +16,8 @@ import (
 // SwitchOptions are the options of [Switches].
 type SwitchOptions struct {
 	Switches   int           // the largest number of leaf switches
-	MinNodes   int           // for jobs of at least this many nodes
-	MinRuntime time.Duration // and with a longer run time than this
+	MinNodes   int           // smallest size of the chosen jobs, in nodes
+	MinRuntime time.Duration // the chosen jobs run longer than this
 	Wait       time.Duration // how long such a job waits for the switches; 0 for Slurm's default
 }
 

@@ -20,8 +20,8 @@ import (
 // Shake moves every submission by up to the given time in either direction. The schedules of
 // several seeds then show how much of a result is chance. Tsafrir and Feitelson call this method
 // shaking the input ("Instability in parallel job scheduling simulation: the role of workload
-// flurries", IPDPS 2006). A job stays on its side of the window's start, after the jobs on which it
-// depends, and before the start of its tasks that run when the window begins. Shake returns an
+// flurries", IPDPS 2006). A job stays on its side of the window's start, after the jobs on which
+// it depends, and before the start of its tasks that run when the window begins. Shake returns an
 // error if maxShift is not above 0.
 func Shake(maxShift time.Duration) (Step, error) {
 	if maxShift <= 0 {
@@ -194,8 +194,8 @@ func appendCopy(w, once *workload.Workload, start hpc.Time, shift time.Duration,
 	}
 }
 
-// renameReservations renames the reservation, or the list of reservations, that the job requests,
-// if newNames has a new name.
+// renameReservations renames the reservations that the job requests, if newNames has new names for
+// them.
 func renameReservations(job *hpc.Job, newNames map[string]string) {
 	if job.Reservation == "" {
 		return
@@ -317,8 +317,8 @@ func jobsBefore(w *workload.Workload, at hpc.Time) string {
 // toKeep says how a window keeps the jobs that run when it begins.
 const toKeep = " (rmreplay workload complete --cluster gives such jobs nodes)"
 
-// settle gives nodes to the jobs that run when the window begins, and leaves out the jobs that get
-// no nodes. It returns the number of jobs that it left out.
+// settle gives nodes to the jobs that run when the window begins, and removes the jobs for which
+// there are no nodes.
 func settle(w *workload.Workload, env *Environment) (homeless int) {
 	if env.Place != nil {
 		if n := env.Place(w); n > 0 {
@@ -380,8 +380,8 @@ func clipNodes(events []hpc.NodeEvent, from hpc.Time) []hpc.NodeEvent {
 	return append(first, kept...)
 }
 
-// clipReservations takes the reservations that exist at an instant, and creates them at that
-// instant with their properties of that time.
+// clipReservations replaces the reservations that exist at an instant by reservations that are
+// created at that instant, with their properties at that time.
 func clipReservations(events []hpc.ReservationEvent, from hpc.Time) []hpc.ReservationEvent {
 	open, rest := workload.ReservationsAt(events, from)
 	for i := range open {
@@ -390,10 +390,10 @@ func clipReservations(events []hpc.ReservationEvent, from hpc.Time) []hpc.Reserv
 	return append(open, rest...)
 }
 
-// Merge adds another workload. The parameter name is the other workload's name in the step's text.
-// If the ID of a new job or the name of a new reservation is taken, "~" and a number are added to
-// it. The step fails if two different users have the same name, or if both workloads have windows
-// with different starts.
+// Merge adds another workload. name is the other workload's name in the step's text. If the ID of
+// a new job or the name of a new reservation is taken, "~" and a number are added to it. The step
+// fails if two different users have the same name, or if both workloads have windows with
+// different starts.
 func Merge(other *workload.Workload, name string) Step {
 	return Step{"--merge " + name, func(w *workload.Workload, env *Environment) (int, error) {
 		add := clone(other)

@@ -1,10 +1,10 @@
-// Package transform changes workloads. The changed workloads show what would have happened if
-// users had known their run times, if jobs had arrived faster, or if there had been more jobs.
-// Each [Step] is one such change. [Apply] applies steps in order and notes them in the workload,
-// so that a result can be traced to the changes of its input.
+// Package transform changes workloads. With a changed workload, a simulation shows what would have
+// happened if users had known their run times, if jobs had arrived faster, or if there had been
+// more jobs. Each [Step] is one such change. [Apply] applies steps in order and notes them in the
+// workload, so that a result can be traced to the changes of its input.
 //
-// Random steps draw from a seed. Each step has its own generator, so that it does not depend on the
-// number of draws in earlier steps.
+// Random steps draw from a seed. Each step has its own generator. It therefore does not depend on
+// the number of draws in earlier steps.
 package transform
 
 import (
@@ -104,7 +104,7 @@ func Apply(w *workload.Workload, env Environment, steps ...Step) (*workload.Work
 // streamOf returns the seed of a step's own random numbers.
 func streamOf(i int, text string) uint64 {
 	h := fnv.New64a()
-	text = strings.Replace(text, "--jitter ", "--shake ", 1) // with its former name a seed draws what it drew before
+	text = strings.Replace(text, "--jitter ", "--shake ", 1) // the former name keeps the draws of a seed unchanged
 	_, _ = fmt.Fprintf(h, "%d %s", i, text)                  // a hash never returns an error
 	return h.Sum64()
 }
@@ -140,8 +140,8 @@ type caps struct {
 	seen  map[string]time.Duration // the longest time limit of a job
 }
 
-// newCaps returns the time limits of the partitions. For a partition without a known limit it uses
-// the longest time limit of a job in that partition, because Slurm did not refuse that job.
+// newCaps returns the time limits of the partitions. For a partition without a known limit, it
+// uses the longest time limit of a job in that partition, because Slurm accepted that job.
 func newCaps(w *workload.Workload, env *Environment) caps {
 	c := caps{known: env.Partitions, seen: map[string]time.Duration{}}
 	for _, job := range w.Jobs.All() {

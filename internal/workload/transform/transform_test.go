@@ -204,7 +204,7 @@ func TestSwitches(t *testing.T) {
 			got = append(got, j.ID)
 		}
 	}
-	// The step leaves out p, which already runs, a, which is small, and d, which is short.
+	// The step leaves out three jobs: p already runs, a is small, and d is short.
 	if diff := cmp.Diff([]string{"b", "c"}, got); diff != "" || results[0].Changed != 2 {
 		t.Errorf("%s%+v", diff, results)
 	}
@@ -581,7 +581,8 @@ func TestMapPartition(t *testing.T) {
 	}
 }
 
-// TestAbsent: a step that names what the workload lacks, or a time outside it, has a note.
+// TestAbsent: a step adds a note if it names something that the workload lacks, or a time outside
+// the workload.
 func TestAbsent(t *testing.T) {
 	late, other := small(), small()
 	for i := range late.Jobs.Len() {

@@ -38,9 +38,8 @@ func Main() int {
 	return 0
 }
 
-// Serve reads frames from the reader in, and writes answers to the writer out. It returns nil at
-// the end of the input, even while a query runs, because the process must then end. An unreadable
-// frame is an error.
+// Serve reads frames from in, and writes answers to out. It returns nil at the end of the input,
+// even while a query runs, because the process must then end. An unreadable frame is an error.
 func Serve(in io.Reader, out io.Writer) error {
 	s := &server{out: wire.NewWriter(out), requests: make(chan request, 8)}
 	ended := make(chan error, 2)
@@ -116,7 +115,8 @@ func (s *server) work() error {
 	return nil
 }
 
-// errSend means that the engine cannot go on, for example because its parent does not read answers.
+// errSend means that the engine cannot continue, for example because its parent does not read
+// answers.
 type errSend struct{ error }
 
 // errLarge is the error of an answer with too many bytes.
@@ -288,8 +288,8 @@ func (s *server) ask(r request) (err error) {
 var errSelect = errors.New("the engine only answers queries (want one SELECT statement)")
 
 // query matches the beginning of a query. It is needed because DuckDB reports a statement's type
-// only after preparing the statement, and preparing EXPORT DATABASE already makes a directory. A
-// comment at the beginning does not match, because it could hide a statement.
+// only after it has prepared the statement, and preparing EXPORT DATABASE already makes a
+// directory. A comment at the beginning does not match, because it could hide a statement.
 var query = regexp.MustCompile(`(?i)^\s*(\(|(SELECT|WITH|FROM|VALUES)\b)`)
 
 // prepare prepares a query. Everything except a single SELECT statement is an error. For example, a
@@ -298,7 +298,7 @@ func (s *server) prepare(text string) (*duckdb.Stmt, error) {
 	if !query.MatchString(text) {
 		return nil, errSelect
 	}
-	prepared, err := s.conn.Prepare(text) // unlike PrepareContext, fails for several statements
+	prepared, err := s.conn.Prepare(text) // unlike PrepareContext, it fails for several statements
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 
 const argument = "rmreplay-engine-of-tests"
 
-// If the process is to be an engine, the tests of the binary do not start.
+// If the process is to be an engine, the binary's tests do not start.
 func init() {
 	if len(os.Args) == 2 && os.Args[1] == argument {
 		os.Exit(duckdb.Main()) //nolint:forbidigo // the process is an engine, and has no tests to go back to

@@ -150,8 +150,8 @@ func (r *Reader) Next() (Kind, []byte, error) {
 	return Kind(head[5]), payload, nil
 }
 
-// readPayload reads n bytes. Because n may be damaged, it never allocates more than twice what has
-// arrived.
+// readPayload reads n bytes. n may be damaged, so the function never allocates more than twice the
+// bytes that have arrived.
 func readPayload(in io.Reader, n int) ([]byte, error) {
 	const step = 1 << 20
 	payload := make([]byte, 0, min(n, step))

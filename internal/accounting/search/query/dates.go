@@ -115,9 +115,9 @@ func (d *Dates) Format(t time.Time) string {
 	return t.In(d.zone).Format("2006-01-02T15:04:05.000Z07:00")
 }
 
-// Parse parses a date with date math, such as now-7d/d or 2024-03-01||+1M/d. If the parameter up
-// is true, missing parts are as late as possible, as for "at most": 2024-03-01 becomes the end of
-// that day.
+// Parse parses a date with date math, such as now-7d/d or 2024-03-01||+1M/d. If up is true,
+// missing parts are as late as possible, which "at most" needs: 2024-03-01 becomes the end of that
+// day.
 func (d *Dates) Parse(text string, up bool) (time.Time, error) {
 	if math, ok := strings.CutPrefix(text, "now"); ok {
 		return d.math(text, d.now.In(d.zone), math, up)

@@ -142,10 +142,8 @@ func quote(column string) string { return `"` + column + `"` }
 const (
 	maxName    = 512 // bytes in a field's name
 	maxMembers = 256 // members of documents in one request
-	// The members of a document can be searched if the document has at most maxStructure bytes
-	// outside of strings, and at most maxDocument bytes in all. The database needs 16 bytes for
-	// each number or bracket, and reads 2,048 documents at a time. A document of Slurm has about
-	// 200 bytes outside of strings.
+	// The members of a document can be searched only if the document has at most maxStructure bytes
+	// outside of strings, and at most maxDocument bytes in total.
 	maxStructure = 8 << 10
 	maxDocument  = 1 << 20
 )
@@ -175,11 +173,10 @@ const texts = `"([^"\\]|\\.)*"`
 
 // Tables returns a statement's FROM clause.
 //
-// If the request uses fields without a column, unnest prevents two things: that the database reads
-// the document once per condition, and that it reads documents before it has applied the conditions
-// on columns. A document that is not UTF-8, not JSON, or too large counts as a document without
-// members. (TRY would be shorter, but DuckDB 1.5 then mixes up rows if another condition removed
-// some.)
+// If the request uses fields without a column, unnest has two effects: the database reads the
+// document only once for all conditions, and only after it has applied the conditions on columns.
+// A document that is not UTF-8, not JSON, or too large counts as a document without members. (TRY
+// would be shorter, but DuckDB 1.5 then mixes up rows if another condition removed some.)
 func (c *Compiler) Tables() SQL {
 	if len(c.members.pointers) == 0 {
 		return SQL{Text: "FROM jobs j"}

@@ -112,8 +112,8 @@ func Or(parts []SQL) SQL {
 	return Expression("(%s)", Join(parts, " OR "))
 }
 
-// Not returns a condition that is true if p is false or unknown, so that it is true for jobs
-// without the field.
+// Not returns a condition that is true if p is false or unknown. It is thus true for jobs without
+// the field.
 func Not(p SQL) SQL { return Expression("(%s IS NOT TRUE)", Expression("(%s)", p)) }
 
 func (c *Compiler) bool(v any) SQL {
@@ -128,9 +128,8 @@ func (c *Compiler) bool(v any) SQL {
 	if given < 0 {
 		given += int64(len(should))
 	}
-	// If minimum_should_match is 0, Elasticsearch does not pass it to Lucene, and Lucene requires
-	// one of the should clauses unless there are other clauses. Without must, filter and should,
-	// minimum_should_match has no effect.
+	// If minimum_should_match is 0, Elasticsearch does not pass it to Lucene. Lucene then requires
+	// one of the should clauses, unless there are other clauses.
 	if given > 0 && len(parts)+len(should) > 0 {
 		least = int(given)
 	}
@@ -398,7 +397,7 @@ func (c *Compiler) Wildcard(f *Field, pattern string, anyCase bool) SQL {
 type glob struct {
 	texts        []string // between the asterisks
 	regex        string   // equivalent regular expression
-	ones, behind int      // number of question marks, and of those after an asterisk
+	ones, behind int      // number of question marks, and of question marks after an asterisk
 }
 
 func newGlob(pattern string) (g glob) {
@@ -437,7 +436,7 @@ func newGlob(pattern string) (g glob) {
 	return g
 }
 
-// anyField returns a condition that is true if one of several fields matches. It leaves out fields
+// anyField returns a condition that is true if one of several fields matches. It omits fields
 // whose type cannot have the value, unless there is only one field.
 func (c *Compiler) anyField(fields []*Field, condition func(f *Field) SQL) SQL {
 	if len(fields) == 1 {

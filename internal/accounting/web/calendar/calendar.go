@@ -28,10 +28,10 @@ func even(step int64, intervals []time.Duration) bool {
 // most is the highest number of steps in a range.
 const most = 100
 
-// Divide returns ascending instants and the seconds between them. The first instant is at or before the parameter
-// from, and the last instant is at or after the parameter until, also if from and until are equal. The step is
-// the smallest step that divides the range into at most 100 steps and for which the function even returns true.
-// Steps of a day or more follow the zone's days, so they can be an hour shorter or longer. Weeks begin on Monday.
+// Divide returns ascending instants and the seconds between them. The first instant is not after from, and
+// the last instant is not before until, even if from and until are equal. The step is the smallest step
+// that divides the range into at most 100 steps and for which the function even returns true. Steps of a
+// day or more follow the zone's days, so they can be an hour shorter or longer. Weeks begin on Monday.
 func Divide(from, until time.Time, zone *time.Location, intervals []time.Duration) (step int64, edges []time.Time) {
 	span := int64(until.Sub(from) / time.Second)
 	step = steps[len(steps)-1]

@@ -16,8 +16,8 @@ import (
 // job is both. The zero Queue is empty.
 type Queue[J any] struct {
 	classes []class[J] // by size
-	// ranges is a complete binary tree in an array: the root is ranges[1], the children
-	// of i are 2i and 2i+1, and the leaf of class i is ranges[leaves+i].
+	// ranges is a complete binary tree in an array. The root is ranges[1], the children of i are 2i
+	// and 2i+1, and the leaf of class i is ranges[leaves+i].
 	ranges []sizeRange[J]
 	leaves int
 	len    int
@@ -86,7 +86,7 @@ func (q *Queue[J]) find(size int) (int, bool) {
 	return slices.BinarySearchFunc(q.classes, size, func(c class[J], size int) int { return c.size - size })
 }
 
-// rebuild makes the tree of sizes anew, after a new size was added.
+// rebuild builds the tree of sizes again, after a new size was added.
 func (q *Queue[J]) rebuild() {
 	q.leaves = 1
 	for q.leaves < len(q.classes) {
@@ -148,10 +148,10 @@ func (q *Queue[J]) Pop() *Entry[J] {
 }
 
 // Backfill removes jobs and passes them to the function start, in the order of the queue, by the
-// rule of EASY. A job may start if its size is at most the parameter free, and if its Expected is
-// at most the parameter within, or its size is at most the parameter extra. Each start reduces
-// free by the job's size. If the job's Expected is above within, the start reduces extra, too.
-// Backfill returns what then remains of extra.
+// rule of EASY. A job may start if its size is at most free, and if in addition its Expected is at
+// most within or its size is at most extra. Each start reduces free by the job's size. If the
+// job's Expected is above within, the start reduces extra, too. Backfill returns what then remains
+// of extra.
 //
 // The numbers free and extra only shrink, so a job that may not start may not start later in the
 // same pass, either. One pass is therefore enough.

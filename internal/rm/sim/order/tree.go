@@ -158,8 +158,7 @@ func (t *Tree[J]) First() *Entry[J] {
 	return j
 }
 
-// firstWithin returns the first job whose Expected is at most the parameter limit, or nil. The
-// tree must have the aggregate minExpected.
+// firstWithin returns the first job whose Expected is at most limit, or nil.
 func (t *Tree[J]) firstWithin(limit int64) *Entry[J] {
 	j := t.root
 	if j == nil || j.total > limit {

@@ -12,10 +12,11 @@ type conservative struct {
 	queue   []*sim.Job
 }
 
-// Conservative is conservative backfilling (Mu'alem and Feitelson, IEEE TPDS 12(6), 2001, fig. 1). Every job gets a
-// reservation when it arrives, at the earliest instant at which it delays no other job. The job never starts later
-// than its reservation. When a job ends before its time limit, the policy compresses the schedule: in the order of
-// arrival, each job's reservation is cancelled, and the job gets the earliest reservation that is now possible.
+// Conservative is conservative backfilling (Mu'alem and Feitelson, IEEE TPDS 12(6), 2001, fig. 1).
+// Every job gets a reservation when it arrives, at the earliest instant at which it delays no
+// other job. The job never starts later than its reservation. When a job ends before its time
+// limit, the policy compresses the schedule: in the order of arrival, it replaces each job's
+// reservation by the earliest reservation that is now possible.
 func Conservative(m *sim.Machine) sim.Policy { return &conservative{machine: m} }
 
 // Add implements [sim.Policy].

@@ -16,15 +16,15 @@ type easy struct {
 	extra   int       // processors that will remain free when the head starts then
 }
 
-// EASY is the aggressive backfilling of Lifka ("The ANL/IBM SP Scheduling System", JSSPP 1995).
-// It follows the rules of the scheduler that "Replay with Feedback" (FGCS 2024) used, and
-// reproduces the results of that paper:
+// EASY is the aggressive backfilling of Lifka ("The ANL/IBM SP Scheduling System", JSSPP 1995). It
+// follows the rules of the scheduler that "Replay with Feedback" (FGCS 2024) used, and reproduces
+// the results of that paper:
 //
 //   - Only the head of the queue has a reservation. To find its shadow time, EASY goes through the
 //     running jobs in the order of their expected ends until the head fits. The processors that
 //     then remain free are extra. Further jobs that are due at the same instant do not count.
-//   - When jobs end, EASY computes the shadow time and extra anew and scans the queue in order. A
-//     job starts if it fits and either ends by the shadow time or is no larger than extra.
+//   - When jobs end, EASY computes the shadow time and extra again, and scans the queue in order.
+//     A job starts if it fits and either ends by the shadow time or is no larger than extra.
 //   - A job that arrives starts if it fits. If the queue has a head, the job must also meet the
 //     rule for the scan.
 //

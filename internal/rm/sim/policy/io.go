@@ -87,8 +87,8 @@ func (p *withFileSystem) Remove(j *sim.Job) {
 // Change implements [sim.Policy].
 func (p *withFileSystem) Change(_ *sim.Job, change func()) { change() }
 
-// await sets the machine's timer for the next round. The parameter changed says that something has changed since the
-// last round.
+// await sets the machine's timer for the next round. The parameter changed says that something has
+// changed since the last round.
 func (p *withFileSystem) await(changed bool) {
 	if len(p.queue) == 0 {
 		return
@@ -181,8 +181,8 @@ func (p *withFileSystem) round() bool {
 	return open || len(running) > 0
 }
 
-// job returns what the planner may use of a job. It leaves out all licenses except those of the file system, because
-// the machine does not have the numbers of other licenses.
+// job returns what the planner may use of a job. It omits all licenses except the file system's,
+// because the machine does not know the numbers of other licenses.
 func (p *withFileSystem) job(j *sim.Job) ioaware.Job {
 	planned := ioaware.Job{Nodes: j.Nodes(), Limit: j.Limit}
 	if p.system.Name == "" {

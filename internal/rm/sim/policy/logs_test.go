@@ -82,10 +82,8 @@ func measure(t *testing.T, cfg sim.Config, jobs []*hpc.Job) string {
 	return fmt.Sprintf("%.2f %.2f %.2f", last.Sub(jobs[0].Submit).Seconds()/day, wait/n/day, longest/day)
 }
 
-// TestPyss compares the start times of three logs with those of the EASY scheduler of the pyss
-// simulator (as in Gaussier, Glesser, Reis and Trystram, SC'15). The reference files have the input
-// of pyss, after its own filters, and its schedule. If both simulators use the same order of events
-// at one instant, all start times agree.
+// TestPyss compares the start times of three logs with the start times under the EASY scheduler of
+// the pyss simulator (as in Gaussier, Glesser, Reis and Trystram, SC'15).
 func TestPyss(t *testing.T) {
 	for _, log := range []struct {
 		name             string
@@ -110,12 +108,9 @@ func TestPyss(t *testing.T) {
 	}
 }
 
-// TestPredictionsOfPyss compares average bounded slowdowns under predictions with those that the
-// authors of Gaussier, Glesser, Reis and Trystram (SC'15) published with their simulator
-// (github.com/jad-darrous/predictsim, experiments/data/LOG/sim_analysis/metrics_complete). The row
-// of nag is the best of their combinations: E-Loss (squared above, absolute below, parameters 1,
-// weight 1+log(m*r)) with incremental correction and SJBF. Recursive doubling is left out, because
-// in their program it may exceed the time limit.
+// TestPredictionsOfPyss compares average bounded slowdowns under predictions with the published
+// slowdowns of Gaussier, Glesser, Reis and Trystram (SC'15), who used their own simulator
+// (github.com/jad-darrous/predictsim, experiments/data/LOG/sim_analysis/metrics_complete).
 func TestPredictionsOfPyss(t *testing.T) {
 	for _, test := range []struct {
 		policy string
@@ -228,8 +223,8 @@ func BenchmarkEASYNodes(b *testing.B) {
 }
 
 // overload returns small jobs with long time limits and large jobs with short limits. This mix is
-// the hardest for a search: every part of the queue has a job that is small enough and a job that
-// is short enough, but hardly any job is both.
+// the hardest for a search: every part of the queue has jobs that are small enough and jobs that
+// are short enough, but hardly any job is both.
 func overload(n int) []*hpc.Job {
 	list := make([]*refJob, n)
 	for i := range list {

@@ -33,8 +33,8 @@ func crowded(n int) []*hpc.Job {
 	return jobs
 }
 
-// loopStarts returns the starts and ends of jobs under a policy. The parameter trained is the
-// model in every model's file.
+// loopStarts returns the starts and ends of jobs under a policy. trained is the model in every
+// model's file.
 func loopStarts(t *testing.T, spec string, trained *model.Model, jobs []*hpc.Job) (starts, ends map[string]hpc.Time) {
 	t.Helper()
 	made, _, err := NewWith(spec, func(string) (*model.Model, error) { return trained, nil })
@@ -54,9 +54,9 @@ func loopStarts(t *testing.T, spec string, trained *model.Model, jobs []*hpc.Job
 }
 
 // TestModelsInTheLoop plays jobs under predictions of models twice. The second time, jobs that run
-// at an instant run twice as long, and jobs that start later run for a second. Until that instant
-// all starts must be the same, because a prediction does not know run times of jobs that have not
-// ended. With clairvoyance they differ, which shows that the test can fail.
+// at a certain instant run twice as long, and jobs that start later run for a second. Until that
+// instant, all starts must be the same, because a prediction does not know the run times of jobs
+// that have not ended. With clairvoyance they differ, which shows that the test can fail.
 func TestModelsInTheLoop(t *testing.T) {
 	var before []*hpc.Job
 	for _, j := range crowded(300) {

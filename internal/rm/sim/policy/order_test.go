@@ -5,11 +5,9 @@ import (
 	"testing"
 )
 
-// TestLearnedConstants compares the constants of F1 to F4, which Carastan-Santos and de Camargo
-// (SC'17, table 3) print with three digits, with those of their public simulator
-// (github.com/fredgrub/scheduling-simulator, src/tester). The simulator has
-// the fitted function a·f(r) × b·g(n) + c·log10(s). Divided by a·b, this is the printed function,
-// which orders jobs in the same way.
+// TestLearnedConstants compares the constants of F1 to F4 with the constants of the public
+// simulator of Carastan-Santos and de Camargo (github.com/fredgrub/scheduling-simulator,
+// src/tester). Their paper prints them with three digits (SC'17, table 3).
 func TestLearnedConstants(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

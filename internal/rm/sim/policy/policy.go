@@ -105,8 +105,7 @@ func Unknown(name string, others ...string) error {
 	return fmt.Errorf("%q: not a policy (want %s)", name, strings.Join(names, ", "))
 }
 
-// with returns the policy with the options in text. The parameter has says that a colon followed
-// the name.
+// with returns the policy with the options in text. The parameter has says that a colon followed the name.
 func (n *named) with(text string, has bool, read func(string) (*model.Model, error)) (made sim.NewPolicy,
 	trained *model.Model, err error) {
 	if defaults := ioOptions(n.name); has && defaults != nil {

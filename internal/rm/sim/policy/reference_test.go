@@ -148,8 +148,8 @@ func (r *reference) byDue() []*refJob {
 }
 
 // foresee returns when a job will fit, and how many processors it will then leave over. The result
-// first counts jobs up to the running job at whose end it fits. The result all counts every job
-// that is due by then.
+// first counts only jobs up to the running job at whose end the job fits. The result all counts
+// every job that is due by then.
 func (r *reference) foresee(size int) (at, first, all int) {
 	free := r.freeNow()
 	for _, j := range r.byDue() {

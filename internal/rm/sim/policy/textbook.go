@@ -13,13 +13,13 @@ type TieRules struct {
 	// EndBefore says that a backfilled job must end before the shadow time. Otherwise it may also
 	// end at the shadow time.
 	EndBefore bool
-	// ExtraFirst says that running jobs count for the extra processors only up to the first job at
-	// whose end the head fits. Otherwise every job that is due by the shadow time counts.
+	// ExtraFirst limits the running jobs that count for the extra processors: only jobs up to the
+	// first job at whose end the head fits.
 	ExtraFirst bool
 }
 
-// window returns the conditions for backfilling on a pool behind a head that does not fit: a job
-// may run for at most the duration within, or have at most the number extra of processors.
+// window returns the conditions for backfilling on a pool behind a head that does not fit. A job
+// may run for at most the duration within, or use at most the number extra of processors.
 func (t TieRules) window(m *sim.Machine, head *sim.Job) (extra int, within time.Duration) {
 	shadow, first, all := m.Shadow(head.Size)
 	extra, within = all, shadow.Sub(m.Now())

@@ -48,9 +48,8 @@ type Config struct {
 // Database is the accounting of a run.
 type Database struct{ cfg Config }
 
-// Start starts MariaDB and slurmdbd and runs the site's commands in sacctmgr. The result complaint
-// is sacctmgr's message about the first command that it refuses; empty if sacctmgr refuses no
-// command.
+// Start starts MariaDB and slurmdbd and runs the site's commands in sacctmgr. complaint is
+// sacctmgr's first error message; it is empty if sacctmgr accepts all commands.
 func Start(ctx context.Context, cfg Config) (d *Database, complaint string, err error) {
 	d = &Database{cfg: cfg}
 	if err := d.startMariaDB(ctx); err != nil {
@@ -70,7 +69,7 @@ func Start(ctx context.Context, cfg Config) (d *Database, complaint string, err 
 		if refused := errors.As(err, &failed) && !failed.Exit.Status.Signaled(); err != nil && !refused {
 			return nil, "", errors.Join(fmt.Errorf("filling the accounting database: %w", err), d.logCommands(log.String()))
 		} else if refused && complaint == "" {
-			// sacctmgr continues after a command that it refuses, as it does for an administrator.
+			// A refused command does not stop sacctmgr: it executes the commands that follow.
 			complaint = firstComplaint(out + "\n" + errOut)
 		}
 	}
@@ -91,11 +90,11 @@ var (
 	namesQOS = regexp.MustCompile(`(?i)(\bq[a-z]*|defaultqos|preempt)["']?\s*[+-]?=`)
 )
 
-// sessions divides commands among several runs of sacctmgr, so that each command knows the QOS that
-// earlier commands made. One run of sacctmgr reads the list of QOS only once, at the first option
-// that names a QOS (g_qos_list in src/sacctmgr).
+// sessions splits the commands into several runs of sacctmgr. A command that names a QOS comes in
+// a later run than the command that adds the QOS. One run of sacctmgr reads the list of QOS only
+// once, at the first option that names a QOS (g_qos_list in src/sacctmgr).
 func sessions(commands []string) (list [][]string) {
-	hasList, stale := false, false // both are about the present session
+	hasList, stale := false, false // of the current run of sacctmgr
 	for i, c := range commands {
 		names := namesQOS.MatchString(c)
 		if i == 0 || names && stale {
@@ -121,10 +120,10 @@ func firstComplaint(out string) string {
 	return "sacctmgr printed no error message"
 }
 
-// script prepares a site's commands for sacctmgr. It removes comments, because sacctmgr would exit
-// with an error code after them. It adds the command that makes the cluster if the site's commands
-// lack it, since sacctmgr refuses users of a cluster that does not exist. Users with equal options
-// are added by one command.
+// script prepares a site's commands for sacctmgr. It removes comments, because comments make
+// sacctmgr exit with an error code. If no command adds the cluster, script adds this command,
+// because sacctmgr refuses users of an unknown cluster. Users with equal options are added by one
+// command.
 func script(commands, cluster string) []string {
 	var lines []string
 	for _, line := range strings.Split(commands, "\n") {
@@ -149,12 +148,11 @@ const longestCommand = 4094
 
 // together joins successive commands that add users with the same options into one command with a
 // list of names. For each command slurmdbd reads and changes the rows of other associations, so a
-// thousand commands take half a minute. A user who was added by an earlier command keeps a separate
-// command: sacctmgr may complain about that command, and within one command sacctmgr adds new users
-// first, whatever their order.
+// thousand commands take half a minute. A user whom an earlier command added keeps a separate
+// command. sacctmgr may refuse that command, and within one command sacctmgr adds new users first.
 func together(lines []string) []string {
 	var list []string
-	var verb, options string // of the last command, if users can be added to it
+	var verb, options string // of the last command; empty if users cannot be added to it
 	added := map[string]bool{}
 	for _, line := range lines {
 		m := addUser.FindStringSubmatch(line)
@@ -184,9 +182,9 @@ var databaseOptions = []string{
 	"--innodb-log-file-size=32M", "--max-allowed-packet=64M", "--max-connections=64", "--event-scheduler=OFF",
 }
 
-// startMariaDB starts MariaDB in its own, empty directory. The server itself makes the system
-// tables: mariadb-install-db would first start another server. MariaDB runs in real time. The
-// virtual clock counts a daemon that waits for MariaDB's answer as running.
+// startMariaDB starts MariaDB in its own, empty directory. The server itself creates the system
+// tables: mariadb-install-db would start a second server for this. MariaDB runs in real time.
+// While a daemon waits for MariaDB's answer, virtual time stands still.
 func (d *Database) startMariaDB(ctx context.Context) error {
 	d.cfg.Progress("starting MariaDB")
 	p, in := d.cfg.Sandbox, d.cfg.Install
@@ -196,9 +194,10 @@ func (d *Database) startMariaDB(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making the accounting database: %w", err)
 	}
-	// slurmdbd would create a missing database itself. But MariaDB's client library from version 3.4
-	// on would then ask for TLS, which the server does not have, and slurmdbd would connect again only
-	// after five seconds of virtual time (src/database/mysql_common.c).
+	// slurmdbd can create a missing database itself, but the script must create it here. After such a
+	// creation, MariaDB's client library from version 3.4 on would ask for TLS
+	// (src/database/mysql_common.c). The server has no TLS, so slurmdbd would lose five seconds of
+	// virtual time before it connects again.
 	statements := "CREATE DATABASE mysql;\nUSE mysql;\n" + string(tables) + "\nCREATE DATABASE " + slurmdbd.Database +
 		";\n" + registration(d.cfg.TRES)
 	if err := p.WriteFile([]byte(statements), "db.sql"); err != nil {
@@ -218,21 +217,21 @@ func (d *Database) startMariaDB(ctx context.Context) error {
 }
 
 // namedTRES are the trackable resources that slurmctld registers and that have names: gres/gpu,
-// gres/gpu:a100, license/matlab. slurmdbd itself registers all other resources.
+// gres/gpu:a100, license/matlab. slurmdbd registers all other resources.
 var namedTRES = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(bb|fs|gres|ic|license)/([a-z0-9_.:@+-]{1,200})$`)
 })
 
 // registration returns the SQL statements that register the named resources of
 // AccountingStorageTRES. slurmctld registers them when it starts for the first time (_init_tres in
-// src/slurmctld/controller.c), and sacctmgr refuses limits on resources that are not registered. At
-// a site, slurmctld has started long before sacctmgr is run. In a replay slurmctld starts after
-// sacctmgr, because slurmctld reads fair-share usage when it starts, and the accounts must exist by
-// then.
+// src/slurmctld/controller.c), and sacctmgr refuses limits on resources that are not registered.
+// At a site, slurmctld has started long before sacctmgr is run. In a replay, sacctmgr runs before
+// slurmctld starts: slurmctld reads fair-share usage when it starts, and the accounts must exist
+// by then.
 //
 // slurmdbd treats an existing table as a table of an older release, and alters it to its own
-// definition (mysql_db_create_table in src/database/mysql_common.c). The columns, the index and the
-// first id are those of table tres_table from 22.05 to 26.05
+// definition (mysql_db_create_table in src/database/mysql_common.c). The columns, the index and
+// the first id equal those of table tres_table from 22.05 to 26.05
 // (src/plugins/accounting_storage/mysql/accounting_storage_mysql.c).
 func registration(list string) string {
 	var rows []string
@@ -289,7 +288,7 @@ func (d *Database) Reservations(ctx context.Context, now hpc.Time) (string, erro
 	return d.list(ctx, now, "reservation", "Name,ID,Start,End,NodeNames,Assoc,Flags")
 }
 
-// farAhead is longer than the time by which any site plans reservations in advance.
+// farAhead is longer than any site plans reservations in advance.
 const farAhead = 10 * 365 * 24 * time.Hour
 
 func (d *Database) list(ctx context.Context, now hpc.Time, what, fields string) (string, error) {

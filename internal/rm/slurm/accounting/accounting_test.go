@@ -19,8 +19,8 @@ func TestSacctmgrScript(t *testing.T) {
 	}
 }
 
-// TestSessions: a session that has read the list of QOS ends before a command that names a QOS
-// added after the session has read the list.
+// TestSessions: once a session has read the list of QOS, it ends before a command that names a QOS
+// that was added later.
 func TestSessions(t *testing.T) {
 	for commands, want := range map[string]string{
 		"add qos a\nadd qos b\nadd cluster c qos=a,b":                                                              "3",

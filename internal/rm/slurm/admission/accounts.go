@@ -15,7 +15,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Declared returns what commands for sacctmgr declare in the accounting of a cluster.
+// Declared returns the accounting that a cluster has after the given commands for sacctmgr.
 func Declared(c *conf.Cluster, commands []byte) *associations.Set {
 	tracked, _ := c.Get("AccountingStorageTRES")
 	return associations.Read(commands, cmp.Or(c.AccountsFile, "accounts"), c.Name, tracked)
@@ -37,8 +37,8 @@ func (s *Site) of(user, account, partition string) *associations.Association {
 	return a
 }
 
-// standing has the own and the inherited values of an association. line has the association and all
-// associations above it.
+// standing is an association with its own and its inherited values. line has the association and
+// all associations above it.
 type standing struct {
 	line       []*associations.Association
 	limits     associations.Limits
@@ -115,20 +115,18 @@ func (c *creation) findQOS() *Finding {
 	return nil
 }
 
-// limit is a limit that a single job exceeds.
+// limit is a limit that the job would exceed on its own.
 type limit struct {
 	owner  string // "QOS high" or "account physics"
 	name   string // as sacctmgr names it: "MaxTRESPerJob=cpu=4"
 	reason string // the reason for which the job pends, if it is not rejected
-	// always says that slurmctld rejects the job even without DenyOnLimit.
+	// always is set if slurmctld rejects the job even without DenyOnLimit.
 	always bool
-	// safe says that the limit keeps the job from starting only if AccountingStorageEnforce has
-	// "safe".
+	// safe is set if the limit blocks the job only when AccountingStorageEnforce has "safe".
 	safe bool
-	// wall says that the limit is on the run time. slurmctld checks such limits before it looks for
-	// nodes.
+	// wall is set for a limit on the run time. slurmctld checks such limits before it looks for nodes.
 	wall bool
-	// isMinimum says that the limit is a minimum: the job asks for too little.
+	// isMinimum is set for a lower limit: the job asks for too little.
 	isMinimum bool
 }
 
@@ -152,7 +150,7 @@ func (c *creation) checkLimits() *Finding {
 		strict := first.policy == nil || first.policy.Has("denyonlimit") || second.policy.Has("denyonlimit")
 		l := c.exceeded(c.ask(p), first, second, strict)
 		if l == nil {
-			// At the start, a job with whole nodes is charged for everything on them
+			// At its start, a job that gets whole nodes is charged for everything on them
 			// (acct_policy_job_runnable_post_select).
 			if l = c.exceeded(c.askWhole(p), first, second, strict); l != nil {
 				waits = l
@@ -199,7 +197,7 @@ func (c *creation) order(p *partition) (first, second namedPolicy) {
 	return of, own
 }
 
-// ask is what a job requests, in the units in which limits are given.
+// ask is a job's request, in the units of the limits.
 type ask struct {
 	tres    associations.TRES
 	nodes   int64
@@ -244,7 +242,7 @@ func (c *creation) ask(p *partition) ask {
 	return a
 }
 
-// askWhole returns what the job is charged for if it gets whole nodes: at least the CPUs of the
+// askWhole returns what slurmctld charges a job with whole nodes for: at least the CPUs of the
 // partition's smallest nodes.
 func (c *creation) askWhole(p *partition) ask {
 	a := c.ask(p)
@@ -259,8 +257,8 @@ func (c *creation) askWhole(p *partition) ask {
 	return a
 }
 
-// exceeded returns the first limit that the job alone exceeds. A limit of the first QOS hides
-// limits of the same kind that come later.
+// exceeded returns the first limit that the job alone exceeds. A limit of the first QOS replaces
+// the second QOS's and the associations' limits of the same kind.
 func (c *creation) exceeded(a ask, first, second namedPolicy, strict bool) *limit {
 	k := &checker{ask: a, strict: strict, safe: c.safe, set: map[string]bool{}}
 	for _, q := range []namedPolicy{first, second} {
@@ -301,7 +299,7 @@ func ownerOf(a *associations.Association) string {
 type checker struct {
 	ask
 	strict, safe bool
-	set          map[string]bool // kinds of limits that a QOS has set, with the TRES
+	set          map[string]bool // kinds of limits, with the TRES, that a QOS has set
 	found        *limit
 }
 
@@ -326,7 +324,7 @@ func (k *checker) policy(q namedPolicy) {
 	}
 }
 
-// groups checks the limits of a group of jobs (Grp limits), as far as a single job can exceed them.
+// groups checks the limits of a group of jobs (Grp limits), but only whether a single job can exceed them.
 func (k *checker) groups(owner, kind string, l associations.Limits, factor float64) {
 	k.tresLimit(owner, "GrpTRES", kind+"Grp", "", l.GrpTRES, factor)
 	k.count(owner, "GrpSubmitJobs", l.GrpSubmit)
@@ -360,8 +358,8 @@ func (k *checker) find(l limit) {
 }
 
 // takes reports whether a limit applies. It does not apply if a QOS has already set a limit of the
-// same kind. takes remembers the limits of QOS, but not those of associations, since each level of
-// accounts has its own group limits.
+// same kind. takes stores which limits the QOS set. It does not store the associations' limits,
+// because each level of accounts has its own group limits.
 func (k *checker) takes(owner, key string) bool {
 	if k.set[key] {
 		return false
@@ -416,7 +414,7 @@ func (k *checker) count(owner, name string, bound *int64) {
 	}
 }
 
-// tresNames are the names of the TRES in the reasons of pending jobs.
+// tresNames are the TRES as the reasons of pending jobs spell them.
 var tresNames = map[string][]string{
 	"bb": {"BB"}, "billing": {"Billing"}, "cpu": {"Cpu", "CPU"}, "energy": {"Energy"}, "gres": {"GRES"},
 	"license": {"License"}, "mem": {"Mem", "Memory"}, "node": {"Node"},

@@ -1,17 +1,17 @@
-// Package admission foresees how slurmctld answers the submissions of a workload: which jobs it
-// rejects, and which it accepts although they can never start. It is a function of the site's
-// configuration, of its accounts and of the jobs. It starts no daemon.
+// Package admission predicts how slurmctld answers the submissions of a workload: which jobs it
+// rejects, and which jobs it accepts although they can never start. The prediction depends only on
+// the site's configuration, its accounts and the jobs. The package starts no daemon.
 //
-// The checks have slurmctld's order, and as in slurmctld the first failure decides:
+// The checks run in slurmctld's order, and the first failure decides, as in slurmctld:
 // validate_job_create_req, _job_create with _valid_job_part and _part_access_check, and
 // job_allocate with _select_nodes_parts in src/slurmctld/job_mgr.c; acct_policy_validate in
 // acct_policy.c; build_feature_list in job_scheduler.c; validate_job_resv in reservation.c;
 // license_validate in licenses.c; gres_job_state_validate in gres.c; and _build_node_list in
 // node_scheduler.c. Differences between the releases 22.05 to 26.05 are marked with the release.
 //
-// Some rejections depend on what else is in the queue: limits of submitted jobs, and MaxJobCount.
-// The package foresees them only for an array that alone exceeds the limit. docs/LIMITATIONS.md
-// lists what else it leaves out.
+// Some rejections depend on the other jobs in the queue: limits on submitted jobs, and
+// MaxJobCount. The package predicts such a rejection only for an array that exceeds the limit on
+// its own. docs/LIMITATIONS.md lists further omissions.
 package admission
 
 import "rmreplay/internal/slurmspec"
@@ -20,9 +20,9 @@ import "rmreplay/internal/slurmspec"
 type Verdict string
 
 const (
-	// Rejected jobs do not exist for slurmctld.
+	// Rejected is the verdict on a job that slurmctld refuses at submission.
 	Rejected Verdict = "rejected"
-	// NeverStarts is the verdict on a job that slurmctld accepts and that then pends until somebody
+	// NeverStarts is the verdict on a job that slurmctld accepts but cannot start until somebody
 	// changes the job or the configuration.
 	NeverStarts Verdict = "never starts"
 )
@@ -30,11 +30,11 @@ const (
 // Finding says why slurmctld does not run a job. Jobs with equal findings have one cause.
 type Finding struct {
 	Verdict Verdict `json:"verdict"`
-	Rule    string  `json:"rule"` // the kind of the cause: a Rule constant
+	Rule    string  `json:"rule"` // a Rule constant
 	// Slurm is slurmctld's answer to the submission ("ESLURM_INVALID_TIME_LIMIT"), or the reason for
 	// which the job pends ("PartitionTimeLimit"). It is empty if the job is not even submitted.
 	Slurm string `json:"slurm"`
-	// Text says what is wrong, and Remedy what to change.
+	// Text says what is wrong. Remedy says what to change.
 	Text   string `json:"text"`
 	Remedy string `json:"remedy"`
 }
@@ -62,11 +62,11 @@ const (
 	RuleReservation = "reservation"
 	RuleDependency  = "dependency"
 	RuleLimit       = "limit"
-	// RuleSlurm is the rule of all answers of slurmctld that the rules of this package do not foresee.
+	// RuleSlurm is the rule of every answer of slurmctld for which this package has no rule.
 	RuleSlurm = "slurm"
 )
 
-// The answers of slurmctld that the package foresees (slurm_errno.h).
+// The answers of slurmctld that the package predicts (slurm_errno.h).
 const (
 	errInvalidPartition  slurmspec.Errno = 2000
 	errNoDefault         slurmspec.Errno = 2001
@@ -100,7 +100,7 @@ const (
 	errPrefer            slurmspec.Errno = 2133
 )
 
-// NoSuchNodes is the value of [Finding].Slurm for a job that no nodes of its partitions can run.
+// NoSuchNodes is [Finding].Slurm of a job that no node of its partitions can run.
 var NoSuchNodes = errNodeConfig.Name()
 
 // reject makes the finding of a rejected job.

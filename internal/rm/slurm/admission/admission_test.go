@@ -56,7 +56,8 @@ func TestGroups(t *testing.T) {
 }
 
 // TestPreset: a job that runs when the window begins is judged as an operator submits it, in the
-// window's reservation: a partition's limits hold for the job, its restriction to reservations does not.
+// window's reservation. A partition's limits apply to the job, but the partition's restriction to
+// reservations does not.
 func TestPreset(t *testing.T) {
 	s := site(t, small+"PartitionName=q Nodes=n[1-3] MaxTime=UNLIMITED ReqResv=YES\n")
 	preset := func(id, partition string) *hpc.Job {

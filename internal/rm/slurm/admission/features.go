@@ -13,8 +13,8 @@ import (
 // feature is one name of a constraint, with its group, its operator and its count.
 type feature struct {
 	name string
-	// group is the number of the parentheses or brackets around the name; 0 for none. bracket says
-	// that the group has brackets [], in which the operators join counts or alternatives.
+	// group numbers the parentheses or brackets around the name; 0 for none. bracket is set in
+	// brackets [], where the operators join counts or alternatives.
 	group   int
 	bracket bool
 	op      byte // the operator after the name: '&' or '|', or 0 at the end

@@ -10,11 +10,11 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Group has the jobs with one finding.
+// Group is a set of jobs with equal findings.
 type Group struct {
 	Finding
 	Count int `json:"jobs"`
-	// Jobs are the first jobs of the group, in the order of their submission.
+	// Jobs are the IDs of the group's first jobs, in the order of submission.
 	Jobs []string `json:"examples"`
 }
 
@@ -22,11 +22,11 @@ type Group struct {
 type Forecast struct {
 	Rejected    int `json:"rejected"`     // jobs
 	NeverStarts int `json:"never_starts"` // jobs that are accepted and never start
-	// Groups are in descending order of their numbers of jobs.
+	// Groups are sorted by descending number of jobs.
 	Groups []Group `json:"groups"`
-	// Changes says that the workload's actions may change the rules during the replay.
+	// Changes is set if actions of the workload may change the rules during the replay.
 	Changes bool `json:"actions"`
-	// Asked describes the questions to a slurmctld; nil if only the rules of this package decided.
+	// Asked describes the test submissions to a slurmctld; nil if only the rules of this package decided.
 	Asked *Asked `json:"asked,omitempty"`
 }
 
@@ -35,28 +35,27 @@ type Asked struct {
 	Slurm    string `json:"slurm"`    // its version
 	Requests int    `json:"requests"` // different submissions
 	ByRules  int    `json:"by_rules"` // jobs about which slurmctld could not be asked
-	// Complaint is sacctmgr's message if it refuses one of the commands that make the cluster's
-	// accounts; empty if it refuses no command.
+	// Complaint is sacctmgr's message if it refuses a command for the cluster's accounts; otherwise empty.
 	Complaint string `json:"complaint,omitempty"`
 }
 
-// examples is the number of jobs that a group names.
+// examples is the number of job IDs in a group.
 const examples = 5
 
-// Judge returns why slurmctld does not run a job, or nil. The reservations are those at the instant
-// of the job's submission.
+// Judge returns why slurmctld does not run a job, or nil. reservations are the reservations at the
+// job's submission.
 type Judge func(job *hpc.Job, reservations Reservations) *Finding
 
-// Foresee judges all jobs of a workload by the site's rules. The function each, if not nil, is
-// called with the ID of every job that has a finding.
+// Foresee judges all jobs of a workload by the site's rules. each, if not nil, is called with the
+// ID of every job that has a finding.
 func (s *Site) Foresee(w *workload.Workload, each func(job string, why Finding)) *Forecast {
 	return Tally(w, s.Judge, each)
 }
 
-// Tally judges the jobs of a workload and groups them by finding. The function each, if not nil, is
-// called with the ID of every job that has a finding. Jobs that pend when the window begins are
-// judged like all others. Jobs that run when the window begins (preset jobs) are judged as a replay
-// submits them: by an operator, on their recorded nodes, in the window's reservation.
+// Tally judges the jobs of a workload and groups them by finding. each, if not nil, is called with
+// the ID of every job that has a finding. Jobs that pend when the window begins are judged like
+// all others. Preset jobs, which run when the window begins, are judged as a replay submits them:
+// by an operator, on their recorded nodes, in the window's reservation.
 func Tally(w *workload.Workload, judge Judge, each func(job string, why Finding)) *Forecast {
 	f := &Forecast{Changes: len(w.Actions) > 0}
 	groups := map[Finding]*Group{}
@@ -127,7 +126,7 @@ func brokenDependency(job *hpc.Job, rejected map[string]bool) *Finding {
 	return nil
 }
 
-// reservations has the reservations that exist at an instant. The instant advances with the
+// reservations has the reservations that exist at an instant. The instant moves forward with the
 // submissions.
 type reservations struct {
 	events []hpc.ReservationEvent // in order
@@ -147,8 +146,8 @@ func (r *reservations) advance(to hpc.Time) {
 	}
 }
 
-// find returns the reservation of a name, or nil. An event at the instant of a submission comes
-// before the submission.
+// find returns the reservation of a name, or nil. An event at the instant of a submission takes
+// effect before the submission.
 func (r *reservations) find(name string) *hpc.Reservation {
 	if len(r.events) == 0 {
 		return nil

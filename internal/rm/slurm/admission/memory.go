@@ -8,7 +8,7 @@ import (
 )
 
 // fitted is a job's request after slurmctld has fitted it to a partition's MaxMemPerCPU or
-// MaxMemPerNode. The field why says why the request does not fit; nil if it fits.
+// MaxMemPerNode. why is the finding if the request does not fit; otherwise nil.
 type fitted struct {
 	j   rpc.JobDesc
 	why *Finding
@@ -53,8 +53,7 @@ func tooMuch(p *partition, of string, allowed, wanted uint64) *Finding {
 		"raise MaxMemPer"+of+" in slurm.conf, or let the jobs ask for less")
 }
 
-// moreCPUs gives each task so many CPUs that the task's memory, divided by their number, is within
-// the limit per CPU.
+// moreCPUs gives each task enough CPUs to keep the task's memory per CPU within the limit.
 func moreCPUs(j rpc.JobDesc, wanted, allowed uint64) rpc.JobDesc {
 	if allowed == 0 || wanted <= allowed {
 		return j
@@ -74,7 +73,7 @@ func moreCPUs(j rpc.JobDesc, wanted, allowed uint64) rpc.JobDesc {
 	return j
 }
 
-// cpusPerNode is how many CPUs a job has on each node, as far as its request says.
+// cpusPerNode returns the number of CPUs per node that the job's request implies.
 func cpusPerNode(j *rpc.JobDesc, p *partition) uint64 {
 	if (p.exclusive || j.Shared == 0) && p.first != nil {
 		return uint64(p.first.CPUs)

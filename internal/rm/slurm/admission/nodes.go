@@ -12,15 +12,15 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// start foresees the first attempt to start the job (_select_nodes_parts in job_mgr.c, select_nodes
-// in node_scheduler.c).
+// start predicts slurmctld's first attempt to start the job (_select_nodes_parts in job_mgr.c,
+// select_nodes in node_scheduler.c).
 func (c *creation) start() *Finding {
 	if c.job.Hold || c.j.Priority == 0 {
 		return nil // slurmctld does not look for nodes of a held job
 	}
 	several := len(c.partitions) > 1 || c.release.Since(slurmspec.R2411) || strings.Contains(c.j.Reservation, ",")
-	// accepted is a finding of a partition for which slurmctld accepts the job, and failed of one for
-	// which it may reject the job. Either job may still start in another partition.
+	// accepted is the finding of a partition in which slurmctld lets the job pend. failed is the finding
+	// of a partition for which slurmctld may reject the job. The job may still start in another partition.
 	var accepted, failed *Finding
 	for _, p := range c.partitions {
 		waits := c.waitsIn(p)
@@ -74,8 +74,7 @@ func asRejected(why *Finding) *Finding {
 // memoryReason is the reason of jobs that exceed MaxMemPerCPU or MaxMemPerNode.
 const memoryReason = "MaxMemPerLimit"
 
-// waiting is why a job waits in a partition. down is set if the partition starts no jobs at
-// present.
+// waiting is why a job waits in a partition. down is set if the partition starts no jobs now.
 type waiting struct{ why, down *Finding }
 
 func (w *waiting) finding() *Finding { return cmp.Or(w.down, w.why) }
@@ -126,7 +125,7 @@ func (c *creation) withMemory(p *partition) rpc.JobDesc {
 }
 
 // place returns why the nodes of a partition cannot run the job even if all nodes are free, or nil.
-// The finding has errNodeConfig, or errPartConfig if the partition excludes the job.
+// The finding's error is errPartConfig if the partition excludes the job, and otherwise errNodeConfig.
 func (c *creation) place(p *partition) *Finding {
 	if c.waitsAtOnce {
 		return c.waits
@@ -154,7 +153,7 @@ func (c *creation) place(p *partition) *Finding {
 	return c.choose(p, d)
 }
 
-// demand is what a job requests of all its nodes together.
+// demand is a job's request for all its nodes together.
 type demand struct {
 	j                  *rpc.JobDesc
 	p                  *partition
@@ -197,10 +196,11 @@ func (c *creation) demand(j *rpc.JobDesc, p *partition) demand {
 	return d
 }
 
-// choose returns why the nodes of a partition do not suffice. It only compares sums over nodes, so
-// it never excludes a job that fits. It may miss a job that does not fit.
+// choose returns why the nodes of a partition do not suffice. It compares only sums over nodes. So
+// it never excludes a job that fits, but it may miss a job that does not fit. It may miss a job
+// that does not fit.
 func (c *creation) choose(p *partition, d demand) *Finding {
-	var able []capacity // one for each class of nodes that can give the job something
+	var able []capacity // one for each class of usable nodes
 	lacking := map[string]bool{}
 	for _, k := range p.classes {
 		n := int64(len(k.names))
@@ -281,8 +281,8 @@ type capacity struct {
 	gres  []int64 // in the order of the demand's list
 }
 
-// most returns the largest sum of one resource that n nodes can give together. The parameter of is
-// a function that returns how much of the resource one node can give.
+// most returns the largest amount of one resource that n nodes can give together. The function of
+// returns the amount that one node of a class can give.
 func most(able []capacity, n int64, of func(capacity) int64) (sum int64) {
 	sorted := slices.Clone(able)
 	slices.SortFunc(sorted, func(a, b capacity) int { return cmp.Compare(of(b), of(a)) })
@@ -296,7 +296,8 @@ func most(able []capacity, n int64, of func(capacity) int64) (sum int64) {
 
 // capacityOf returns what a free node can give the job, or the rule of the finding if the node can
 // give nothing (_build_node_list in node_scheduler.c; can_job_run_on_node of select/cons_tres, and
-// _allocate_sc). If releases or options give different numbers, capacityOf returns the largest.
+// _allocate_sc). If the number depends on the release or on options, capacityOf returns the
+// largest number.
 func (c *creation) capacityOf(n *hpc.Node, d *demand) (k capacity, lacks string) {
 	j := d.j
 	memory := j.MinMemory &^ slurmspec.MemPerCPU
@@ -329,7 +330,7 @@ func (c *creation) capacityOf(n *hpc.Node, d *demand) (k capacity, lacks string)
 			return k, RuleMemory
 		case perCPU && memory > 0:
 			if k.cpus = min(k.cpus, free/int64(memory)); k.cpus == 0 || d.exclusive && int64(memory)*int64(n.CPUs) > free {
-				return k, RuleMemory // a whole node has the memory of all its CPUs
+				return k, RuleMemory // a whole node comes with the memory of all its CPUs
 			}
 		}
 	}
@@ -384,7 +385,7 @@ func cpusOn(n *hpc.Node, d *demand) int64 {
 type gresDemand struct {
 	name, typ              string
 	perNode, perJob, atAll int64
-	total                  int64 // the number that counts for limits
+	total                  int64 // the number that limits count
 }
 
 func (g gresDemand) String() string {
@@ -461,8 +462,8 @@ func gresWord(word string) (name, typ string, n int64, ok bool) {
 	return parts[0], typ, n, true
 }
 
-// gresOn returns how much a node has for each request. If a node has too little, it returns the
-// rule of the finding.
+// gresOn returns the amount that a node has for each request. If a node has too little, it returns
+// the rule of the finding.
 func gresOn(n *hpc.Node, wanted []gresDemand) (has []int64, lacks string) {
 	for _, g := range wanted {
 		sum := int64(0)

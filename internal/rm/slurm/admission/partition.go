@@ -31,14 +31,13 @@ type partition struct {
 	exclusive            bool // OverSubscribe=EXCLUSIVE
 }
 
-// class is a set of nodes of a partition that no request can distinguish, except by name.
+// class is a set of nodes of a partition that differ only in their names.
 type class struct {
 	node  *hpc.Node // one of the nodes
 	names []string
 }
 
-// readPartition reads a partition. The parameter kinds has the kind of each node of the cluster
-// ([kindsOf]).
+// readPartition reads a partition. kinds is the result of [kindsOf] for the cluster's nodes.
 func (s *Site) readPartition(from *conf.Partition, kinds []int) (*partition, error) {
 	p := &partition{Partition: from, has: map[string]bool{}, submit: true, sched: true,
 		maxNodes: slurmspec.Infinite, maxTime: slurmspec.Infinite, defaultTime: slurmspec.NoVal,
@@ -91,7 +90,7 @@ func (s *Site) readPartition(from *conf.Partition, kinds []int) (*partition, err
 	return p, nil
 }
 
-// kindsOf returns equal numbers for two nodes if no request can distinguish them, except by name.
+// kindsOf numbers the kinds of nodes. Nodes of equal numbers differ only in their names.
 func kindsOf(nodes []hpc.Node) []int {
 	kinds, numbers := make([]int, len(nodes)), map[string]int{}
 	var last hpc.Node
@@ -156,8 +155,8 @@ func timeLimit(p *conf.Partition, key string, to *uint32) error {
 	return err
 }
 
-// memory returns a partition's DefMemPerCPU or DefMemPerNode (or MaxMemPerCPU or MaxMemPerNode, by
-// the prefix). If the partition sets no value, memory returns the cluster's.
+// memory returns a partition's memory limit: DefMemPerCPU or DefMemPerNode for the prefix "Def",
+// MaxMemPerCPU or MaxMemPerNode for "Max". If the partition sets no value, memory returns the cluster's.
 func (s *Site) memory(p *conf.Partition, prefix string) uint64 {
 	for _, get := range []func(string) (string, bool){p.Get, s.cluster.Get} {
 		for _, key := range []string{"CPU", "Node"} {
@@ -167,7 +166,7 @@ func (s *Site) memory(p *conf.Partition, prefix string) uint64 {
 			}
 			n, err := strconv.ParseUint(text, 10, 63)
 			switch {
-			case err != nil || n == 0: // UNLIMITED is not a number, and also sets no limit
+			case err != nil || n == 0: // UNLIMITED also means no limit
 			case key == "CPU":
 				return n | slurmspec.MemPerCPU
 			default:
@@ -224,8 +223,8 @@ func (s *Site) chosen(j *rpc.JobDesc, inReservation string) ([]*partition, *Find
 	return open, nil
 }
 
-// openOne returns a partition that takes jobs: the given one, or the first open one of its
-// alternates (_alt_part_test).
+// openOne returns the partition if it accepts jobs, and otherwise its first open alternate
+// (_alt_part_test).
 func (s *Site) openOne(p *partition) (*partition, *Finding) {
 	at := p
 	for range s.partitions {
@@ -249,7 +248,7 @@ func (s *Site) openOne(p *partition) (*partition, *Finding) {
 }
 
 // access checks whether a partition's conditions admit a job (_part_access_check). The parameter
-// required has the named nodes.
+// required lists the nodes that the job names.
 func (s *Site) access(p *partition, j *rpc.JobDesc, v *viewer, required []string) *Finding {
 	says := func(errno slurmspec.Errno, rule, key, what, remedy string) *Finding {
 		value, _ := p.Get(key)

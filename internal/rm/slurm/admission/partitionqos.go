@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// UndeclaredQOS returns a text for each QOS that a partition names and the commands for sacctmgr
-// do not declare, because slurmctld exits at its start for such a QOS. slurmctld checks the
+// UndeclaredQOS finds the QOS that a partition names and no command for sacctmgr adds. It returns
+// a text for each, because slurmctld exits at its start for such a QOS. slurmctld checks the
 // partition's own QOS if QOS are enforced, and since 25.11 every QOS that the partition names
 // (src/slurmctld/read_config.c). UndeclaredQOS returns nil without accounting. It also returns nil
 // if the commands have mistakes, because these mistakes are reported as errors.
@@ -37,8 +37,8 @@ func (s *Site) UndeclaredQOS() (list []string) {
 	return list
 }
 
-// wantQOS is the remedy for a QOS that is not declared. A new accounts.sacctmgr needs the site's
-// accounts too, because a replay makes up accounts only if there is no such file.
+// wantQOS is the remedy for a QOS that is not declared. A new accounts.sacctmgr must list the
+// site's accounts too: with the file, a replay no longer makes up accounts.
 func (s *Site) wantQOS(name string) string {
 	if s.cluster.Accounts == nil {
 		return "that file, with add qos " + name + " and the site's accounts, or --no-accounting"

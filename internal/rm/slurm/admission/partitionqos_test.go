@@ -11,8 +11,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// TestUndeclaredQOS: UndeclaredQOS finds each QOS that a partition names, that no command declares,
-// and with which slurmctld would end.
+// TestUndeclaredQOS: UndeclaredQOS finds each QOS that a partition names, that no command
+// declares, and that makes slurmctld exit.
 func TestUndeclaredQOS(t *testing.T) {
 	const head = "ClusterName=c\nAccountingStorageType=accounting_storage/slurmdbd\n"
 	for _, test := range []struct {

@@ -14,7 +14,7 @@ import (
 	"rmreplay/internal/slurmspec/history"
 )
 
-// Site has the rules of one cluster that decide about submissions.
+// Site is the set of a cluster's rules about submissions.
 type Site struct {
 	cluster *conf.Cluster
 	release slurmspec.Release
@@ -58,9 +58,8 @@ type Options struct {
 	WithoutAccounting bool
 }
 
-// New reads the rules of a cluster. The parameter submitters has the users of the workload. A
-// replay adds them to the cluster's users. Without commands for sacctmgr, a replay makes up
-// accounts for all users.
+// New reads the rules of a cluster. submitters are the users of the workload. A replay adds them
+// to the cluster's users. Without commands for sacctmgr, a replay makes up accounts for all users.
 func New(cluster *conf.Cluster, submitters []hpc.User, o Options) (*Site, error) {
 	s := &Site{
 		cluster: cluster, release: o.Release, partitions: map[string]*partition{},
@@ -102,8 +101,8 @@ func New(cluster *conf.Cluster, submitters []hpc.User, o Options) (*Site, error)
 // Declared returns what the commands for sacctmgr declare; nil without accounting.
 func (s *Site) Declared() *associations.Set { return s.accounts }
 
-// readEnforcement reads AccountingStorageEnforce (slurm.conf(5)). The number 2 is an older notation of
-// limits.
+// readEnforcement reads AccountingStorageEnforce (slurm.conf(5)). The number 2 is an old notation
+// for limits.
 func (s *Site) readEnforcement() {
 	value, _ := s.cluster.Get("AccountingStorageEnforce")
 	has := func(words ...string) bool {
@@ -157,7 +156,7 @@ func (s *Site) readKeys() error {
 	}
 	if _, rest, ok := strings.Cut(scheduler, "max_array_tasks="); ok {
 		number, _, _ := strings.Cut(rest, ",")
-		s.maxTasks, _ = strconv.Atoi(number) // Slurm also reads a text that is not a number as 0
+		s.maxTasks, _ = strconv.Atoi(number) // like Slurm, reads 0 from a text that is not a number
 		if s.maxTasks == 0 {
 			s.maxTasks = -1
 		}

@@ -26,8 +26,8 @@ type viewer struct {
 // Reservations returns the reservation of a name at the instant of a submission, or nil.
 type Reservations func(name string) *hpc.Reservation
 
-// Judge returns why slurmctld does not run a job, or nil. It leaves out the job's dependencies.
-// The parameter reservations may be nil.
+// Judge returns why slurmctld does not run a job, or nil. It ignores the job's dependencies.
+// reservations may be nil.
 func (s *Site) Judge(job *hpc.Job, reservations Reservations) *Finding {
 	if reservations == nil {
 		reservations = func(string) *hpc.Reservation { return nil }
@@ -55,8 +55,8 @@ func (s *Site) Judge(job *hpc.Job, reservations Reservations) *Finding {
 	return c.judge()
 }
 
-// request makes the checks that slurmctld makes before it looks at partitions
-// (validate_job_create_req), and derives the same numbers.
+// request makes slurmctld's checks before it looks at partitions (validate_job_create_req), and
+// derives the same numbers.
 func (s *Site) request(job *hpc.Job, j *rpc.JobDesc, v *viewer) *Finding {
 	if !v.operator {
 		switch {
@@ -131,8 +131,8 @@ func (s *Site) array(job *hpc.Job, _ *rpc.JobDesc, _ *viewer) *Finding {
 	return nil
 }
 
-// creation makes the checks that slurmctld makes while it creates a job's record (_job_create) and
-// tries to start the job for the first time.
+// creation repeats slurmctld's checks while slurmctld creates a job's record (_job_create) and
+// first tries to start the job.
 type creation struct {
 	*Site
 	job          *hpc.Job
@@ -144,10 +144,10 @@ type creation struct {
 	partitions  []*partition
 	required    []string // the named nodes, sorted
 	excluded    map[string]bool
-	// onlyRequired says that the job runs only on named nodes, but not on all of them.
+	// onlyRequired is set if the job needs some, but not all, of the named nodes.
 	onlyRequired bool
-	// waits is a limit for which the job pends if it is accepted. waitsAtOnce says that slurmctld
-	// notices the limit before it looks for nodes.
+	// waits is the limit because of which an accepted job pends. waitsAtOnce is set if slurmctld
+	// checks the limit before it looks for nodes.
 	waits       *Finding
 	waitsAtOnce bool
 }
@@ -202,7 +202,7 @@ func (c *creation) nodeList() *Finding {
 
 func (c *creation) choosePartitions() (why *Finding) {
 	within := ""
-	if c.j.Reservation != "" { // a lookup takes time for every event of a reservation, and few jobs name a reservation
+	if c.j.Reservation != "" { // the lookup scans a reservation's events, and few jobs name a reservation
 		if r := c.reservations(c.j.Reservation); r != nil {
 			c.reservation, within = r, r.Partition
 		}
@@ -211,8 +211,8 @@ func (c *creation) choosePartitions() (why *Finding) {
 	return why
 }
 
-// checkPartitions checks the partitions' conditions of access, and then the job against the widest
-// limits among them (_valid_job_part).
+// checkPartitions checks the access rules of the partitions. Then it checks the job against the
+// widest of their limits (_valid_job_part).
 func (c *creation) checkPartitions() *Finding {
 	var failed *Finding
 	accepted := false
@@ -237,7 +237,7 @@ func (c *creation) checkPartitions() *Finding {
 	return c.withinLimits()
 }
 
-// checkTasks finds a job that asks for several tasks per node and has at most one task. slurmctld
+// checkTasks finds a job with at most one task that asks for several tasks per node. slurmctld
 // 26.05 accepts such a job and finds no nodes for it, except with --overcommit, --mincpus or
 // generic resources; the manual does not mention this. 22.05 and 24.11 start the job.
 func (c *creation) checkTasks() *Finding {
@@ -251,7 +251,7 @@ func (c *creation) checkTasks() *Finding {
 	return nil
 }
 
-// always reports whether slurmctld rejects a job for this reason even without EnforcePartLimits.
+// always reports whether slurmctld rejects a job for the given finding even without EnforcePartLimits.
 func (c *creation) always(why *Finding) bool {
 	return why.Slurm == errAccess.Name() || why.Slurm == errGroup.Name() && !c.release.Since(slurmspec.R2302)
 }
@@ -424,8 +424,8 @@ func (c *creation) excludeNodes() *Finding {
 	return nil
 }
 
-// checkRecord makes the last checks before slurmctld makes the job's record: sizes, the wckey and
-// the features.
+// checkRecord makes slurmctld's last checks before it creates the job's record: sizes, the wckey
+// and the features.
 func (c *creation) checkRecord() *Finding {
 	j := c.j
 	switch {
@@ -470,7 +470,7 @@ func (c *creation) checkReservations() *Finding {
 	return nil
 }
 
-// mayUse reports whether a reservation is for the job's user and account (_valid_job_access_resv).
+// mayUse reports whether a reservation admits the job's user and account (_valid_job_access_resv).
 func (c *creation) mayUse(r *hpc.Reservation) bool {
 	account := c.v.account
 	if account == "" {
@@ -492,7 +492,7 @@ func (c *creation) mayUse(r *hpc.Reservation) bool {
 func denies(list []string) bool { return len(list) > 0 && strings.HasPrefix(list[0], "-") }
 
 // admits reports whether a list of users or accounts admits a user or an account. The parameter
-// matches is a function: it returns true for the names of this user or account. A minus before a name denies access.
+// matches returns true for the names of this user or account. A minus before a name denies access.
 func admits(list []string, matches func(string) bool) bool {
 	named := slices.ContainsFunc(list, func(name string) bool { return matches(strings.TrimLeft(name, "+-")) })
 	return len(list) == 0 || named != denies(list)

@@ -1,13 +1,13 @@
 // Package associations reads a site's commands for sacctmgr, the file accounts.sacctmgr of a
-// cluster directory, and finds the mistakes for which sacctmgr would refuse a command. sacctmgr
-// goes on after such a command, so without these checks a replay could have other accounts, users
-// and limits than the site. For later commands, the objects of a refused command do not exist: if a
-// cluster is refused, its accounts and users are refused, too.
+// cluster directory. It finds the mistakes for which sacctmgr would refuse a command. sacctmgr
+// continues after a refused command. Without these checks, a replay could have other accounts,
+// users and limits than the site. A refused command declares nothing: if a cluster is refused, its
+// accounts and users are refused, too.
 //
-// The package follows src/sacctmgr of Slurm: words and quotes as in sacctmgr.c, and the options of
-// each entity as in account_functions.c, association_functions.c, cluster_functions.c,
-// qos_functions.c and user_functions.c. It accepts every abbreviation of an option, even if
-// sacctmgr would find it too short.
+// The package follows src/sacctmgr of Slurm: words and quotes follow sacctmgr.c; the options of
+// each entity follow account_functions.c, association_functions.c, cluster_functions.c,
+// qos_functions.c and user_functions.c. It accepts every abbreviation of an option, even an
+// abbreviation that is too short for sacctmgr.
 package associations
 
 import (
@@ -19,11 +19,10 @@ import (
 	"rmreplay/internal/lines"
 )
 
-// Set has what the commands of a file declare. All names are in lower case, as sacctmgr stores
-// them.
+// Set holds everything that the commands of a file declare. All names are in lower case, as
+// sacctmgr stores them.
 type Set struct {
-	// Accounts are the accounts by name, and Users the accounts of each user. root is always
-	// in both.
+	// Accounts are the accounts by name. Users are the accounts of each user. Both include root.
 	Accounts map[string]bool
 	Users    map[string]map[string]bool
 	QOS      map[string]bool
@@ -38,7 +37,7 @@ type Set struct {
 
 	clusters map[string]bool
 	tracked  resources
-	adds     bool // whether the commands add a cluster; if not, rmreplay adds the cluster first
+	adds     bool // a command adds a cluster; if none does, rmreplay adds the cluster first
 	line     int  // of the present command
 	users    map[string][]*Association
 	pairs    map[string]int // the line of each user, account and partition
@@ -48,8 +47,8 @@ type Set struct {
 // maxMistakes is the number of mistakes after which Read gives up.
 const maxMistakes = 1000
 
-// Read reads the commands for a cluster. Mistakes begin with the parameter name, which is the name
-// of the file. The parameter tracked is the cluster's AccountingStorageTRES.
+// Read reads the commands for a cluster. name is the name of the file, with which each mistake
+// begins. tracked is the cluster's AccountingStorageTRES.
 func Read(commands []byte, name, cluster, tracked string) *Set {
 	s := &Set{
 		Accounts: map[string]bool{"root": true}, Users: map[string]map[string]bool{"root": {"root": true}},
@@ -81,7 +80,7 @@ func Read(commands []byte, name, cluster, tracked string) *Set {
 	} else if len(s.clusters) > 0 && !s.clusters[cluster] {
 		s.mistake("%s: no command adds the cluster %s of slurm.conf (want add cluster %s)", name, cluster, cluster)
 	}
-	s.byUser("") // makes the index: from here on several goroutines may read the set
+	s.byUser("") // builds the index: from here on several goroutines may read the set
 	return s
 }
 
@@ -89,7 +88,7 @@ func (s *Set) mistake(format string, args ...any) {
 	s.Mistakes = append(s.Mistakes, fmt.Sprintf(format, args...))
 }
 
-// command checks a command and notes what it declares.
+// command checks a command and adds its declarations to the set.
 func (s *Set) command(text, cluster string, line int) error {
 	words, err := split(text)
 	if err != nil {
@@ -109,7 +108,7 @@ func (s *Set) command(text, cluster string, line int) error {
 			return err
 		}
 		if !slices.Contains(on, cluster) {
-			return nil // the command is about another cluster
+			return nil // the command changes another cluster
 		}
 	}
 	if err := s.references(c); err != nil {
@@ -174,7 +173,7 @@ func (s *Set) references(c *command) error {
 	return nil
 }
 
-// known returns an error for the first name that is not declared.
+// known returns an error for the first name that has not been declared.
 func (s *Set) known(what string, names []string, is func(string) bool, all map[string]bool) error {
 	for _, name := range names {
 		if name != "" && !is(name) {
@@ -184,8 +183,8 @@ func (s *Set) known(what string, names []string, is func(string) bool, all map[s
 	return nil
 }
 
-// add notes what a command declares. It returns an error if an earlier command declared the same
-// thing.
+// add stores the objects that a command declares. It returns an error if an earlier command
+// declared the same object.
 func (s *Set) add(c *command, line int) error {
 	names := c.list("names")
 	if len(names) == 0 && c.entity.name != "coordinator" {
@@ -247,7 +246,7 @@ func (s *Set) addUser(c *command, name string, line int) error {
 	return nil
 }
 
-// remove deletes from the set what a command removes.
+// remove deletes the objects that a command removes.
 func (s *Set) remove(c *command) {
 	for _, name := range c.list("names") {
 		switch c.entity.name {

@@ -140,8 +140,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestOptions: the file that TestAccountOptions of package slurm gives to sacctmgr has every
-// option of accounts, users and QOS, and no mistake.
+// TestOptions checks the file that TestAccountOptions of package slurm gives to sacctmgr: it
+// contains every option of accounts, users and QOS, and no mistake.
 func TestOptions(t *testing.T) {
 	commands, err := os.ReadFile("testdata/options.sacctmgr")
 	if err != nil {

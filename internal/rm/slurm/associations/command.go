@@ -46,10 +46,10 @@ func split(text string) ([]string, error) {
 
 func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
 
-// verb is what a command does.
+// verb is the action of a command.
 type verb struct {
 	name    string
-	changes bool // it declares or changes associations
+	changes bool // the verb adds or changes associations
 }
 
 // verbs are the commands of sacctmgr by their names.
@@ -76,10 +76,10 @@ func verbOf(word string) (verb, error) {
 	return verb{}, fmt.Errorf("%.40q is not a command of sacctmgr%s", word, didYouMean(word, verbs))
 }
 
-// entity is what a command is about.
+// entity is the kind of object of a command.
 type entity struct {
 	name    string
-	options options // nil if they are not checked
+	options options // nil if the options are not checked
 }
 
 var entities = map[string]entity{
@@ -102,27 +102,27 @@ func entityOf(word string) (entity, error) {
 		word, didYouMean(word, entities))
 }
 
-// command is a command that declares, changes or removes something. values has the command's values
+// command is a command that declares, changes or removes objects. values has the command's values
 // by the full names of the options.
 type command struct {
 	verb   verb
 	entity entity
 	values map[string][]string
-	// where has the options of the command's condition. set has the options that declare or change
-	// something. Both are in the order of the words.
+	// where are the options of the command's condition. set are the options that declare or change
+	// something. Both keep the order of the words.
 	where, set []assignment
 }
 
 // assignment is one option of a command, as sacctmgr reads it.
 type assignment struct {
 	word  string // in lower case; it may abbreviate the option's name
-	sign  byte   // '+' or '-' for a change of a list, and otherwise 0
+	sign  byte   // '+' or '-' for a change of a list, otherwise 0
 	value string
 }
 
 // parseCommand reads the words of a command: the verb, the entity and the options. Words without
-// "=" are names. In a change, the words "where" and "set" say whether the options after the word
-// are conditions or changes.
+// "=" are names. In a change, the word "where" begins the conditions and the word "set" begins the
+// changes.
 func parseCommand(v verb, words []string) (*command, error) {
 	if len(words) < 2 {
 		return nil, fmt.Errorf("%s: the entity is missing (want account, cluster, coordinator, qos or user)", words[0])
@@ -238,7 +238,7 @@ func (o options) find(word string) (name string, k kind, ok bool) {
 	return "", isText, false
 }
 
-// aliasOf returns the name under which a command stores an option that has several names.
+// aliasOf returns the one name under which a command stores an option with several names.
 func aliasOf(name string) string {
 	switch name {
 	case "name", "users":
@@ -267,8 +267,8 @@ func (o options) with(k kind, names ...string) options {
 	return out
 }
 
-// The options of the entities. A command that changes an entity may have the options of the change
-// and the options of the condition.
+// The options of the entities. A command that changes an entity accepts the options of the change
+// and of the condition.
 var (
 	conditionOptions = options{}.with(isText, "Format", "IDs", "OnlyDefaults", "RawUsage", "WithAssoc", "WithCoordinators",
 		"WithDeleted",

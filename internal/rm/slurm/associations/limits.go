@@ -11,7 +11,7 @@ import (
 )
 
 // TRES has counts of trackable resources by Slurm's names for them: "cpu", "mem" (MiB), "node",
-// "billing", "gres/gpu", "gres/gpu:a100", "license/matlab". It is nil without a limit.
+// "billing", "gres/gpu", "gres/gpu:a100", "license/matlab". A nil TRES sets no limit.
 type TRES map[string]int64
 
 // Limits are the limits that QOS and associations have in common.
@@ -66,7 +66,7 @@ type Association struct {
 	User    string // empty for an account itself
 	// Partition is empty for an association with all partitions.
 	Partition string
-	// QOS is nil if the association has its parent's list. Added and Removed change that list.
+	// QOS is nil if the association inherits its parent's list. Added and Removed change that list.
 	QOS, Added, Removed []string
 	DefaultQOS          string
 	// Default says that the account is the user's default account.
@@ -113,7 +113,7 @@ func (s *Set) byUser(user string) []*Association {
 	return s.users[user]
 }
 
-// Above returns the association above another, or nil for the root.
+// Above returns the parent of an association, or nil for the root.
 func (s *Set) Above(a *Association) *Association {
 	name := a.Account
 	if a.User == "" {
@@ -130,8 +130,8 @@ func (s *Set) Above(a *Association) *Association {
 	return nil
 }
 
-// maxLevels bounds the number of levels up to the root: an account may be moved below itself by
-// mistake.
+// maxLevels bounds the number of levels up to the root, since a mistaken command may move an
+// account below itself.
 const maxLevels = 100
 
 // Line returns an association and all associations above it, up to the root.
@@ -143,7 +143,7 @@ func (s *Set) Line(a *Association) (line []*Association) {
 }
 
 // Allowed returns the QOS that an association may use. An association without a list of its own
-// inherits the list of the nearest association above that has one.
+// inherits the list of its nearest ancestor with a list.
 func (s *Set) Allowed(a *Association) []string {
 	line := s.Line(a)
 	var allowed []string
@@ -180,9 +180,9 @@ func (s *Set) DefaultQOS(a *Association) string {
 	return "normal"
 }
 
-// Inherited returns an association's limits per job. A limit that the association does not set is
-// inherited from the nearest association above that sets the limit, because slurmdbd passes these
-// limits on to the associations below. Group limits are not inherited.
+// Inherited returns an association's limits per job. An association inherits a limit that it does
+// not set from its nearest ancestor that sets the limit, because slurmdbd passes such limits down.
+// Group limits are not inherited.
 func (s *Set) Inherited(a *Association) Limits {
 	l := Limits{}
 	for _, at := range s.Line(a) {
@@ -211,7 +211,7 @@ func (s *Set) Inherited(a *Association) Limits {
 	return l
 }
 
-// limits carries out a correct command on the QOS and associations.
+// limits applies a correct command to the QOS and associations.
 func (s *Set) limits(c *command) {
 	s.users = nil
 	switch c.entity.name {
@@ -395,7 +395,7 @@ func splitLower(list string) []string {
 }
 
 // limitWord is the name of a limit in a command, and the smallest number of letters to which the
-// name may be abbreviated. The first entry of the table that fits is taken, as in sacctmgr
+// name may be abbreviated. As in sacctmgr, the first matching entry of the table counts
 // (sacctmgr_set_assoc_rec in association_functions.c, _set_rec in qos_functions.c).
 type limitWord struct {
 	name      string
@@ -464,8 +464,8 @@ type policyWord struct {
 	set       func(p *Policy, value string)
 }
 
-// policyWords are the options of a QOS. sacctmgr looks for a word among these options first, and
-// then among the limits that QOS and associations have in common.
+// policyWords are the options of a QOS. sacctmgr looks for a word first among these options, and
+// then among the limits that QOS share with associations.
 var policyWords = []policyWord{
 	{"gracetime", 3, func(p *Policy, v string) {
 		if p.GraceTime = 0; count(v) != nil {
@@ -531,9 +531,9 @@ func (p *Policy) assign(a assignment) {
 	p.Limits.assign(a, groupWords)
 }
 
-// changed returns a list of names after a command. Without a sign, the command's names replace the
-// list. With + the names are added, and with - the names are removed. The value -1 empties the
-// list.
+// changed returns a list of names as a command leaves it. Without a sign, the command's names
+// replace the list. With + the names are added, and with - the names are removed. The value -1
+// empties the list.
 func changed(list []string, a assignment) []string {
 	names := splitLower(a.value)
 	switch a.sign {

@@ -23,9 +23,10 @@ func resourcesOf(tracked string) resources {
 	return all
 }
 
-// named returns the resource for a word, as sacctmgr finds it (slurmdb_find_tres_in_list_by_type in
-// slurmdb_defs.c). It is the first resource whose type begins with the part of the word before its
-// slash, and whose name is the part after the slash. So "c" is cpu, and "g/gpu" is gres/gpu.
+// named returns the resource for a word, as sacctmgr finds it (slurmdb_find_tres_in_list_by_type
+// in slurmdb_defs.c). It is the first resource that matches: the resource's type must begin with
+// the text before the word's slash, and its name must equal the text after the slash. So "c" is
+// cpu, and "g/gpu" is gres/gpu.
 func (r resources) named(word string) (name string, ok bool) {
 	kind, of, slash := strings.Cut(strings.ToLower(word), "/")
 	for _, known := range r {

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// Setting is the value that commands for sacctmgr give to an option of a QOS, an account, a user or
-// a cluster.
+// Setting is a value that a command for sacctmgr gives to an option of a QOS, an account, a user
+// or a cluster.
 type Setting struct {
 	// Object is "qos high", "account physics", "user ada in physics", "user ada in physics on long" (a partition) or
 	// "cluster vale". A command may change a user in all accounts: "user ada".
 	Object string
-	// Option is in lower case; "" says that a command declares the object.
+	// Option is in lower case; "" if the command adds the object.
 	Option string
 	Value  string
 }
 
-// Settings returns what the commands of a file set, in the order of the commands. An option that is
-// set again has its last value; changes of a list (preempt+=low) are applied to the list. Commands
-// that cannot be read are left out: [Read] reports their mistakes.
+// Settings returns what the commands of a file set, in the order of the commands. If commands set
+// an option repeatedly, the last value counts; changes of a list (preempt+=low) are applied to the
+// list. Commands that cannot be read are left out: [Read] reports their mistakes.
 func Settings(commands []byte) []Setting {
 	s := settings{at: map[Setting]int{}}
 	for line := range strings.Lines(string(commands)) {
@@ -45,14 +45,14 @@ func Settings(commands []byte) []Setting {
 	return s.list
 }
 
-// settings has settings in the order in which the commands make them. The map at has the index in
-// the list for each option of each object.
+// settings has settings in the order in which the commands make them. at maps each option of each
+// object to its index in the list.
 type settings struct {
 	list []Setting
 	at   map[Setting]int
 }
 
-// objects returns the names of what a command declares, changes or removes.
+// objects returns the names of the objects that a command adds, changes or removes.
 func (c *command) objects() (list []string) {
 	for _, name := range c.list("names") {
 		object := c.entity.name + " " + name

@@ -14,8 +14,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// eventTolerance is the largest accepted delay between a request and the time that slurmdbd records
-// for its effect. slurmdbd's times are whole seconds, and a message takes a moment.
+// eventTolerance is the largest accepted delay between a request and the time that slurmdbd
+// records for its effect. slurmdbd's times are whole seconds, and a message takes time.
 const eventTolerance = 2 * time.Second
 
 // span is an interval in slurmdbd's records: an outage or a reservation. end is 0 while the span
@@ -43,16 +43,16 @@ func around(got, want hpc.Time) bool {
 	return late >= 0 && late <= eventTolerance
 }
 
-// Outages compares a workload's node events with slurmdbd's outages. The parameter list is the
-// output of `sacctmgr -P list event`. The result has one sentence for each difference.
+// Outages compares a workload's node events with slurmdbd's outages. list is the output of
+// `sacctmgr -P list event`. The result has one sentence for each difference.
 //
 // A node that is down or fails must be out of service from its event to the next one, with the
 // event's reason. slurmdbd records a drain when the node's last job has ended, so a drain may be
-// missing. An outage after the instant begin is also a difference if the workload has no event for
-// it. If the parameter others is true, such an outage is no difference: other inputs, such as an
-// administrator's actions, change nodes. Events before the instant begin count as events at that instant. The
-// parameter configured has the nodes that slurm.conf takes out of service. Outages of these nodes
-// that began before the instant begin are expected until an event ends them.
+// missing. An outage after begin without an event in the workload is also a difference. If others
+// is true, such an outage is not a difference, because other inputs, such as an administrator's
+// actions, change nodes. Events before begin count as events at begin. configured lists the nodes
+// that slurm.conf takes out of service. Outages of these nodes that began before begin are
+// expected until an event ends them.
 func Outages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool, configured []string) (
 	differences []string, err error) {
 	rows, err := parseSpans(list, "NodeName")
@@ -133,12 +133,12 @@ func (o outage) covers(s span) bool {
 	return starts && around(s.end, o.end) && strings.EqualFold(onRecord(s.reason), onRecord(o.reason))
 }
 
-// onRecord returns the part of a reason that slurmdbd certainly stores. slurmdbd's column for
-// reasons has 255 bytes (tinytext), and the last character may be cut.
+// onRecord returns the beginning of a reason, which slurmdbd certainly stores. slurmdbd's column
+// for reasons has 255 bytes (tinytext), and the last character may be cut.
 func onRecord(reason string) string { return reason[:min(len(reason), 255-utf8.UTFMax+1)] }
 
-// outages returns the outages of each node by name. An outage begins with the event that takes
-// the node out of service and ends with the event that returns it.
+// outages returns the outages of each node by name. An outage begins with the event that takes the
+// node out of service and ends with the event that returns the node.
 func outages(events []hpc.NodeEvent, begin hpc.Time) (map[string][]outage, error) {
 	out := map[string][]outage{}
 	for _, ev := range events {
@@ -169,8 +169,8 @@ func outages(events []hpc.NodeEvent, begin hpc.Time) (map[string][]outage, error
 	return out, nil
 }
 
-// joined joins adjacent spans of one reason and one reservation. slurmdbd begins a new span
-// whenever the state changes.
+// joined merges adjacent spans that have the same reason and reservation. slurmdbd begins a new
+// span whenever the state changes.
 func joined(list []span) []span {
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b span) int { return cmp.Compare(a.start, b.start) })
@@ -185,13 +185,13 @@ func joined(list []span) []span {
 	return out
 }
 
-// Reservations compares a workload's reservations with slurmdbd's. The parameter list is the
-// output of `sacctmgr -P list reservation`. The result has one sentence for each difference.
+// Reservations compares a workload's reservations with slurmdbd's. list is the output of `sacctmgr
+// -P list reservation`. The result has one sentence for each difference.
 //
-// Reservations compares start and end. If the workload gives the nodes or their number, it
-// compares these too, since Slurm may give a reservation fewer nodes. For a recurring reservation
-// (DAILY and so on) it only checks that slurmdbd has a record. slurmctld does not report
-// reservations with TIME_FLOAT to slurmdbd (_post_resv_create in reservation.c).
+// Reservations compares start and end. It also compares nodes or their number if the workload
+// gives them, since Slurm may give a reservation fewer nodes. For a recurring reservation (DAILY
+// and so on) it only checks that slurmdbd has a record. slurmctld does not report reservations
+// with TIME_FLOAT to slurmdbd (_post_resv_create in reservation.c).
 func Reservations(list string, events []hpc.ReservationEvent) (differences []string, err error) {
 	got, err := parseSpans(list, "Name")
 	if err != nil {
@@ -200,7 +200,7 @@ func Reservations(list string, events []hpc.ReservationEvent) (differences []str
 	for _, r := range reservations(events) {
 		rows := joined(got[r.name])
 		switch {
-		case r.floating, r.end <= r.start: // slurmdbd has no record of it: floating, or deleted before its begin
+		case r.floating, r.end <= r.start: // a floating reservation, or one deleted before its begin
 		case len(rows) == 0:
 			differences = append(differences, fmt.Sprintf("reservation %s: slurmdbd does not have it", r.name))
 		case r.moving:
@@ -221,7 +221,7 @@ func Reservations(list string, events []hpc.ReservationEvent) (differences []str
 	return differences, nil
 }
 
-// booking is a reservation as the workload's events have made it.
+// booking is a reservation after all events of the workload so far.
 type booking struct {
 	name string
 	span
@@ -279,7 +279,7 @@ func finite(d time.Duration) time.Duration {
 }
 
 // move changes the times of a booking as an update does. Slurm rounds a duration up to whole
-// minutes, unless the update gives the start too.
+// minutes, unless the update also sets the start.
 func (b *booking) move(start hpc.Time, length time.Duration) {
 	switch {
 	case length == 0 && b.exactEnd && !start.IsZero(): // the end stays
@@ -317,7 +317,7 @@ func sameNodes(a, b string) bool {
 	return slices.Equal(x, y)
 }
 
-// parseSpans reads a list that sacctmgr -P printed. The keys of the result are the values in the
+// parseSpans reads a list that sacctmgr -P printed. The keys of the result are the values of the
 // column key.
 func parseSpans(text, key string) (map[string][]span, error) {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")

@@ -1,8 +1,8 @@
 // Package audit compares slurmdbd's records of a run with the run's own record. It works on the
 // output of Slurm's commands and needs no daemon.
 //
-// A difference may make the result invalid. So each difference becomes a sentence for the readers
-// of the run.
+// A difference may make the result invalid. So the package describes each difference in a sentence
+// for the readers of the run.
 package audit
 
 import (
@@ -23,7 +23,7 @@ type Jobs struct {
 	columns map[string]int // the index of each column by its name
 	width   int            // the number of columns
 	lines   map[uint32]string
-	// resized has the jobs that were resized. sacct prints a line for each size of a job.
+	// resized are the jobs whose size changed. sacct prints a line for each size of a job.
 	resized map[uint32]bool
 }
 
@@ -87,7 +87,7 @@ func (s *Jobs) record(line string) (sacctRecord, error) {
 	return sacctRecord{s.columns, fields}, nil
 }
 
-// job returns the record of a job. The result ok is false if there is no record.
+// job returns the record of a job. ok is false if there is no record.
 func (s *Jobs) job(id uint32) (r sacctRecord, ok bool) {
 	line, ok := s.lines[id]
 	if ok {
@@ -96,9 +96,9 @@ func (s *Jobs) job(id uint32) (r sacctRecord, ok bool) {
 	return r, ok
 }
 
-// Compare compares the rows of a run with slurmdbd's records. It compares submit, start and end
-// times to the second, state, nodes, account and QOS of every job that slurmctld accepted and that
-// has ended. The result has one sentence for each difference.
+// Compare compares the rows of a run with slurmdbd's records. For every job that slurmctld
+// accepted and that has ended, it compares submit, start and end times to the second, state,
+// nodes, account and QOS. The result has one sentence for each difference.
 func (s *Jobs) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 	for row := range rows {
 		if row.RMJob == 0 || row.State == hpc.Rejected || !row.State.Ended() {
@@ -110,9 +110,8 @@ func (s *Jobs) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 		}
 		rec, ok := s.job(row.RMJob)
 		if _, task, array := strings.Cut(rec.get("JobID"), "_"); ok && array && row.Task >= 0 {
-			// A task that was cancelled before it had a number has the array's own number in
-			// the row. The last task has the same number. slurmdbd has no record of the
-			// cancelled task.
+			// The row of a task that was cancelled before it had its own number has the array's number. The
+			// array's last task has the same number. slurmdbd has no record of the cancelled task.
 			if n, err := strconv.Atoi(task); err == nil && n != row.Task {
 				ok = false
 			}
@@ -129,7 +128,7 @@ func (s *Jobs) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 			submit = row.Resubmit
 		}
 		if lost, ok := lostRun(row); ok && rec.get("Submit") != slurmspec.FormatTime(submit) {
-			// The job was requeued, did not become eligible again and ended: sacct shows the previous run.
+			// The job was requeued, did not become eligible again and ended. sacct shows the previous run.
 			for _, c := range []struct{ what, ours, theirs string }{
 				{"start", slurmspec.FormatTime(lost.Start), slurmspec.Given(rec.get("Start"))},
 				{"end", slurmspec.FormatTime(lost.End), slurmspec.Given(rec.get("End"))},
@@ -144,7 +143,7 @@ func (s *Jobs) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 		}
 		start := slurmspec.Given(rec.get("Start"))
 		if row.Start.IsZero() && start == rec.get("End") && slurmspec.Given(rec.get("NodeList")) == "" {
-			start = "" // slurmctld reports such a start for a job that ended before slurmdbd had a record of it
+			start = "" // slurmctld reports this start if a job ends before slurmdbd has a record of it
 		}
 		for _, c := range []struct{ what, ours, theirs string }{
 			{"submit", slurmspec.FormatTime(submit), rec.get("Submit")}, {"start", slurmspec.FormatTime(row.Start), start},
@@ -173,8 +172,8 @@ func lostRun(row *run.Row) (lost run.Segment, ok bool) {
 	return lost, lost.EndedBy == rm.Requeue
 }
 
-// Amend adds to a row the values that only the database has. These are the job's TRES and, if the
-// row lacks the priority at the job's start, the priority at which the job became eligible.
+// Amend adds to a row the values that only slurmdbd's database has. These are the job's TRES and,
+// if the row lacks the priority at the job's start, the priority at which the job became eligible.
 func (s *Jobs) Amend(row *run.Row) {
 	rec, ok := s.job(row.RMJob)
 	if !ok {

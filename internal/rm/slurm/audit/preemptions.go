@@ -11,8 +11,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Preemptions reads from slurmctld's log, while it grows, which job preempted which other job. The
-// zero value with a Path is ready for use.
+// Preemptions follows slurmctld's log and finds which job preempted which other job. The zero
+// value with a Path is ready for use.
 type Preemptions struct {
 	Path string // of the log
 
@@ -27,8 +27,8 @@ type preemption struct {
 	by Preemptor
 }
 
-// Preemptor is a job for which another job had to end. It has the job's number and, for a task of
-// an array, the task's index. A task gets a number of its own only when it starts; until then Slurm
+// Preemptor is a job that preempted another job. It has the job's number and, for a task of an
+// array, the task's index. A task gets a number of its own only when it starts; until then Slurm
 // writes 140_5(140).
 type Preemptor struct {
 	Number uint32
@@ -46,8 +46,8 @@ var (
 // about the preemption. The end has whole seconds, and the log has milliseconds.
 const sameEnd = 2 * time.Second
 
-// By returns the job for which slurmctld preempted a job whose run ended at the instant end. It
-// returns false if the log names no such job.
+// By returns the job that preempted the given job, whose run ended at end. It returns false if the
+// log names no such job.
 func (p *Preemptions) By(job uint32, end hpc.Time) (Preemptor, bool, error) {
 	if err := p.more(); err != nil {
 		return Preemptor{}, false, fmt.Errorf("reading which job preempted job %d: %w", job, err)

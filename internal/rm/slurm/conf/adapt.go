@@ -19,7 +19,7 @@ import (
 	"rmreplay/internal/slurmspec/history"
 )
 
-// Environment describes the place where the daemons of a replay run.
+// Environment describes where the daemons of a replay run.
 type Environment struct {
 	// StateDir is a directory of this run on a memory file system, for slurmctld's state,
 	// spool and pid files. LogDir is the directory for logs.
@@ -145,9 +145,9 @@ type adapter struct {
 	topologyConf []byte
 }
 
-// Adapt rewrites a cluster's configuration for a release of Slurm in the given environment. It fails when it does not
-// know the configuration of the release ([CheckRelease]), when the environment is incomplete, when a plugin that
-// decides scheduling is not installed, or when slurmctld of the release would refuse the result.
+// Adapt rewrites a cluster's configuration for a release of Slurm in the given environment. It fails when
+// it does not know the configuration of the release ([CheckRelease]), when env is incomplete, when a plugin
+// that affects scheduling is not installed, or when slurmctld of the release would refuse the result.
 func Adapt(cluster *Cluster, release slurmspec.Release, env Environment) (*Adapted, error) {
 	if err := errors.Join(CheckRelease(release), env.check()); err != nil {
 		return nil, fmt.Errorf("adapting %s: %w", cluster.Path, err)
@@ -200,7 +200,7 @@ func (a *adapter) sortChanges() {
 	order := make(map[position]int)
 	for _, list := range [][]Statement{a.cluster.Statements, a.cluster.GRES, a.cluster.Topology, a.cluster.Database} {
 		for _, s := range list {
-			if s.File == "" { // the translation has added the statement
+			if s.File == "" { // the translation added the statement
 				continue
 			}
 			order[position{s.File, s.Line}] = len(order)
@@ -215,7 +215,7 @@ func (a *adapter) sortChanges() {
 	slices.SortStableFunc(a.out.Changes, func(x, y Change) int { return rank(x) - rank(y) })
 }
 
-// scalars adapts the keys that stand alone on their lines, in the site's order.
+// scalars adapts the keys that are not part of an object's line, in the site's order.
 func (a *adapter) scalars() {
 	last := make(map[string]int)
 	for i, s := range a.cluster.Statements {
@@ -235,7 +235,6 @@ func (a *adapter) scalars() {
 	}
 }
 
-// rule returns the rule for a key in the run's release.
 func (a *adapter) rule(key string) *rule { return ruleOf(key, a.release) }
 
 func repeatedReason(r *rule) string {
@@ -270,7 +269,6 @@ func (a *adapter) scalar(s Statement, r *rule) {
 	}
 }
 
-// added adds the changed keys that the site does not have.
 func (a *adapter) added() {
 	for i := range rules {
 		r := &rules[i]
@@ -301,8 +299,8 @@ func (a *adapter) warn(format string, args ...any) {
 	a.out.Warnings = append(a.out.Warnings, fmt.Sprintf(format, args...))
 }
 
-// checkPlugins refuses a configuration if its scheduling plugins are not installed, since other
-// plugins would give another schedule.
+// checkPlugins returns an error if a scheduling plugin of the configuration is not installed:
+// another plugin would give another schedule.
 func (a *adapter) checkPlugins() {
 	for _, s := range a.cluster.Statements {
 		r := a.rule(s.Key)
@@ -346,7 +344,7 @@ func (a *adapter) noteAccounting() {
 	}
 }
 
-// write makes the files. The parameter objects has the lines of nodes and partitions.
+// write makes the files. objects are the lines of nodes and partitions.
 func (a *adapter) write(objects []string) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Cluster %s, adapted for a replay. Do not edit: written anew for every run.\n", a.cluster.Name)
@@ -434,7 +432,7 @@ func (a *adapter) gresFile() []byte {
 func (a *adapter) gresLine(s Statement) Statement {
 	s = canonical(s, gresGrammar)
 	r := gresRecord{statement: s}
-	if r.fill() != nil { // impossible: Open has read the line
+	if r.fill() != nil { // impossible: Open has already read the line
 		return s
 	}
 	_, hasCount := s.Get("Count")

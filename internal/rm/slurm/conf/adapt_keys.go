@@ -51,8 +51,8 @@ func (a *adapter) communication(site string) string {
 	return strings.Join(options, ",")
 }
 
-// selectOptions returns the options of a comma list whose names the function wanted accepts. The
-// function gets a name in lower case, without "=" and what follows it.
+// selectOptions returns the options of a comma list that wanted accepts. wanted gets the option's
+// name in lower case, without "=" and the value.
 func selectOptions(list string, wanted func(name string) bool) []string {
 	return slices.DeleteFunc(syntax.List(list), func(option string) bool {
 		name, _, _ := strings.Cut(option, "=")
@@ -64,7 +64,7 @@ func selectOptions(list string, wanted func(name string) bool) []string {
 // in a replay with a window slurmctld reads the file again when the window begins.
 func (a *adapter) resetPeriod(site string) string {
 	if strings.EqualFold(site, "NOW") {
-		return "NONE" // without decay, slurmctld refuses a configuration without the key
+		return "NONE" // without this key, slurmctld refuses a configuration that has no decay
 	}
 	return site
 }
@@ -91,8 +91,8 @@ func (a *adapter) debugLevel(site string) string {
 	return "info"
 }
 
-// accountingType keeps slurmdbd. It replaces the types of older versions, which wrote to
-// databases and files directly.
+// accountingType keeps slurmdbd. It replaces the types of older releases, which wrote directly to
+// a database or a file.
 func (a *adapter) accountingType(site string) string {
 	if a.out.Accounting {
 		return "accounting_storage/slurmdbd"
@@ -117,7 +117,6 @@ func (a *adapter) accountingPort(string) string {
 	return strconv.Itoa(int(a.env.DBPort))
 }
 
-// accountingOnly keeps the value of a key that needs slurmdbd.
 func (a *adapter) accountingOnly(site string) string {
 	if !a.out.Accounting {
 		return ""
@@ -154,7 +153,6 @@ func (a *adapter) jobCompletionPath(string) string {
 	return filepath.Join(a.env.LogDir, "jobcomp.log")
 }
 
-// siteScript keeps a script of slurmctld if [Environment.KeepScripts] is set.
 func (a *adapter) siteScript(site string) string {
 	if a.env.KeepScripts {
 		return site
@@ -184,8 +182,8 @@ func (a *adapter) prologFlags(site string) string {
 	return strings.Join(flags, ",")
 }
 
-// taskPlugin keeps what matters to slurmctld: whether the plugin is task/none. With CR_CPU,
-// slurmctld's gang scheduler shares CPUs if the plugin is task/none, and otherwise cores
+// taskPlugin keeps the only fact that matters to slurmctld: whether the plugin is task/none. With
+// CR_CPU, slurmctld's gang scheduler shares CPUs if the plugin is task/none, and otherwise cores
 // (src/slurmctld/gang.c, _get_gr_type). slurmctld never loads the plugin.
 func (a *adapter) taskPlugin(site string) string {
 	if site == "" || strings.EqualFold(site, "task/none") {
@@ -221,11 +219,10 @@ var siteParameters = []string{"cloud_dns", "cloud_reg_addrs", "enable_async_repl
 	"health_check_report", "idle_on_node_suspend", "max_dbd_msg_action", "max_powered_nodes", "no_quick_restart",
 	"power_save_interval", "power_save_min_interval", "reboot_from_controller", "reconfig_on_restart"}
 
-// controllerParameters drops the options of siteParameters, the limits on the rate of messages
-// (rl_), and the options of the connection manager (conmgr_). At such a limit on the rate, a real
-// client would pause. Since 25.05, the order in which slurmctld serves messages depends on the
-// number of processors unless conmgr_threads is set (workers.c). So controllerParameters sets
-// conmgr_threads to its default for two processors.
+// controllerParameters drops the options of siteParameters, the limits on the rate of messages (rl_), and
+// the options of the connection manager (conmgr_). A rate limit would make a real client pause. Since 25.05,
+// the order in which slurmctld serves messages depends on the number of processors unless conmgr_threads is
+// set (workers.c). So controllerParameters sets conmgr_threads to its default for two processors.
 func (a *adapter) controllerParameters(site string) string {
 	kept := selectOptions(site, func(name string) bool {
 		return !slices.Contains(siteParameters, name) && !strings.HasPrefix(name, "rl_") && !strings.HasPrefix(name, "conmgr_")

@@ -30,7 +30,7 @@ var sitePartitionAttributes = map[string]string{
 	"SuspendTimeout":  whyPower,
 }
 
-// objects returns the lines of nodes, and then of node sets and partitions in the site's order.
+// objects returns the lines of nodes, followed by the node sets and partitions in the site's order.
 func (a *adapter) objects() []string {
 	lines := a.nodes()
 	for _, s := range a.cluster.Statements {
@@ -62,8 +62,8 @@ func grammarOf(r *rule) syntax.Grammar {
 	return syntax.Grammar{strings.ToLower(r.key): {Name: r.key, Attributes: r.attributes}}
 }
 
-// nodes returns a line for each of the site's NodeName lines, with the values of its DEFAULT
-// lines and with the processors that slurmctld computes.
+// nodes returns a line for each NodeName line of the site, with the values of the DEFAULT lines
+// above it and the processors that slurmctld computes.
 func (a *adapter) nodes() []string {
 	var lines []string
 	var addresses []string
@@ -86,7 +86,7 @@ func (a *adapter) nodes() []string {
 	return lines
 }
 
-// knowsAttribute reports whether the release has an attribute of an object's line.
+// knowsAttribute reports whether the release knows an attribute of an object's line.
 func (a *adapter) knowsAttribute(object, key string) bool {
 	return history.Attributes[object+" "+key].Includes(a.release)
 }

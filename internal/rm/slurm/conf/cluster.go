@@ -23,7 +23,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// The names of the files in a cluster directory. Accounts and users may have either of two names.
+// The names of the files in a cluster directory. The files of accounts and of users may have either of two names.
 const (
 	slurmConf    = "slurm.conf"
 	gresConf     = "gres.conf"
@@ -44,7 +44,7 @@ type Cluster struct {
 	// SiteRelease is the release that the site runs. The zero Release means a release that fits the
 	// configuration: see [Cluster.Releases].
 	SiteRelease slurmspec.Release
-	// Name is ClusterName in lower case, as Slurm uses it.
+	// Name is ClusterName in lower case, which is how Slurm uses it.
 	Name string
 	// Statements are all statements of slurm.conf and its included files, in order.
 	Statements []Statement
@@ -64,7 +64,7 @@ type Cluster struct {
 	AccountsFile string
 	// Users are the users of the cluster; nil if the directory has no list of users.
 	Users []hpc.User
-	// Warnings are about odd statements of the configuration, in the order of the files. Most
+	// Warnings are about unusual statements of the configuration, in the order of the files. Most
 	// begin with a file and line.
 	Warnings []string
 
@@ -72,13 +72,13 @@ type Cluster struct {
 	nodeLines []nodeLine
 	nodeIndex map[string]int
 	names     int      // number of names in expanded host lists; at most [maxNames]
-	changed   []Change // by [Cluster.Scale], by [Cluster.With], and because a file is missing
+	changed   []Change // by [Cluster.Scale], by [Cluster.With], or because a file is missing
 	factor    float64  // of [Cluster.Scale]; 0 without it
 }
 
 // Open reads a cluster directory: slurm.conf and, if they exist, gres.conf, topology.conf or
-// topology.yaml, slurmdbd.conf, accounts.sacctmgr (or sacctmgr.script) and users (or users.sim, or passwd with group). The
-// error has mistakes of one file, each with its line.
+// topology.yaml, slurmdbd.conf, accounts.sacctmgr (or sacctmgr.script) and users (or users.sim, or
+// passwd with group). An error lists the mistakes of one file, each with its line.
 func Open(dir string) (*Cluster, error) {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -90,7 +90,7 @@ func Open(dir string) (*Cluster, error) {
 	return OpenFile(filepath.Join(dir, slurmConf))
 }
 
-// OpenFile reads the directory of a slurm.conf as [Open] does. The file may have another name.
+// OpenFile reads the directory of a slurm.conf as [Open] does. The slurm.conf may have another name.
 func OpenFile(path string) (*Cluster, error) {
 	c, err := load(path, readFile)
 	if err != nil {
@@ -102,8 +102,8 @@ func OpenFile(path string) (*Cluster, error) {
 	return c, nil
 }
 
-// Reopen reads the cluster again, as [OpenFile] does. The parameter texts has, by clean path, the
-// texts of files that Reopen must not read from disk.
+// Reopen reads the cluster again, as [OpenFile] does. texts are the contents of files that Reopen
+// must not read from disk, by clean path.
 func (c *Cluster) Reopen(texts map[string][]byte) (*Cluster, error) {
 	return load(c.Path, func(path string) ([]byte, error) {
 		if text, ok := texts[filepath.Clean(path)]; ok {
@@ -152,7 +152,7 @@ func load(path string, open reader) (c *Cluster, err error) {
 // Kept returns copies of the files of the cluster, as [privacy.Files.Kept] does.
 func (c *Cluster) Kept() (files map[string]string, err error) { return c.private.Kept() }
 
-// optional parses a file if the site has it. The result is nil only if there is no file.
+// optional parses a file if the site has it. The result is nil only if the file does not exist.
 func optional(path string, g syntax.Grammar, files *files) ([]Statement, error) {
 	statements, err := parse(path, g, files)
 	switch {
@@ -168,14 +168,14 @@ func optional(path string, g syntax.Grammar, files *files) ([]Statement, error) 
 	return statements, nil
 }
 
-// isMissing reports whether the file itself is missing, and not a file that it includes.
+// isMissing reports whether the file itself is missing, rather than a file that it includes.
 func isMissing(err error, path string) bool {
 	var missing *fs.PathError
 	return errors.As(err, &missing) && missing.Path == path && errors.Is(missing, fs.ErrNotExist)
 }
 
-// readAccounts reads the first of the files of accounts that exists. The output of sacctmgr dump
-// becomes the commands that make the same associations.
+// readAccounts reads the first existing file of accounts. The output of sacctmgr dump becomes the
+// commands that make the same associations.
 func (c *Cluster) readAccounts(dir string, read reader) error {
 	for _, name := range accountsFiles {
 		path := filepath.Join(dir, name)
@@ -204,8 +204,8 @@ func (c *Cluster) Get(key string) (string, bool) {
 	return s.Value, ok
 }
 
-// With returns the cluster with another value of a key that stands alone on its line. It does not change the receiver.
-// [Adapt] reports the change with the reason.
+// With returns a copy of the cluster in which a key that stands alone on its line has another
+// value. It does not change the receiver. [Adapt] reports the change with the reason.
 func (c *Cluster) With(key, value, reason string) *Cluster {
 	site, set := c.statement(key)
 	if set && site.Value == value {
@@ -225,7 +225,7 @@ func (c *Cluster) RequeueExits() []int {
 	var codes []int
 	for _, key := range []string{"RequeueExit", "RequeueExitHold"} {
 		value, _ := c.Get(key)
-		names, _ := hostlist.Expand("[" + value + "]") // slurmctld logs an error and uses no code
+		names, _ := hostlist.Expand("[" + value + "]") // slurmctld logs an error and ignores the value
 		for _, name := range names {
 			if code, err := strconv.Atoi(name); err == nil && 0 <= code && code <= 255 {
 				codes = append(codes, code)
@@ -244,7 +244,6 @@ func (c *Cluster) statement(key string) (Statement, bool) {
 	return Statement{}, false
 }
 
-// all returns every statement of a key, in order.
 func (c *Cluster) all(key string) []Statement {
 	var found []Statement
 	for _, s := range c.Statements {
@@ -266,7 +265,7 @@ func (c *Cluster) is(key, value string) bool {
 func (c *Cluster) Accounting() bool {
 	kind, set := c.Get("AccountingStorageType")
 	if !set {
-		kind, _ = c.Get("DefaultStorageType") // the default of AccountingStorageType until 20.11
+		kind, _ = c.Get("DefaultStorageType") // the name of AccountingStorageType's default until 20.11
 	}
 	switch strings.TrimPrefix(strings.ToLower(kind), "accounting_storage/") {
 	case "", "none", "filetxt", "pgsql":
@@ -275,8 +274,8 @@ func (c *Cluster) Accounting() bool {
 	return true
 }
 
-// EnforcesAssociations reports whether slurmctld refuses jobs whose user has no association (slurm.conf(5),
-// AccountingStorageEnforce; every value implies associations, except jobs, steps and their opposites).
+// EnforcesAssociations reports whether slurmctld refuses jobs whose user has no association. Every value
+// of AccountingStorageEnforce except jobs, steps and their opposites implies this (slurm.conf(5)).
 func (c *Cluster) EnforcesAssociations() bool {
 	value, _ := c.Get("AccountingStorageEnforce")
 	return slices.ContainsFunc(syntax.List(value), func(item string) bool {
@@ -290,14 +289,13 @@ func (c *Cluster) PrologAtAllocation() bool {
 	return slurmspec.PrologAtAllocation(flags)
 }
 
-// Node returns the index in [Cluster.Nodes] of the node with a name, and whether there is such a
-// node. It compares names with case, as Slurm does.
+// Node returns the index in [Cluster.Nodes] of the node with the given name, and whether the node
+// exists. It compares names with case, as Slurm does.
 func (c *Cluster) Node(name string) (int, bool) {
 	i, ok := c.nodeIndex[name]
 	return i, ok
 }
 
-// resolve computes the other fields from the statements.
 func (c *Cluster) resolve() error {
 	name, ok := c.Get("ClusterName")
 	if !ok || name == "" {
@@ -320,8 +318,8 @@ func (c *Cluster) resolve() error {
 	return c.checkTopology()
 }
 
-// warnRepeated warns of repeated keys with different values, of operators and misspelled options,
-// which Slurm parses and ignores, and of options whose values Slurm misunderstands.
+// warnRepeated warns of repeated keys with different values, and of operators and misspelled
+// options, which Slurm ignores. It also warns of options whose values Slurm misreads.
 func (c *Cluster) warnRepeated() {
 	first := make(map[string]Statement)
 	for _, s := range c.Statements {

@@ -6,10 +6,10 @@
 //     continuation lines, escapes and the values that slurmctld corrects silently. An error has
 //     the file, the line and the correct form.
 //   - [Open] reads a cluster directory and resolves nodes, partitions and generic resources.
-//   - [Adapt] rewrites the configuration. With it, the stock daemons of a release run as an
-//     ordinary user, on loopback and without slurmd. Adapt reports every change with its reason.
+//   - [Adapt] rewrites the configuration: the stock daemons of a release then run as an ordinary
+//     user, on loopback and without slurmd. Adapt reports every change with its reason.
 //
-// Adapt keeps keys that decide scheduling, unless they need the site's hardware, programs or
-// storage, or Slurm would refuse them in a replay. It warns of changes that may alter scheduling.
-// One table classifies all keys (keys.go). history.Keys says which releases have a key.
+// Adapt keeps keys that decide scheduling. It changes or drops such a key only if the key needs the site's
+// hardware, programs or storage, or if Slurm would refuse it in a replay. It warns of changes that may
+// alter scheduling. One table classifies all keys (keys.go). history.Keys says which releases have a key.
 package conf

@@ -15,8 +15,8 @@ const (
 	boolean = syntax.Boolean
 )
 
-// The attributes of slurm.conf's lines, from the option tables of src/common/read_config.c. The tables have the
-// attributes of all releases; history.Attributes says which releases have an attribute.
+// The attributes of slurm.conf's lines, from the option tables of src/common/read_config.c. The
+// tables cover all releases; history.Attributes says which releases have an attribute.
 var (
 	nodeAttributes = syntax.Grammar{}.
 			Add(str, "BcastAddr", "CPUSpecList", "CpuBind", "Feature", "Features", "Gres", "GresConf",
@@ -67,8 +67,8 @@ var topologyGrammar = syntax.Grammar{
 	"switchname": {Name: "SwitchName", Attributes: syntax.Grammar{}.Add(str, "Nodes", "Switches").Add(u32, "LinkSpeed")},
 }
 
-// slurmGrammar is the grammar of slurm.conf. It has the keys of all releases, since the adaptation
-// drops the keys of other releases with a reason.
+// slurmGrammar is the grammar of slurm.conf. It has the keys of all releases, because the
+// adaptation drops a key of another release and gives the reason.
 var slurmGrammar = func() syntax.Grammar {
 	g := syntax.Grammar{}
 	for _, r := range rules {
@@ -80,7 +80,8 @@ var slurmGrammar = func() syntax.Grammar {
 // CheckKey returns an error if slurm.conf has no such key, or if Slurm refuses its value.
 func CheckKey(key, value string) error { return slurmGrammar.Check(key, value) }
 
-// CheckAttribute is [CheckKey] for the attributes in the lines of a key, such as PartitionName.
+// CheckAttribute does for an attribute in the line of a key, such as PartitionName, what
+// [CheckKey] does for a key.
 func CheckAttribute(of, key, value string) error {
 	k, _ := slurmGrammar.Lookup(of)
 	return k.Attributes.Check(key, value)

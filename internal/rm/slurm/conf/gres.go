@@ -16,7 +16,7 @@ type gresRecord struct {
 	statement   Statement
 	nodes       map[string]bool // the nodes of the line; nil for all nodes
 	resource    hpc.GRES        // on each of these nodes
-	unspecified bool            // neither Count= nor File=, so the count of 1 is a guess
+	unspecified bool            // without Count= and File=, so the count of 1 is a guess
 }
 
 // gresConfig is gres.conf as a whole.
@@ -69,7 +69,7 @@ func (c *Cluster) gresTypes() []string {
 
 // parseNodeGRES reads a node's Gres= as _get_gres_cnt in src/common/gres.c does:
 // "gpu:a100:4(S:0-1),bandwidth:no_consume:4G". The part in parentheses names the sockets of a
-// resource. slurmctld ignores it here.
+// resource. parseNodeGRES ignores the sockets, as slurmctld does here.
 func parseNodeGRES(expr string) ([]hpc.GRES, error) {
 	var list []hpc.GRES
 	for _, item := range splitGRES(expr) {
@@ -103,7 +103,6 @@ func parseNodeGRES(expr string) ([]hpc.GRES, error) {
 	return list, nil
 }
 
-// splitGRES splits at the commas outside parentheses.
 func splitGRES(s string) []string {
 	var items []string
 	depth, start := 0, 0
@@ -177,7 +176,6 @@ func (c *Cluster) parseGRESLine(s Statement, config *gresConfig) (*gresRecord, e
 	return &r, r.fill()
 }
 
-// fill reads the line's attributes.
 func (r *gresRecord) fill() error {
 	s := r.statement
 	r.resource.Type, _ = s.Get("Type")
@@ -192,7 +190,7 @@ func (r *gresRecord) fill() error {
 		}
 		r.resource.File, r.resource.Count = true, int64(n)
 	}
-	if _, ok := s.Get("MultipleFiles"); ok { // the files together are one device
+	if _, ok := s.Get("MultipleFiles"); ok { // the files form one device
 		if files != "" {
 			return s.errorf("File and MultipleFiles exclude each other (want one of them)")
 		}
@@ -222,15 +220,15 @@ func firstOf(s Statement, keys ...string) string {
 	return ""
 }
 
-// sharedGRES reports whether one device file has several units of a resource.
+// sharedGRES reports whether one device file stands for several units of a resource.
 func sharedGRES(name string) bool { return name == "mps" || name == "shard" }
 
 func (r gresRecord) on(node string) bool { return r.nodes == nil || r.nodes[node] }
 
-// merge divides a node's resources among the lines of gres.conf that describe them. Each part gets the cores and
-// links of its line. Lines with the resource's type come before lines without a type. A part that no line describes
-// has no cores. It has device files if another part of the resource has them, since Slurm wants files for all records
-// of a resource or for none.
+// merge divides a node's resources among the lines of gres.conf that describe them. Each part gets
+// the cores and links of its line. Lines with the resource's type come before lines without a
+// type. A part that no line describes has no cores. It has device files if another part has them:
+// Slurm wants files for all records of a resource or for none.
 func (config gresConfig) merge(node string, wanted []hpc.GRES) []hpc.GRES {
 	var merged []hpc.GRES
 	left := make([]int64, len(config.records))

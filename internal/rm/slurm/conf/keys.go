@@ -13,8 +13,8 @@ type action uint8
 
 const (
 	unclassified action = iota
-	keep                // written as the site has it
-	change              // given another value, or only part of its value
+	keep                // written unchanged
+	change              // written with another value, or with a part of the value
 	drop                // not written
 )
 
@@ -27,11 +27,11 @@ type rule struct {
 	known history.Lifetime
 	// reason tells users why the adaptation changes or drops the key.
 	reason string
-	// value returns the new value of a changed key, or the part of a kept key's value that has an effect. The
-	// parameter site is the site's value, or "" if it has none. An empty result leaves the key out.
+	// value returns the new value of a changed key, or the effective part of a kept key's value. site
+	// is the site's value, or "". An empty result leaves the key out.
 	value func(a *adapter, site string) string
-	// warning is set if the change may alter scheduling. It returns a text about the difference for the site's value, or
-	// "" if there is no difference.
+	// warning is set if the change may alter scheduling. For the site's value, it returns a text
+	// about the difference, or "".
 	warning func(site string) string
 	// plugin is the prefix of a kept key's value ("select/"). That plugin must be installed.
 	plugin string
@@ -61,9 +61,9 @@ const (
 
 func always(text string) func(string) string { return func(string) string { return text } }
 
-// rules has every key of slurm.conf, grouped by what the keys are about. The keys are those of
-// slurm_conf_options in src/common/read_config.c of 22.05 to 26.05, and some older keys. [history.Keys] says
-// which releases have a key. A key that is not here is an error, as it is for Slurm.
+// rules has every key of slurm.conf, grouped by what the keys are about. The keys come from
+// slurm_conf_options in src/common/read_config.c of 22.05 to 26.05; some are older. [history.Keys]
+// says which releases have a key. A key that is not here is an error, as it is for Slurm.
 var rules = slices.Concat(
 	// Keys that decide scheduling, limits and priorities are kept.
 	kept(str, "ClusterName", "DependencyParameters", "EnforcePartLimits", "GresTypes",
@@ -233,7 +233,7 @@ var rules = slices.Concat(
 		{key: "FrontendName", action: drop, reason: "22.05 as packaged has no front-end mode; every node is present", attributes: frontendAttributes},
 	},
 
-	// Keys that no release from 22.05 on knows, but that sites have. [ruleOf] drops them.
+	// Keys that sites still have, although no release from 22.05 on knows them. [ruleOf] drops them.
 	unknown(str, "CacheGroups", "CheckpointType", "ChosLoc", "DefaultStorageHost", "DefaultStorageLoc", "DefaultStoragePort",
 		"DefaultStorageType", "DefaultStorageUser", "DynAllocPort", "JobCheckpointDir", "Layouts",
 		"MemLimitEnforce", "MsgAggregationParams", "SchedulerPort", "SchedulerRootFilter", "SlurmdPlugstack", "UseSpecResources"),
@@ -242,8 +242,8 @@ var rules = slices.Concat(
 
 var rulesByKey map[string]*rule
 
-// init builds the map. The map's declaration cannot do so, because rules refers to methods of adapter, which refer to
-// the map.
+// init builds the map of rules. The map's declaration cannot refer to rules: rules refers to
+// methods of adapter, and these refer to the map.
 func init() {
 	rulesByKey = make(map[string]*rule, len(rules))
 	for i := range rules {

@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/rm/slurm/conf/privacy"
 )
 
-// The limits of a cluster directory. They are far above any real site's needs. They bound the memory and time for a
-// hostile configuration.
+// The limits of a cluster directory. They are far above any real site's needs. They bound the
+// memory and time that a hostile configuration can cost.
 const (
 	maxBytes      = 64 << 20 // in all files together; a file that is included twice counts twice
 	maxFiles      = 1000     // files that are read, including files that slurm.conf includes
@@ -35,10 +35,10 @@ type files struct {
 	count      int
 	bytes      int
 	statements int
-	notes      []string // which files were read in place of others
+	notes      []string // notes about files that were read in place of others
 }
 
-// read returns the contents of a text file. Its error names the file.
+// notes about files that were read in place of others
 func (f *files) read(path string) ([]byte, error) {
 	data, err := f.open(path)
 	if err != nil {

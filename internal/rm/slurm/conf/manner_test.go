@@ -8,9 +8,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// manner are configurations that resemble those of real sites. from and to are the oldest and the
-// newest series that each can be for. lines are, by release, lines that the adapted configuration
-// has; a line that begins with "!" must be missing. warning is what a replay on 22.05 warns of.
+// manner are configurations that resemble configurations of real sites. from and to are the oldest and
+// the newest series that each can be for. lines are, by release, lines that the adapted configuration
+// has; a line that begins with "!" must be missing. warning is the expected warning of a replay on 22.05.
 var manner = []struct {
 	name, from, to string
 	lines          map[slurmspec.Release]string

@@ -56,8 +56,8 @@ func (l nodeLine) numberOr(key string, otherwise int) int {
 	return otherwise
 }
 
-// feature returns the node's features. The attribute has two names. The line's own value, under either name, has
-// precedence over the defaults.
+// feature returns the node's features. The attribute has two names. A value in the line itself,
+// under either name, has precedence over the defaults.
 func (l nodeLine) feature() string {
 	for _, key := range []string{"Feature", "Features"} {
 		if v, ok := l.statement.Get(key); ok {
@@ -72,8 +72,8 @@ func (l nodeLine) feature() string {
 	return ""
 }
 
-// resolveNodes builds the nodes. A NodeName=DEFAULT line adds to earlier ones and applies to the
-// lines below it.
+// resolveNodes builds the nodes. A NodeName=DEFAULT line adds to earlier DEFAULT lines and applies
+// to the lines below it.
 func (c *Cluster) resolveNodes() error {
 	var defaults []Attribute
 	var errs []error
@@ -95,8 +95,8 @@ func (c *Cluster) resolveNodes() error {
 	return errors.Join(errs...)
 }
 
-// override adds the attributes of the next DEFAULT line to the attributes of earlier ones. Only the last value of a
-// key stays, since many lines may set it.
+// override merges a DEFAULT line into the attributes of earlier DEFAULT lines. It keeps only the
+// last value of a key, because a file may have very many such lines.
 func override(defaults, next []Attribute) []Attribute {
 	var out []Attribute
 	seen := make(map[string]bool)
@@ -151,7 +151,6 @@ func (c *Cluster) addNodes(l nodeLine) error {
 	return nil
 }
 
-// lineOf returns the file and line that define a node.
 func (c *Cluster) lineOf(node int) string {
 	for _, l := range c.nodeLines {
 		if node < l.first+l.count {
@@ -190,7 +189,7 @@ func (c *Cluster) hardware(l nodeLine) (hpc.Node, error) {
 	return n, nil
 }
 
-// atLeastOne returns a count whose default and smallest value is 1.
+// atLeastOne returns a count. The default and the smallest value are 1.
 func (c *Cluster) atLeastOne(l nodeLine, key string) int {
 	v := l.numberOr(key, 1)
 	if v == 0 {

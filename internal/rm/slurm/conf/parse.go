@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/rm/slurm/conf/syntax"
 )
 
-// Statement is one logical line of a configuration file: a key with its value. The line of a key
-// that describes an object (NodeName, PartitionName, SwitchName and others) also has attributes.
+// Statement is one logical line of a configuration file: a key with its value. A line that
+// describes an object (NodeName, PartitionName, SwitchName and others) also has attributes.
 type Statement struct {
 	// File and Line say where the statement begins. Line counts from 1.
 	File string
@@ -28,7 +28,7 @@ type Statement struct {
 	Attributes []Attribute
 }
 
-// Attribute is one Key=Value of a statement, after the first Key=Value.
+// Attribute is one Key=Value after the first Key=Value of a statement.
 type Attribute struct {
 	Key, Value string
 }
@@ -73,11 +73,11 @@ func (s Statement) String() string {
 	return b.String()
 }
 
-// maxIncludeDepth ends a cycle of files that include each other under different names. The
-// parser finds other cycles by name.
+// maxIncludeDepth stops a cycle of files that include each other under different names. The parser
+// recognizes all other cycles by the files' names.
 const maxIncludeDepth = 32
 
-// maxErrors is the largest number of mistakes in one error.
+// maxErrors is the largest number of mistakes that one error reports.
 const maxErrors = 20
 
 // parser reads one configuration file with all files that it includes.
@@ -156,7 +156,7 @@ func (p *parser) include(file string, line int, name, rest string) {
 	}
 	path := filepath.Join(filepath.Dir(file), name)
 	beside := path
-	if filepath.IsAbs(name) { // a path of the site, which may belong to another cluster on this machine
+	if filepath.IsAbs(name) { // an absolute path may belong to another cluster on this machine
 		path, beside = filepath.Clean(name), filepath.Join(filepath.Dir(p.open[0]), filepath.Base(name))
 		if _, err := p.files.open(beside); err == nil && beside != path {
 			p.files.notes = append(p.files.notes, fmt.Sprintf("%s:%d: Include %s: %s beside slurm.conf is read in its place", file, line, name, beside))

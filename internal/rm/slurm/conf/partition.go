@@ -25,8 +25,8 @@ type Partition struct {
 	AllowQOS, DenyQOS           []string
 	// QOS is the partition's own QOS, or empty.
 	QOS string
-	// Attributes are the attributes of the PartitionName=DEFAULT lines above, and then the attributes of the partition's
-	// own line.
+	// Attributes are the attributes of the PartitionName=DEFAULT lines above the partition, followed
+	// by its own attributes.
 	Attributes []Attribute
 	File       string
 	Line       int
@@ -42,8 +42,8 @@ func (c *Cluster) DefaultPartition() string {
 	return ""
 }
 
-// DefaultLimit returns the longest time limit that a job gets if it requests no limit: the DefaultTime of a
-// partition, or else its MaxTime. It leaves out partitions without a limit. It returns 0 if no partition has a limit.
+// DefaultLimit returns the longest default time limit of the partitions: DefaultTime, or else
+// MaxTime. It ignores partitions without a limit. It returns 0 if no partition has a limit.
 func (c *Cluster) DefaultLimit() time.Duration {
 	var longest time.Duration
 	for _, p := range c.Partitions {
@@ -52,8 +52,8 @@ func (c *Cluster) DefaultLimit() time.Duration {
 	return longest
 }
 
-// DefaultLimit returns the time limit of a job in the partition that requests no limit: the
-// partition's DefaultTime, or else its MaxTime. It returns 0 if there is no limit.
+// DefaultLimit returns the time limit of a job that requests none: the partition's DefaultTime, or
+// else its MaxTime. It returns 0 if there is no limit.
 func (p Partition) DefaultLimit() time.Duration {
 	text, _ := p.Get("DefaultTime")
 	if text == "" || strings.EqualFold(text, "NONE") {
@@ -165,7 +165,7 @@ type nodeSet struct {
 	nodes   []string
 }
 
-// nodeSets returns the node sets by name. If several have the same name, the first is taken.
+// nodeSets returns the node sets by name. If several node sets have the same name, the first counts.
 func (c *Cluster) nodeSets() (map[string]nodeSet, error) {
 	sets := make(map[string]nodeSet)
 	var errs []error
@@ -217,7 +217,7 @@ func (c *Cluster) expandNodes(expr string, sets map[string]nodeSet) ([]string, e
 			}
 			c.eachOfSet(set, add)
 		} else if i, ok := c.nodeIndex[word]; ok {
-			add(c.Nodes[i].Name) // not word, which would keep the memory of the whole list
+			add(c.Nodes[i].Name) // not word: it would keep the whole list in memory
 		} else {
 			unknown = append(unknown, word)
 		}
@@ -228,7 +228,7 @@ func (c *Cluster) expandNodes(expr string, sets map[string]nodeSet) ([]string, e
 	return names, nil
 }
 
-// eachOfSet calls the function visit for the nodes of a set: the nodes with its feature, then its named nodes.
+// eachOfSet calls visit for the nodes of a set: first the nodes with its feature, then its named nodes.
 func (c *Cluster) eachOfSet(s nodeSet, visit func(string)) {
 	if s.feature != "" {
 		for i := range c.Nodes {

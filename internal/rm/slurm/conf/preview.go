@@ -9,9 +9,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Preview adapts a cluster as a replay would, with example values for the directories and ports that each replay
-// chooses for itself. It looks in pluginDir for the plugins in slurm.conf; if pluginDir is empty, it does not look
-// for plugins. It fails as [Adapt] does.
+// Preview adapts a cluster as a replay does. It uses example values for the directories and ports
+// that each replay chooses. It looks in pluginDir for the plugins in slurm.conf; if pluginDir is
+// empty, it does not look for plugins. It fails as [Adapt] does.
 func Preview(cluster *Cluster, release slurmspec.Release, pluginDir string) (*Adapted, error) {
 	return Adapt(cluster, release, Environment{
 		StateDir: "/dev/shm/rmreplay-RUN", LogDir: "RUN/logs", DaemonUser: "rmreplay", Hostname: "localhost",
@@ -20,8 +20,7 @@ func Preview(cluster *Cluster, release slurmspec.Release, pluginDir string) (*Ad
 	})
 }
 
-// Unplayed returns the warnings of [Adapt] about settings of the site that neither a replay nor the model of slurmctld
-// takes into account.
+// Unplayed returns the warnings of [Adapt] about settings that both a replay and the model of slurmctld ignore.
 func (c *Cluster) Unplayed() (list []string) {
 	for i := range rules {
 		if site, _ := c.Get(rules[i].key); site != "" && rules[i].warning != nil && rules[i].warning(site) != "" {

@@ -18,8 +18,8 @@ func CheckRelease(release slurmspec.Release) error {
 		cmp.Or(release.String(), "of an unknown release"), slurmspec.SupportedList())
 }
 
-// ruleOf returns the rule for a key, compared without case, in a release. The rule for a key of
-// other releases drops the key. ruleOf returns nil for a key that no release has.
+// ruleOf returns the rule for a key, compared without case, in a release. If only other releases
+// have the key, the rule drops the key. ruleOf returns nil if no release has the key.
 func ruleOf(key string, release slurmspec.Release) *rule {
 	r := rulesByKey[strings.ToLower(key)]
 	if r == nil || r.known.Includes(release) {
@@ -31,7 +31,7 @@ func ruleOf(key string, release slurmspec.Release) *rule {
 	}
 }
 
-// unknownTo returns a text that says that a release does not have a key, and what replaced the key.
+// unknownTo returns a sentence: the release does not have the key, and which key replaced it.
 func unknownTo(release slurmspec.Release, key string, l history.Lifetime) string {
 	text := fmt.Sprintf("%s does not have it (%s)", release.Series(), l.Absence(release))
 	if successor := history.Successors[key]; successor != "" {

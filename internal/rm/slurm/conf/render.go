@@ -8,8 +8,8 @@ import (
 	"text/tabwriter"
 )
 
-// Render writes the changes as a table for people, one line for each. Then it writes what the site
-// itself has to change for the release, if anything, and the warnings.
+// Render writes the changes as a table for people, one line for each change. Below the table, it
+// writes what the site must change for the release, if anything, and the warnings.
 func (ad *Adapted) Render(w io.Writer) error {
 	if err := renderChanges(w, ad.Changes); err != nil {
 		return err

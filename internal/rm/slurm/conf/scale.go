@@ -15,14 +15,14 @@ import (
 // cluster comes from [Cluster.Scale].
 func (c *Cluster) Factor() float64 { return cmp.Or(c.factor, 1) }
 
-// Scale returns the cluster with another number of nodes of each kind: the number is multiplied by the factor and
-// rounded, but is at least one. It answers questions such as "what if we had half the machine?". Nodes are of one kind
-// if they have the same hardware, features, generic resources and weight and are in the same partitions. Scale removes
-// the last nodes of a kind, or adds copies of its first nodes, named x2-NAME, x3-NAME and so on. A copy is in the same
-// partitions, on the same switches and in the same lines of gres.conf as its original.
+// Scale returns the cluster with another number of nodes of each kind. The new number is the old number times the
+// factor, rounded, and at least one. It answers questions such as "what if we had half the machine?". Nodes are of
+// one kind if they have the same hardware, features, generic resources and weight and are in the same partitions.
+// Scale removes the last nodes of a kind, or adds copies of its first nodes, named x2-NAME, x3-NAME and so on. A
+// copy is in the same partitions, on the same switches and in the same lines of gres.conf as its original.
 //
-// Scale keeps everything else: limits of partitions and accounts, licences, and nodes that jobs
-// name. It does not change the receiver. [Adapt] reports the changes.
+// Scale keeps everything else: limits of partitions and accounts, licences, and the nodes that
+// jobs request by name. It does not change the receiver. [Adapt] reports the changes.
 func (c *Cluster) Scale(factor float64) (*Cluster, error) {
 	if !(factor > 0) || math.IsInf(factor, 0) {
 		return nil, fmt.Errorf("scaling the nodes of %s by %g: not a factor (want a number above 0)", c.Path, factor)
@@ -57,8 +57,8 @@ func (c *Cluster) Scale(factor float64) (*Cluster, error) {
 	return out, nil
 }
 
-// scaledNames returns the names that replace each node's name: no name, its own name, or its own name and its copies'
-// names.
+// scaledNames returns the names that replace each node's name: none, the name itself, or the name
+// itself and the names of its copies.
 func (c *Cluster) scaledNames(factor float64) map[string][]string {
 	in := make(map[string][]string, len(c.Nodes))
 	for _, p := range c.Partitions {
@@ -86,7 +86,7 @@ func (c *Cluster) scaledNames(factor float64) map[string][]string {
 	return becomes
 }
 
-// kindOf returns a text that is the same for all nodes of one kind.
+// kindOf returns equal texts for nodes of one kind.
 func kindOf(n hpc.Node, partitions []string) string {
 	n.Name = ""
 	return fmt.Sprintf("%+v in %s", n, strings.Join(partitions, ","))
@@ -100,8 +100,8 @@ type scaling struct {
 	changes []Change
 }
 
-// names scales a list of nodes. The originals come first, then all second copies, and so on. A name
-// that is not the name of a node stays unchanged.
+// names scales a list of nodes. The original nodes come first, then all second copies, and so on.
+// A name that is not the name of a node stays unchanged.
 func (sc *scaling) names(names []string) []string {
 	var out []string
 	for round := 0; ; round++ {
@@ -133,7 +133,7 @@ func (sc *scaling) list(expr string) (string, bool) {
 	}
 	scaled := sc.names(names)
 	if slices.Equal(scaled, names) {
-		return expr, true // as the site spells it
+		return expr, true // in the site's spelling
 	}
 	return hostlist.Compress(scaled), len(scaled) > 0
 }
@@ -155,7 +155,6 @@ func (sc *scaling) statement(s Statement) (Statement, bool) {
 	return s, true
 }
 
-// value scales the host list at the beginning of a statement.
 func (sc *scaling) value(s Statement) (Statement, bool) {
 	to, stays := sc.list(s.Value)
 	if to != s.Value {
@@ -193,7 +192,6 @@ func withoutNodes(s Statement) Statement {
 	return s
 }
 
-// gres scales a line of gres.conf.
 func (sc *scaling) gres(s Statement) (Statement, bool) {
 	if !strings.EqualFold(s.Key, "NodeName") {
 		return s, true
@@ -201,8 +199,8 @@ func (sc *scaling) gres(s Statement) (Statement, bool) {
 	return sc.value(s)
 }
 
-// topology scales topology.conf. It removes switches without nodes, and then switches below which
-// all switches were removed. The result is nil if the site has no topology.conf.
+// topology scales topology.conf. It removes switches that have no nodes left, and then switches
+// that have no switches left below them. The result is nil if the site has no topology.conf.
 func (sc *scaling) topology() []Statement {
 	if sc.cluster.Topology == nil {
 		return nil

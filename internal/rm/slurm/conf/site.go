@@ -8,10 +8,10 @@ import (
 	"rmreplay/internal/slurmspec/history"
 )
 
-// Releases returns the oldest and the newest series that the configuration can be for. If [Cluster.SiteRelease] is
-// set, both are that release. Otherwise they follow from keys, attributes, options and plugins that only some releases
-// know: an unknown key is a fatal error for Slurm. Without such evidence, or with contradictory evidence, the result
-// is all known series.
+// Releases returns the range of series that the configuration fits: the oldest and the newest. If
+// [Cluster.SiteRelease] is set, both are that release. Otherwise keys, attributes, options and
+// plugins decide that only some releases know: an unknown key is a fatal error for Slurm. Without
+// such evidence, or with contradictory evidence, the result is all known series.
 func (c *Cluster) Releases() (from, to slurmspec.Release) {
 	if !c.SiteRelease.IsZero() {
 		return c.SiteRelease.Series(), c.SiteRelease.Series()
@@ -22,7 +22,7 @@ func (c *Cluster) Releases() (from, to slurmspec.Release) {
 	}
 	e.database(c)
 	if _, set := c.Get("SelectType"); !set && c.consumesCores() {
-		e.See(history.Lifetime{Since: slurmspec.R2311}) // select/linear, the older default, has no such options
+		e.See(history.Lifetime{Since: slurmspec.R2311}) // these options exclude select/linear, the older default
 	}
 	if c.TopologyYAML != nil {
 		e.See(history.Lifetime{Since: slurmspec.R2505})

@@ -29,7 +29,7 @@ func (c *Cluster) readDatabase(path string, files *files) (err error) {
 	return err
 }
 
-// slurmdbd returns the slurmdbd.conf of a run, and reports its differences from the site's file.
+// slurmdbd returns the slurmdbd.conf of a run. It reports how the file differs from the site's.
 func (a *adapter) slurmdbd() []byte {
 	settings := slurmdbd.Settings{
 		Cluster: a.cluster.Name, Address: a.env.ControlAddress.String(), Port: a.env.DBPort, User: a.env.DaemonUser, LogFile: standardOutput,

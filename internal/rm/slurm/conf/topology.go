@@ -15,7 +15,7 @@ func (c *Cluster) usesTopologyFile() bool {
 	return c.is("TopologyPlugin", "topology/tree") || c.is("TopologyPlugin", "topology/hypercube")
 }
 
-// leaveOutTopology leaves out a topology plugin if the directory lacks its file, because slurmctld would not start.
+// leaveOutTopology drops the topology plugin if the directory lacks its file, because slurmctld would not start.
 func (c *Cluster) leaveOutTopology() {
 	const key = "TopologyPlugin"
 	s, _ := c.statement(key)
@@ -28,8 +28,8 @@ func (c *Cluster) leaveOutTopology() {
 	c.changed = append(c.changed, Change{Key: key, From: s.Value, Reason: topologyConf + " is not beside slurm.conf"})
 }
 
-// checkTopology checks topology.yaml, or else topology.conf if the topology plugin reads it, against the nodes. It warns
-// of unknown names and of nodes without a switch: Slurm never runs a job on nodes without a common switch.
+// checkTopology compares topology.yaml with the nodes or, if the topology plugin reads it, topology.conf. It warns
+// of unknown names and of nodes without a switch: Slurm never gives a job two nodes that no switch connects.
 func (c *Cluster) checkTopology() (err error) {
 	switch {
 	case c.TopologyYAML != nil:
@@ -111,7 +111,7 @@ func (t *translation) topology() {
 	}
 }
 
-// topology returns the statements of topology.conf with host lists that the release reads.
+// topology returns the statements of topology.conf. Their host lists have a form that the release reads.
 func (a *adapter) topology() []Statement {
 	out := slices.Clone(a.cluster.Topology)
 	for i := range out {

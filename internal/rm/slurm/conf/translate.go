@@ -11,13 +11,13 @@ import (
 	"rmreplay/internal/slurmspec/history"
 )
 
-// translation rewrites a site's slurm.conf for another release. It changes only text that the release would refuse,
-// ignore or misunderstand. Changes that a replay needs are made elsewhere.
+// translation rewrites a site's slurm.conf for another release. It changes only text that the
+// release would refuse, ignore or misread. Changes that a replay needs are made elsewhere.
 type translation struct {
 	a *adapter
-	// findings are what the site itself has to change for the release.
+	// findings are the changes that the site itself must make for the release.
 	findings []Change
-	// moved has the options of PreemptParameters that the release reads from other keys, by these keys.
+	// moved are options of PreemptParameters that the release reads from other keys. It is indexed by these keys.
 	moved map[string][]string
 	out   []Statement
 }
@@ -40,8 +40,7 @@ func (a *adapter) translate() {
 	a.out.SelectType, _ = translated.Get("SelectType")
 }
 
-// find notes a finding. The parameters from and to are the old and the new value; if to is empty, the key must be
-// removed.
+// find adds a finding. from and to are the old and the new value; an empty to means that the key must be removed.
 func (t *translation) find(s Statement, key, from, to, reason string) {
 	t.findings = append(t.findings, Change{Key: key, From: from, To: to, Reason: reason, File: s.File, Line: s.Line})
 }
@@ -72,8 +71,8 @@ func shown(r *rule, value string) string {
 	return value
 }
 
-// missing handles a key that the release does not know. The adaptation drops it. It moves options
-// that the release reads from another key to that key, and warns of a loss that changes scheduling.
+// missing handles a key that the release does not know. The adaptation drops it. If the release reads some of the
+// key's options from another key, missing moves these options there. It warns of a loss that changes scheduling.
 func (t *translation) missing(s Statement, r *rule) {
 	switch r.key {
 	case "PreemptParameters":
@@ -117,7 +116,7 @@ func (t *translation) append(key string) {
 	t.change(s, key, from, s.Value, "the options of PreemptParameters, where "+t.a.release.Series().String()+" reads them")
 }
 
-// change notes a change of a key that the replay keeps.
+// change records a change of a key that the replay keeps.
 func (t *translation) change(s Statement, key, from, to, reason string) {
 	t.a.out.Changes = append(t.a.out.Changes, Change{Key: key, From: from, To: to, Reason: reason, File: s.File, Line: s.Line})
 	t.a.translated[key] = true
@@ -147,8 +146,8 @@ func (t *translation) value(s Statement, r *rule) Statement {
 	return s
 }
 
-// options returns the options of a list that the release knows, and reasons for leaving out the others. If effective
-// is set, it warns about changes of scheduling.
+// options splits a list into the options that the release knows, and the reasons for leaving out
+// all others. If effective is set, it warns about changes of scheduling.
 func (t *translation) options(s Statement, key string, effective bool, list history.OptionList) (to string, reasons []string) {
 	var kept []string
 	release := t.a.release
@@ -232,7 +231,7 @@ func (t *translation) attributes(s Statement, r *rule) Statement {
 	return s
 }
 
-// partitionOptions translates an attribute of a partition that has the options of a key.
+// partitionOptions translates a partition's attribute that has the same options as a key of slurm.conf.
 func (t *translation) partitionOptions(s Statement, key, from string) []Attribute {
 	object := "PartitionName=" + s.Value + " " + key
 	to, reasons := t.options(Statement{File: s.File, Line: s.Line, Value: from}, object, true, history.Options[key])
@@ -247,7 +246,7 @@ func (t *translation) partitionOptions(s Statement, key, from string) []Attribut
 	return []Attribute{{key, to}}
 }
 
-// refusals reports the values with which slurmctld of the release does not start. For a repeated
+// refusals reports the values that keep slurmctld of the release from starting. For a repeated
 // key, it checks the last value.
 func (t *translation) refusals() {
 	translated := Cluster{Statements: t.out}
@@ -280,9 +279,9 @@ func (t *translation) refusals() {
 	}
 }
 
-// defaults handles the keys that the site does not set and whose default has changed. It sets each
-// of them to the default of the site's release. If the configuration does not show the site's
-// release, the run's release counts as the site's release.
+// defaults handles keys that the site does not set and whose defaults differ between releases. It
+// sets each of them to the default of the site's release. If the configuration does not show the
+// site's release, defaults uses the run's release.
 func (t *translation) defaults() {
 	from, to := t.a.cluster.Releases()
 	for _, d := range history.Defaults {

@@ -48,8 +48,8 @@ func translated(t *testing.T, text, partition string, release slurmspec.Release)
 	return mustOpen(t, dir), ad, nil
 }
 
-// TestTranslate: what a release does not know is translated, or left out with a warning if that
-// changes scheduling. The site's own file needs the same changes.
+// TestTranslate: text that a release does not know is translated, or left out with a warning if
+// that changes scheduling.
 func TestTranslate(t *testing.T) {
 	const absent = ""
 	for _, test := range []struct {

@@ -14,7 +14,7 @@ import (
 )
 
 // readUsers reads the users of a cluster directory from users or users.sim, or else from passwd
-// with group. The result is nil if there is no such file.
+// with group. The result is nil if no such file exists.
 func readUsers(dir string, read reader) ([]hpc.User, error) {
 	for _, name := range usersFiles {
 		path := filepath.Join(dir, name)
@@ -30,10 +30,10 @@ func readUsers(dir string, read reader) ([]hpc.User, error) {
 	return passwd.Read(filepath.Join(dir, "passwd"), filepath.Join(dir, "group"), read)
 }
 
-// AccountCommands returns the commands for `sacctmgr -i` that fill an empty database for the cluster. The result madeUp
-// says that the cluster directory has no commands, so that AccountCommands made them up. The made-up commands put each
-// user of the directory and of the list others into an account named after the user's group, with equal shares and no
-// limits.
+// AccountCommands returns the commands for `sacctmgr -i` that fill an empty database for the
+// cluster. madeUp is set if the cluster directory has no commands and AccountCommands made them
+// up. The made-up commands put each user of the directory and of others into an account named
+// after the user's group. All shares are equal, and there are no limits.
 func (c *Cluster) AccountCommands(others []hpc.User) (commands []byte, madeUp bool) {
 	if c.Accounts != nil {
 		return c.Accounts, false
@@ -47,7 +47,7 @@ func (c *Cluster) AccountCommands(others []hpc.User) (commands []byte, madeUp bo
 			if account == "" {
 				account = "default"
 			}
-			if !accounts[account] && account != "root" { // the account root always exists
+			if !accounts[account] && account != "root" { // the account root already exists
 				accounts[account] = true
 				fmt.Fprintf(&b, "add account Name=%s Cluster=%s Fairshare=1\n", account, c.Name)
 			}

@@ -1,11 +1,10 @@
-// Package counters adds up slurmctld's own statistics, which sdiag shows, over a run. It warns
-// of values that may make a result invalid.
+// Package counters adds up slurmctld's own statistics (sdiag) over a run. It warns of values that
+// may make a result invalid.
 //
-// slurmctld resets its counters in the second after every midnight (controller.c,
-// _slurmctld_background). So Counters asks for the statistics many times around midnight. From
-// 23.11 on, the counters also begin again at 0 when slurmctld is reconfigured, so the engine asks
-// for the statistics before each reconfiguration. Counters also asks at regular intervals, to
-// record some of the peaks and how the statistics change.
+// slurmctld resets its counters in the second after every midnight (controller.c, _slurmctld_background).
+// So Counters requests the statistics many times around midnight. From 23.11 on, a reconfiguration also
+// resets the counters, so the engine requests the statistics before each reconfiguration. Counters also
+// requests them at regular intervals, to record some of the peaks and the development over time.
 package counters
 
 import (
@@ -32,42 +31,42 @@ type Controller interface {
 	Now() hpc.Time
 	// At calls f when virtual time reaches t.
 	At(t hpc.Time, f func())
-	// AskStats asks for the statistics. It calls answer later.
+	// AskStats requests the statistics. It calls answer later.
 	AskStats(answer func(*rpc.Stats, error))
 }
 
-// Warn records a warning. The parameter affects says that the result may be invalid.
+// Warn records a warning. The parameter affects is set if the result may be invalid.
 type Warn func(code, text string, affects bool)
 
 // Counters adds up slurmctld's counters. One goroutine uses it.
 type Counters struct {
 	controller Controller
-	every      time.Duration       // between regular questions
+	every      time.Duration       // between regular requests
 	keep       func(rm.Statistics) // may be nil
 
 	last   rpc.Stats    // counters of the current day
 	before rm.Scheduler // sums of the days before
 	peaks  rm.Scheduler // only its peaks are set
-	asked  int          // questions without an answer
-	kept   int64        // the time of the last statistics that were kept, in seconds since 1970
-	due    bool         // the last answer ends an interval; a later answer of the same second may replace it
+	asked  int          // requests without an answer
+	kept   int64        // time of the last statistics passed to keep, in seconds since 1970
+	due    bool         // the last answer ends an interval; an answer of the same second may replace it
 	cut    bool         // the next answer ends an interval
-	err    error        // error of the last question
+	err    error        // error of the last request
 }
 
 const (
-	// Every is the usual interval of the questions, in virtual time.
+	// Every is the usual interval between requests, in virtual time.
 	Every = 10 * time.Minute
-	// countBefore is the time between a question and the end of its interval.
+	// countBefore is the time between a request and the end of its interval.
 	countBefore = time.Second
-	// countAtMidnight is the interval between questions from a second before midnight to a second
-	// after it. slurmctld checks the clock once a second, at any instant within the second. Counts of
-	// slurmctld between the last answer and the reset are lost.
+	// countAtMidnight is the interval between requests from a second before midnight to a second
+	// after midnight. slurmctld checks the clock once a second, at any instant within the second.
+	// Events that slurmctld counts between the last answer and the reset are lost.
 	countAtMidnight = 10 * time.Millisecond
 )
 
-// Watch asks for the statistics from now on, at the end of each interval of virtual time and around
-// midnight. The interval is a day or divides a day. Watch calls the function keep with one answer
+// Watch requests the statistics from now on, at the end of each interval of virtual time and
+// around midnight. The interval every is a day or divides a day. Watch calls keep with one answer
 // for each interval, with the last answer before slurmctld resets its counters, and with the first
 // answer after Cut. If the controller has a method BeforeReset, Watch also asks then: a model knows
 // when it resets its counters.
@@ -87,7 +86,7 @@ func (c *Counters) askLater() {
 	})
 }
 
-// nextCount returns the first instant after now at which Counters asks for the statistics.
+// nextCount returns the first instant after now at which Counters requests the statistics.
 func nextCount(now hpc.Time, every time.Duration) hpc.Time {
 	after := func(d time.Duration) hpc.Time { return (now/hpc.Time(d) + 1) * hpc.Time(d) }
 	const day = hpc.Time(24 * time.Hour)
@@ -100,10 +99,10 @@ func nextCount(now hpc.Time, every time.Duration) hpc.Time {
 	return after(every).Add(every - countBefore)
 }
 
-// Ask asks for the statistics now.
+// Ask requests the statistics now.
 func (c *Counters) Ask() { c.AskBefore(func() {}) }
 
-// AskBefore asks for the statistics now. When the answer has come, it calls the given function.
+// AskBefore requests the statistics now, and calls then after the answer.
 func (c *Counters) AskBefore(then func()) {
 	c.asked++
 	c.controller.AskStats(func(stats *rpc.Stats, err error) {
@@ -115,17 +114,17 @@ func (c *Counters) AskBefore(then func()) {
 	})
 }
 
-// Cut makes the next answer the end of an interval, so that the time before a workload's window and
-// the window itself are counted separately.
+// Cut ends the current interval with the next answer. The time before a workload's window is thus
+// counted separately from the window.
 func (c *Counters) Cut() { c.cut = true }
 
-// Answered reports whether every question has been answered.
+// Answered reports whether every request has been answered.
 func (c *Counters) Answered() bool { return c.asked == 0 }
 
-// Err returns the error of the last question, or nil.
+// Err returns the error of the last request, or nil.
 func (c *Counters) Err() error { return c.err }
 
-// take adds an answer. Times are whole seconds, and take keeps the last answer of each second.
+// take adds an answer. An answer's time is a whole second, and take keeps the last answer of each second.
 func (c *Counters) take(s *rpc.Stats) {
 	switch {
 	case c.last.Since != 0 && s.Since != c.last.Since:
@@ -145,7 +144,7 @@ func (c *Counters) take(s *rpc.Stats) {
 	p.BackfillTableMax = max(p.BackfillTableMax, int(s.BackfillTableSize))
 }
 
-// keepLast passes the last answer to the function keep, unless it has done so before.
+// keepLast passes the last answer to keep, unless it has already done so.
 func (c *Counters) keepLast() {
 	if c.keep != nil && c.last.Time > c.kept {
 		c.kept = c.last.Time
@@ -154,7 +153,7 @@ func (c *Counters) keepLast() {
 }
 
 // Total returns the counters of the whole run. It must be called after the last answer. It also
-// passes the last answer to the function keep.
+// passes the last answer to keep.
 func (c *Counters) Total() rm.Scheduler {
 	c.keepLast()
 	out := c.before.Add(daily(&c.last))
@@ -164,7 +163,7 @@ func (c *Counters) Total() rm.Scheduler {
 	return out
 }
 
-// daily converts the counters since midnight. A mean is per cycle.
+// daily converts the counters since midnight. Means are per cycle.
 func daily(s *rpc.Stats) rm.Scheduler {
 	mean := func(sum float64, cycles uint32) float64 {
 		if cycles == 0 {
@@ -192,8 +191,8 @@ type limits struct {
 	table               int           // bf_node_space_size
 }
 
-// backfillLimits reads the limits from the value of SchedulerParameters. The defaults are those
-// of _load_config in backfill.c.
+// backfillLimits reads the limits from the value of SchedulerParameters. The defaults come from
+// _load_config in backfill.c.
 func backfillLimits(parameters string) limits {
 	number := func(name string, otherwise int) int {
 		i := strings.Index(strings.ToLower(parameters), name+"=")
@@ -225,20 +224,20 @@ func (l limits) longest(computing float64) float64 {
 }
 
 // CheckBackfill warns of backfill cycles that ended before they had tried the whole queue.
-// The parameter parameters is the value of SchedulerParameters in slurm.conf. The parameter frozen
-// says that computing takes no virtual time.
+// parameters is the value of SchedulerParameters in slurm.conf. The parameter frozen is set if
+// computing takes no virtual time.
 func CheckBackfill(s *rm.Scheduler, parameters string, frozen bool, warn Warn) {
 	checkBackfill(s, backfillLimits(parameters), frozen, warn)
 }
 
 // checkBackfill is CheckBackfill with parsed limits. slurmctld before 23.11 does not count the
-// cycles that it cuts, so checkBackfill looks at the longest cycle. It accepts a cycle that is up
-// to one second shorter than the limit as a cut one, because slurmctld compares whole seconds
-// (backfill.c, _attempt_backfill).
+// cycles that it cuts short, so checkBackfill looks at the longest cycle. A cycle counts as cut
+// short if it is at most one second shorter than the limit, because slurmctld compares whole
+// seconds (backfill.c, _attempt_backfill).
 func checkBackfill(s *rm.Scheduler, l limits, frozen bool, warn Warn) {
 	if took := l.longest(s.BackfillMax); took >= l.maxTime.Seconds()-1 && s.BackfillMax > 0 {
-		// The purpose of the measured clock is to show such cuts, so they do not make the result invalid.
-		// With the frozen clock, only the yields of a cycle take time.
+		// Such cuts do not make a result with the measured clock invalid: showing them is the purpose of
+		// that clock. With the frozen clock, only the yields of a cycle take time.
 		warn("backfill-cut", fmt.Sprintf("backfill cycles were cut by bf_max_time=%v: the longest took %.1f s, with "+
 			"%.1f s of computing; on average a cycle considered %.0f of %.0f jobs",
 			l.maxTime, took, s.BackfillMax, s.BackfillDepthMean, s.BackfillQueueMean), frozen)
@@ -249,8 +248,8 @@ func checkBackfill(s *rm.Scheduler, l limits, frozen bool, warn Warn) {
 	}
 }
 
-// losses has the log lines that the daemons write, at any log level, when they drop a message
-// and the result may depend on it.
+// losses are the lines that the daemons log, at any log level, when they drop a message that may
+// change the result.
 var losses = []struct{ log, code, says, means string }{
 	// agent.c
 	{"slurmctld.log", "message-dropped", "agent waited too long for nodes to respond", "messages to nodes were given up"},
@@ -260,7 +259,7 @@ var losses = []struct{ log, code, says, means string }{
 	{"slurmdbd.log", "change-dropped", "error: update cluster:", "changes of accounts did not reach slurmctld"},
 }
 
-// CheckLosses warns of messages that the daemons dropped. It reads their logs in a directory.
+// CheckLosses warns of messages that the daemons dropped. It reads the logs in logDir.
 func CheckLosses(logDir string, warn Warn) error {
 	for _, log := range []string{"slurmctld.log", "slurmdbd.log"} {
 		counts, err := lossesIn(filepath.Join(logDir, log))
@@ -304,7 +303,7 @@ func countLosses(log io.Reader) ([]int, error) {
 		switch {
 		case err == io.EOF:
 			return counts, nil
-		case err != nil && !errors.Is(err, bufio.ErrBufferFull): // the buffer is full in the middle of a long line
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull): // the buffer is full before a long line ends
 			return counts, err
 		}
 	}

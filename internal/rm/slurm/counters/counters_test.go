@@ -75,7 +75,7 @@ func TestStatistics(t *testing.T) {
 	}
 }
 
-// TestCut: the answer after Cut ends an interval, and no other answer does so early.
+// TestCut: the answer after Cut ends an interval, and no other answer ends an interval early.
 func TestCut(t *testing.T) {
 	var kept []int64
 	c := Counters{every: 10 * time.Minute, keep: func(s rm.Statistics) { kept = append(kept, s.JobsStarted) }}

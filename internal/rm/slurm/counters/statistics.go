@@ -10,8 +10,8 @@ import (
 	"rmreplay/internal/rm/slurm/rpc"
 )
 
-// The reasons for which cycles end, by their names in sdiag --json, in the order of schedule_exit_t
-// and bf_exit_t (slurmctld.h).
+// The reasons why cycles end, as sdiag --json names them, in the order of schedule_exit_t and
+// bf_exit_t (slurmctld.h).
 var (
 	mainExits = []string{"end_job_queue", "default_queue_depth", "max_job_start", "licenses", "max_rpc_cnt",
 		"max_sched_time"}
@@ -45,8 +45,8 @@ func statistics(s *rpc.Stats) rm.Statistics {
 	return out
 }
 
-// exits gives each count the name of its reason. A reason that only newer releases have gets its
-// number as its name.
+// exits pairs each count with the name of its reason. A reason that this table does not know is
+// named by its number.
 func exits(names []string, counts []uint32) (list []rm.Exits) {
 	for i, n := range counts {
 		name := fmt.Sprint(i)

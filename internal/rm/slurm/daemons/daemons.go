@@ -26,7 +26,7 @@ import (
 type Loop interface {
 	// Now returns the current virtual time.
 	Now() hpc.Time
-	// Until runs virtual time until the function done returns true.
+	// Until runs virtual time until done returns true.
 	Until(ctx context.Context, done func() bool) error
 	// Fail ends the run with an error. Err returns the error that ends the run, or nil.
 	Fail(error)
@@ -39,7 +39,7 @@ type Config struct {
 	Install *install.Installation
 	Loop    Loop
 	LogDir  string
-	// Network says which network the processes have.
+	// Network says whether the processes have a private network or share the machine's.
 	Network supervise.Network
 	// Progress is called with the name of each process that is started.
 	Progress func(string)
@@ -82,16 +82,16 @@ func New(cfg Config) (*Daemons, error) {
 }
 
 // Ready sets the clock under which the processes run, and says whether their configuration has a
-// file of host names. When a process ends, the driver's wait for the clock ends, and
+// file of host names. When a process ends, the driver stops waiting for the clock, and
 // [Daemons.TakeNotices] handles the end.
 func (d *Daemons) Ready(clock *vclock.Clock, hostsFile bool) {
 	d.clock, d.hostsFile = clock, hostsFile
 	close(d.ready)
 }
 
-// tell ends the driver's wait after a process has ended. If the process is a daemon in real time,
-// the run is over, and tell does not wait for managed threads: without that daemon, a thread may
-// compute for ever.
+// tell interrupts the driver's wait after a process has ended. If the process is a daemon in real
+// time, the run is over. tell then does not wait for managed threads: without that daemon, a
+// thread may compute for ever.
 func (d *Daemons) tell(pid int) {
 	if _, ok := d.outside.Load(pid); ok {
 		d.clock.Interrupt()
@@ -135,7 +135,7 @@ func (e *DaemonError) Error() string {
 const SearchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // heap makes the C library's cache of each thread keep 500 free blocks of each size instead of
-// seven. slurmctld's backfill scheduler frees hundreds of bitmaps at once, and allocates them anew.
+// seven. slurmctld's backfill scheduler frees hundreds of bitmaps at once, and reallocates them.
 const heap = "GLIBC_TUNABLES=glibc.malloc.tcache_count=500"
 
 // environment returns the environment of managed processes, without the variables for their slots.
@@ -193,8 +193,8 @@ func (d *Daemons) Start(ctx context.Context, name string, c supervise.Command, p
 	return err
 }
 
-// Run runs a client command under virtual time and returns its standard output and standard
-// error. The parameter stdin is its input, or empty. The error of a command that failed is a
+// Run runs a client command under virtual time and returns its standard output and standard error.
+// stdin is the command's input; it may be empty. The error of a command that failed is a
 // [CommandError] with its output.
 func (d *Daemons) Run(ctx context.Context, stdin, path string, args ...string) (stdout, stderr string, err error) {
 	exited := false
@@ -208,7 +208,7 @@ func (d *Daemons) Run(ctx context.Context, stdin, path string, args ...string) (
 	return cl.Result()
 }
 
-// StartClient starts a client command. It calls the function exited when the command has ended.
+// StartClient starts a client command. It calls exited when the command has ended.
 func (d *Daemons) StartClient(stdin, path string, args []string, exited func(*Client)) (*Client, error) {
 	d.started++
 	cl := &Client{name: filepath.Base(path), args: args, exited: exited}
@@ -252,7 +252,7 @@ func (e *CommandError) Error() string {
 	return fmt.Sprintf("running %s %s: %v: %s", e.Name, strings.Join(e.Args, " "), e.Exit, e.Output)
 }
 
-// TakeNotices handles the ends of processes that the guard has reported.
+// TakeNotices handles the ended processes that the guard has reported.
 func (d *Daemons) TakeNotices() {
 	for {
 		select {
@@ -332,7 +332,7 @@ func (d *Daemons) StartOutside(name string, c supervise.Command) error {
 	return err
 }
 
-// Pause waits for 10 ms of real time. It returns the error that ends the run, if there is one.
+// Pause waits for 10 ms of real time. It returns the error that ends the run, or nil.
 func (d *Daemons) Pause(ctx context.Context) error {
 	d.TakeNotices()
 	if err := d.cfg.Loop.Err(); err != nil {

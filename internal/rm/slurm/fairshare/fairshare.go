@@ -1,6 +1,6 @@
-// Package fairshare makes the files from which slurmctld reads its fair-share usage when it
-// starts (load_assoc_usage in assoc_mgr.c). It only computes. The caller asks slurmdbd for the
-// accounts and writes the files.
+// Package fairshare makes the files from which slurmctld reads its fair-share usage when it starts
+// (load_assoc_usage in assoc_mgr.c). The package only computes: the caller gets the accounts from
+// slurmdbd and writes the files.
 package fairshare
 
 import (
@@ -29,13 +29,13 @@ type association struct {
 	limits        string // its limits on usage, as text
 }
 
-// qos has the parts of a QOS that concern usage.
+// qos is the part of a QOS that concerns usage.
 type qos struct {
 	factor float64 // UsageFactor, by which the usage of its jobs is multiplied
 	limits string
 }
 
-// Accounts has slurmdbd's accounts, users and QOS as far as they concern usage. Names are in
+// Accounts are slurmdbd's accounts, users and QOS, reduced to what concerns usage. Names are in
 // lower case.
 type Accounts struct {
 	list     []association     // each account comes before the accounts below it
@@ -47,19 +47,19 @@ type Accounts struct {
 // owner is an account, or a user in an account.
 type owner struct{ account, user string }
 
-// Usage is the fair-share usage with which slurmctld starts, and the part of slurm.conf that
-// decides how slurmctld counts usage.
+// Usage is the fair-share usage with which slurmctld starts. It also has the settings of
+// slurm.conf that decide how slurmctld counts usage.
 type Usage struct {
-	// Given is the workload's usage at the instant At. Accrued is the part of this usage that the
-	// preset jobs add before At.
+	// Given is the workload's usage at the instant At. Accrued is the part of Given that the preset
+	// jobs add before At.
 	Given   []hpc.Usage
 	Accrued []hpc.Accrual
 	At      hpc.Time
 	// DefaultPartition is the partition of jobs that name no partition.
 	DefaultPartition string
-	// LimitsEnforced says that slurmctld enforces limits.
+	// LimitsEnforced is set if slurmctld enforces limits.
 	LimitsEnforced bool
-	// BillsProcessors says that the billing of a job is its number of processors.
+	// BillsProcessors is set if a job's billing is its number of processors.
 	BillsProcessors bool
 }
 
@@ -84,7 +84,7 @@ func limitsEnforced(cluster *conf.Cluster) bool {
 	})
 }
 
-// Warn records a warning. The parameter affects says that the result may be invalid.
+// Warn records a warning. The parameter affects is set if the result may be invalid.
 type Warn func(code, text string, affects bool)
 
 // CheckLimits warns of limits on usage that start from zero in the replay. Initial usage reaches
@@ -104,7 +104,7 @@ func (u Usage) CheckLimits(known *Accounts, warn Warn) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(known.qos)) {
-		if l := known.qos[name].limits; l != "" { // workloads have no usage of a QOS
+		if l := known.qos[name].limits; l != "" { // workloads give no usage of a QOS
 			from0 = append(from0, "QOS "+name+" "+l)
 		}
 	}
@@ -139,8 +139,8 @@ type Own struct {
 	id uint32
 }
 
-// Own returns the usage of all associations that start with usage, in the order of the accounts. It
-// warns about usage that it cannot express.
+// Own returns the usage of all associations with usage, in the order of the accounts. It warns
+// about usage that it cannot express.
 func (u Usage) Own(known *Accounts, warn Warn) []Own {
 	used := &ledger{Accounts: known, accrued: make([]float64, len(known.list)), own: make([]float64, len(known.list))}
 	for _, a := range u.Accrued {
@@ -165,8 +165,8 @@ func (u Usage) Own(known *Accounts, warn Warn) []Own {
 	return list
 }
 
-// limitsWithout returns limits ("GrpTRESMins=cpu=100,gres/gpu=5 GrpWall=01:00:00") without the
-// limits on those TRES whose usage the parameter given lists.
+// limitsWithout removes limits from a text such as "GrpTRESMins=cpu=100,gres/gpu=5
+// GrpWall=01:00:00". It removes the limits on TRES in given.
 func limitsWithout(limits string, given map[string]bool) string {
 	var left []string
 	for _, limit := range strings.Fields(limits) {
@@ -191,7 +191,7 @@ type ledger struct {
 	accrued []float64 // usage that preset jobs add, by association
 	// own is the usage of each association, not counting the associations below it. slurmctld adds
 	// these values up to the root. If an account has more usage than its users and subaccounts
-	// together, the rest is its own: for example, the usage of users who have left.
+	// together, the difference is its own usage: for example, the usage of users who have left.
 	own      []float64
 	unknown  []string // accounts and users in the workload's usage that slurmdbd does not have
 	exceeded []string // accounts and users whose usage will exceed the workload's
@@ -199,8 +199,8 @@ type ledger struct {
 }
 
 // accrue adds a job's usage to the association that slurmctld finds for the job
-// (assoc_mgr_fill_in_assoc in assoc_mgr.c). An association for the job's partition is preferred to
-// an association for all partitions.
+// (assoc_mgr_fill_in_assoc in assoc_mgr.c). An association for the job's partition comes before an
+// association for all partitions.
 func (l *ledger) accrue(a hpc.Accrual, defaultPartition string) {
 	user := strings.ToLower(a.User)
 	partition, _, _ := strings.Cut(strings.ToLower(cmp.Or(a.Partition, defaultPartition)), ",")
@@ -218,8 +218,8 @@ func (l *ledger) accrue(a hpc.Accrual, defaultPartition string) {
 	l.accrued[i] += a.Raw * factor
 }
 
-// find returns the index of a user's association in an account: the association for the partition,
-// or else the association for all partitions; -1 if there is neither.
+// find returns the index of a user's association in an account. It prefers the association for the
+// partition to the association for all partitions. It returns -1 if there is neither.
 func (l *ledger) find(account, user, partition string) int {
 	all := -1
 	for _, i := range l.of[owner{account, user}] {
@@ -233,14 +233,14 @@ func (l *ledger) find(account, user, partition string) int {
 	return all
 }
 
-// balance computes each association's own usage at the start, so that together with the usage
-// of the preset jobs it becomes the given usage.
+// balance computes each association's own usage at the start. When the preset jobs have added
+// their usage, the result is the given usage.
 func (l *ledger) balance(usage []hpc.Usage) {
 	given := map[owner]float64{}
 	for _, u := range usage {
 		given[owner{strings.ToLower(u.Account), strings.ToLower(u.User)}] += u.Raw
 	}
-	holder := map[owner]int{} // the association that gets the given usage; one for all partitions is preferred
+	holder := map[owner]int{} // the association that gets the usage; one for all partitions comes first
 	adds := map[owner]float64{}
 	for i, a := range l.list {
 		k := owner{a.account, a.user}
@@ -295,9 +295,9 @@ const precision = 0.01
 // nameOf returns the name of an account, or of a user in an account.
 func nameOf(account, user string) string { return strings.Trim(account+"/"+user, "/") }
 
-// ReadAccounts asks slurmdbd for the accounts of a cluster. The function list runs sacctmgr -nP
-// list with the given arguments and returns its output. The error for a line of an unexpected form
-// quotes the line.
+// ReadAccounts asks slurmdbd for the accounts of a cluster. list runs sacctmgr -nP list with the
+// given arguments and returns its output. If a line has an unexpected form, the error quotes the
+// line.
 func ReadAccounts(cluster string, list func(args ...string) (string, error)) (*Accounts, error) {
 	known := &Accounts{of: map[owner][]int{}, defaults: map[string]string{}, qos: map[string]qos{}}
 	for _, part := range []struct {
@@ -332,7 +332,7 @@ func ReadAccounts(cluster string, list func(args ...string) (string, error)) (*A
 // numbers.
 func DeclaredAccounts(set *associations.Set) *Accounts {
 	known := &Accounts{of: map[owner][]int{}, defaults: map[string]string{}, qos: map[string]qos{}}
-	// Each account comes before the accounts below it, even if a command has moved it.
+	// Each account must come before the accounts below it, but commands may have moved accounts.
 	list := slices.Clone(set.Associations)
 	slices.SortStableFunc(list, func(a, b *associations.Association) int {
 		return cmp.Compare(len(set.Line(a)),
@@ -357,7 +357,7 @@ func DeclaredAccounts(set *associations.Set) *Accounts {
 	return known
 }
 
-// declaredLimits returns limits on usage as sacctmgr lists them.
+// declaredLimits returns limits on usage in the form that sacctmgr prints.
 func declaredLimits(l *associations.Limits) string {
 	var tres slurmspec.TRESList
 	for _, name := range slices.Sorted(maps.Keys(l.GrpTRESMins)) {

@@ -105,7 +105,8 @@ func TestReadAccountsRefuses(t *testing.T) {
 	}
 }
 
-// TestDeclaredAccounts: the declared accounts are those that slurmdbd lists after the commands.
+// TestDeclaredAccounts: the declared accounts equal the accounts that slurmdbd lists after the
+// commands.
 func TestDeclaredAccounts(t *testing.T) {
 	set := associations.Read([]byte(`add cluster tiny
 add qos high usagefactor=2 grptresmins=cpu=10

@@ -22,12 +22,12 @@ func (e *BrokenError) Error() string { return fmt.Sprintf("%s (%s): %v", e.Progr
 // Unwrap returns the wrapped error.
 func (e *BrokenError) Unwrap() error { return e.Err }
 
-// machines are the processor types in ELF files, by Go's names for them.
+// machines are the processor types in ELF files by GOARCH.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "ppc64le": elf.EM_PPC64}
 
 // checkProgram returns a [*BrokenError] if slurmctld is built for another processor or cannot load
-// the preload library. It does not check other files, such as scripts; they fail when they are
-// asked for their version.
+// the preload library. It does not check files that are not ELF, such as scripts; they fail when
+// rmreplay asks for their version.
 func checkProgram(path string) error {
 	f, err := elf.Open(path)
 	var unreadable *fs.PathError
@@ -55,9 +55,9 @@ func checkProgram(path string) error {
 
 func machineName(m elf.Machine) string { return strings.ToLower(strings.TrimPrefix(m.String(), "EM_")) }
 
-// pluginRelease returns the release that a plugin was built for. The plugin's symbol plugin_version
-// has the major number, the minor number and the patch in a byte each (SLURM_VERSION_NUM in
-// slurm.h). It is zero if the plugin has no such symbol.
+// pluginRelease returns the release for which a plugin was built. The plugin's symbol
+// plugin_version has the major number, the minor number and the patch in a byte each
+// (SLURM_VERSION_NUM in slurm.h). It is zero if the plugin has no such symbol.
 func pluginRelease(path string) (none slurmspec.Release) {
 	f, err := elf.Open(path)
 	if err != nil {

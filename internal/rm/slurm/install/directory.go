@@ -12,9 +12,9 @@ import (
 	"rmreplay/internal/slurmstore"
 )
 
-// DirectoryError says that the directory or version that the user named is not a Slurm.
+// DirectoryError says that the directory or version that the user named has no Slurm.
 type DirectoryError struct {
-	Named string // what the user wrote: a directory or a version
+	Named string // the user's text: a directory or a version
 	Err   error
 }
 
@@ -23,8 +23,8 @@ func (e *DirectoryError) Error() string { return fmt.Sprintf("Slurm %s: %v", e.N
 // Unwrap returns the wrapped error.
 func (e *DirectoryError) Unwrap() error { return e.Err }
 
-// directory returns the directory of the Slurm that a user has named. The parameter named is a
-// directory or a version. A version means its newest release in the store. The error is a
+// directory returns the directory of the Slurm that the user named. The parameter named is a
+// directory or a version. A version selects its newest release in the store. The error is a
 // [*DirectoryError], or a [*slurmstore.NotInstalledError].
 func directory(named string, root func(version string) (string, error)) (string, error) {
 	if want, err := slurmspec.ParseRelease(named); err == nil && want.String() == named {
@@ -47,9 +47,9 @@ func directory(named string, root func(version string) (string, error)) (string,
 	return dir, nil
 }
 
-// prefixOf returns the prefix of a Slurm below a directory. It is the directory itself or, in the
-// root of an image, usr, usr/local, opt/slurm or the only directory in opt/slurm that has a
-// slurmctld.
+// prefixOf returns the prefix of the Slurm in a directory. It is the directory itself or, in the
+// root of an image, usr, usr/local or opt/slurm. It may also be the only directory in opt/slurm
+// with a slurmctld.
 func prefixOf(dir string) (string, error) {
 	for _, below := range []string{"", "usr", "usr/local", "opt/slurm"} {
 		if prefix := filepath.Join(dir, below); hasController(prefix) {
@@ -59,7 +59,7 @@ func prefixOf(dir string) (string, error) {
 	var builds []string
 	entries, _ := os.ReadDir(filepath.Join(dir, "opt/slurm")) // empty if opt/slurm is missing
 	for _, e := range entries {
-		// A link such as "current" leads to a build that also has another name.
+		// A link such as "current" leads to a build that the directory also lists under its own name.
 		prefix, err := filepath.EvalSymlinks(filepath.Join(dir, "opt/slurm", e.Name()))
 		if err == nil && hasController(prefix) && !slices.Contains(builds, prefix) {
 			builds = append(builds, prefix)
@@ -79,7 +79,7 @@ func hasController(prefix string) bool {
 }
 
 // Reach returns a [*DirectoryError] if root's daemons, which run as another user, cannot read the
-// directory that the user named.
+// directory.
 func (in *Installation) Reach() error {
 	if in.Dir == "" {
 		return nil
@@ -92,17 +92,17 @@ func (in *Installation) Reach() error {
 
 // Slurm is one Slurm that --slurm can name.
 type Slurm struct {
-	// Named is the value of --slurm; empty for the machine's own, "store" if the store cannot be
-	// read.
+	// Named is the value of --slurm; empty for the machine's own Slurm, "store" if the store cannot
+	// be read.
 	Named   string   `json:"named"`
 	Version string   `json:"version"` // of slurmctld; empty if it reports none
 	Path    string   `json:"path"`    // its slurmctld; empty if there is none
-	Lacks   []string `json:"lacks"`   // what it lacks for a replay, or what is wrong with it
-	Chosen  bool     `json:"chosen"`  // the checks are about this Slurm
+	Lacks   []string `json:"lacks"`   // missing files, or the error
+	Chosen  bool     `json:"chosen"`  // the report's checks are about this Slurm
 }
 
-// slurms lists the Slurms that can be named: the chosen one, the machine's own, and those in the
-// store.
+// slurms lists the Slurms that --slurm can name: the chosen Slurm, the machine's own, and those in
+// the store.
 func slurms(chosen *Installation) []Slurm {
 	list := []Slurm{chosen.summary(chosen.Dir, true)}
 	if chosen.Dir != "" {
@@ -116,7 +116,7 @@ func slurms(chosen *Installation) []Slurm {
 	}
 	for _, one := range stored {
 		if one.Path != chosen.Dir {
-			in, _ := FindSlurm(one.Path) // the summary says what is wrong
+			in, _ := FindSlurm(one.Path) // the checks report what is wrong
 			list = append(list, in.summary(one.Version, false))
 		}
 	}

@@ -13,8 +13,8 @@ import (
 // slurmLibrary is Slurm's own library, which all of its programs and plugins use.
 const slurmLibrary = "libslurmfull.so"
 
-// libraryImports are the functions that Slurm's library may import although the preload library
-// does not handle them:
+// libraryImports are functions that Slurm's library may import although the preload library does
+// not handle them:
 //
 //   - clone, in env_array_user_default (common/env.c), which only salloc and slurmd call;
 //   - syscall, for close_range where the C library lacks it (common/fd.c), which does not wait.
@@ -30,10 +30,9 @@ var controllerPlugins = []string{
 	"tls_none", "topology_",
 }
 
-// Unhandled returns the functions that Slurm's daemons, its library and the plugins of a replay
-// import from the C library and that the preload library does not handle. A daemon that calls such
-// a function may stop the virtual clock, or get real time. The error says which file cannot be
-// read.
+// Unhandled returns the C library functions that Slurm's programs, library and plugins import and
+// that the preload library does not handle. A daemon that calls such a function may stop the
+// virtual clock, or get real time. The error names the file that cannot be read.
 func (in *Installation) Unhandled() ([]vclock.Import, error) {
 	paths := []string{in.Slurmctld, in.Slurmdbd}
 	entries, err := os.ReadDir(in.PluginDir)
@@ -73,7 +72,7 @@ func (in *Installation) checkImports() Check {
 	return c
 }
 
-// DescribeImports names the first of the functions and the number of the others.
+// DescribeImports names the first functions and counts the others.
 func DescribeImports(list []vclock.Import) string {
 	text := list[0].String()
 	if n := len(list) - 1; n > 0 {

@@ -18,9 +18,9 @@ import (
 	"rmreplay/internal/slurmstore"
 )
 
-// Variable is the environment variable that names the default Slurm, as --slurm does: a directory
-// such as /opt/slurm/22.05.8, or a version. Without the variable, the default is the machine's own
-// Slurm.
+// Variable is the environment variable that names the default Slurm. Like --slurm, it takes a
+// directory such as /opt/slurm/22.05.8, or a version. Without the variable, the default is the
+// machine's own Slurm.
 const Variable = "RMREPLAY_SLURM"
 
 // Installation has the paths of the programs. The path of a program that Missing names is
@@ -29,9 +29,9 @@ type Installation struct {
 	Slurmctld, Slurmdbd               string
 	Sacctmgr, Sacct, Scontrol, Squeue string
 	Mariadbd                          string
-	// SystemTables is MariaDB's file of SQL statements that make its system tables.
+	// SystemTables is MariaDB's SQL file that creates its system tables.
 	SystemTables string
-	// NSSWrapper is the library that gives processes their own passwd and group.
+	// NSSWrapper is the library that gives processes their own passwd and group files.
 	NSSWrapper string
 	// PluginDir is Slurm's plugin directory.
 	PluginDir string
@@ -45,9 +45,9 @@ type Installation struct {
 
 	// Dir is the directory that the user named; empty for the machine's own Slurm.
 	Dir string
-	// Loader starts Slurm's programs; nil if they start by themselves.
+	// Loader starts Slurm's programs; nil if they need no loader.
 	Loader *Loader
-	// DatabaseLoader starts MariaDB; nil if it starts by itself.
+	// DatabaseLoader starts MariaDB; nil if MariaDB needs no loader.
 	DatabaseLoader *Loader
 
 	// Items are all requirements with the files found, in an order that suits readers.
@@ -55,7 +55,7 @@ type Installation struct {
 	// Missing are the requirements that were not found.
 	Missing []Requirement
 
-	wrong error // says why the directory is not a Slurm
+	wrong error // why the directory has no Slurm
 }
 
 // Requirement is a file that a replay needs.
@@ -63,11 +63,11 @@ type Requirement struct {
 	Name string // "slurmctld", "jobcomp_filetxt"
 	Why  string // its use in a replay
 	Fix  string // the command that installs it
-	// Package is the Debian package that has it.
+	// Package is the Debian package with the file.
 	Package string
-	// Accounting says that only replays with slurmdbd need it.
+	// Accounting is set if only replays with slurmdbd need the file.
 	Accounting bool
-	// Slurm says that the file belongs to Slurm, not to MariaDB or nss_wrapper.
+	// Slurm is set if the file belongs to Slurm, not to MariaDB or nss_wrapper.
 	Slurm bool
 }
 
@@ -76,11 +76,11 @@ type Item struct {
 	Requirement
 	Path    string // empty if missing
 	Version string // empty if the file has none or reports none
-	// Release is the release that a plugin was built for; zero for a program, and for a plugin without
-	// a release.
+	// Release is the release for which a plugin was built; zero for a program, and for a plugin
+	// without a release.
 	Release slurmspec.Release
 
-	fails error // says why a program did not run when it was asked for its version
+	fails error // why a program did not print its version
 }
 
 // Find looks for all requirements of replays on the default Slurm: the Slurm that [Variable] names
@@ -89,7 +89,7 @@ func Find() (*Installation, error) { return FindSlurm("") }
 
 // FindSlurm looks for all requirements of replays on a Slurm. The parameter named is a directory
 // (a site's build, or the root of an image), a version (in the store, or of the machine's own
-// Slurm), or empty for the default. The installation is never nil and has everything that was
+// Slurm), or empty for the default. The installation is never nil and lists everything that was
 // found. The error is a [*DirectoryError], [*slurmstore.NotInstalledError], [*BrokenError],
 // [*MissingError] or [*VersionError] if a replay with accounting cannot run.
 func FindSlurm(named string) (*Installation, error) {
@@ -110,8 +110,8 @@ func FindSlurm(named string) (*Installation, error) {
 	return in, in.Need(true)
 }
 
-// is reports whether an installation has the version that a user named: "22.05.8", or "22.05" for
-// any patch.
+// is reports whether the installation has the version that a user named. "22.05" matches every
+// patch release.
 func (in *Installation) is(named string) bool {
 	want, err := slurmspec.ParseRelease(named)
 	return err == nil && !in.Release.IsZero() && (in.Release == want || want.Patch < 0 && in.Release.Series() == want)
@@ -177,7 +177,7 @@ func (in *Installation) checkMix(accounting bool) error {
 // MissingError lists the requirements that are missing on this machine.
 type MissingError struct {
 	Missing []Requirement // at least one
-	Dir     string        // the directory that the user named as Slurm's, or empty
+	Dir     string        // the directory that the user named, or empty
 }
 
 // Error names the missing requirements and the command that installs them.
@@ -231,10 +231,10 @@ func SupportedSeries() string {
 	return strings.Join(names, " or ")
 }
 
-// InstallCommand returns a text with two commands that install the requirements. The first installs
-// packages of Debian and its derivatives; the second needs no root. The first leaves out
-// recommended packages, which include slurmd and a configured database server. On other systems the
-// text advises to copy the store from another machine.
+// InstallCommand returns a text with two commands, each of which installs the requirements. The
+// first installs packages of Debian and its derivatives; the second needs no root. The first
+// leaves out recommended packages, which include slurmd and a configured database server. On other
+// systems the text advises to copy the store from another machine.
 func InstallCommand(reqs []Requirement) string {
 	command, option := storeCommand(reqs)
 	if _, err := exec.LookPath("apt-get"); err != nil {
@@ -248,8 +248,8 @@ func InstallCommand(reqs []Requirement) string {
 // the store.
 const stableRelease = "24.11"
 
-// storeCommand returns the command that puts the requirements into the user's store, and a text
-// with the option that a replay then needs.
+// storeCommand returns the command that installs the requirements in the user's store. option is a
+// text with the option that a replay then needs.
 func storeCommand(reqs []Requirement) (command, option string) {
 	command = "rmreplay slurm install"
 	if slices.ContainsFunc(reqs, func(r Requirement) bool { return r.Slurm }) {
@@ -261,7 +261,7 @@ func storeCommand(reqs []Requirement) (command, option string) {
 	return command, option
 }
 
-// packages returns the Debian packages that have the requirements, each once.
+// packages returns the Debian packages of the requirements, without duplicates.
 func packages(reqs []Requirement) (list []string) {
 	for _, r := range reqs {
 		if !slices.Contains(list, r.Package) {
@@ -284,7 +284,7 @@ func (it Item) slurmProgram() bool {
 // program is an executable to look for.
 type program struct {
 	name    string
-	files   []string // names that the file may have, best first
+	files   []string // possible names of the file, best first
 	why     string
 	pkg     string
 	slurm   bool // part of Slurm: Find looks for it under Slurm's prefix
@@ -352,7 +352,7 @@ var plugins = []plugin{
 	{name: "accounting_storage_mysql", why: "slurmdbd's side of accounting", pkg: "slurm-wlm-mysql-plugin", forDB: true},
 }
 
-// finder has the directories in which to look. Tests use other directories.
+// finder lists the directories to search. Tests use other directories.
 type finder struct {
 	dir        string   // the directory that the user named as Slurm's, or empty
 	loader     *Loader  // the loader of the Slurm in dir, or nil
@@ -360,9 +360,9 @@ type finder struct {
 	slurmHomes []string // prefixes that may hold Slurm's plugin directory
 	otherDirs  []string // directories of the other programs
 	libDirs    []string // directories of libraries
-	database   string   // root with MariaDB and nss_wrapper, if the other directories lack them; may be empty
-	// ask runs a program for its version, with Slurm's plugins in a directory, and returns what it
-	// prints. The error says why the program does not run.
+	database   string   // root with MariaDB and nss_wrapper if the machine lacks them; may be empty
+	// ask runs a program for its version, with Slurm's plugins in the given directory, and returns
+	// the output. The error says why the program does not run.
 	ask func(plugins, path string, args ...string) (string, error)
 }
 
@@ -381,7 +381,7 @@ func onMachine() finder {
 	return f
 }
 
-// within makes the finder look for Slurm only in the directory of the Slurm that a user has named.
+// within makes the finder look for Slurm only in the directory that the user named.
 func (f *finder) within(named string) error {
 	var err error
 	if f.dir, err = directory(named, slurmstore.Root); err != nil {
@@ -440,8 +440,8 @@ func (f finder) find() *Installation {
 	return in
 }
 
-// findInDatabase looks for a program in the store's database root, and sets the loader that starts
-// it.
+// findInDatabase looks for a program in the store's database root. It sets the loader that starts
+// the program.
 func (f finder) findInDatabase(in *Installation, p program) string {
 	if f.database == "" {
 		return ""
@@ -515,9 +515,9 @@ func (f finder) version(in *Installation, p program, path string) (string, error
 	return f.ask(plugins, path, args[1:]...)
 }
 
-// findPluginDir finds the plugin directory, which is needed to ask the programs for their versions.
-// It prefers the directory under slurmctld's own prefix. If there is a loader, the directory
-// becomes its first directory of libraries, since Slurm's own library is there.
+// findPluginDir finds the plugin directory, without which the programs cannot print their
+// versions. It prefers the directory under slurmctld's own prefix. If there is a loader, the
+// directory becomes its first directory of libraries, since Slurm's own library is there.
 func (f finder) findPluginDir(in *Installation) {
 	homes := slices.Clone(f.slurmHomes)
 	if slurmctld := executable(f.slurmDirs, slurmctldNames); slurmctld != "" {
@@ -573,8 +573,8 @@ func (f finder) findNSSWrapper(in *Installation) {
 }
 
 // executable returns the first executable file with one of the names. It skips Debian's emulator,
-// which may have the name of a real program. An earlier name in the list wins, even if its file is
-// in a later directory.
+// which may have the name of a real program. An earlier name wins, even if its file is in a later
+// directory.
 func executable(dirs, names []string) string {
 	for _, name := range names {
 		for _, dir := range dirs {
@@ -601,11 +601,11 @@ func isExecutable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// askScript runs a program of Slurm for its version. Most programs read a slurm.conf first.
-// slurmdbd looks for its slurmdbd.conf beside it, and refuses a file that other users can read. The
-// script's first argument is the directory for both files. The script makes and removes this
-// directory. The second argument is Slurm's plugin directory, or empty. The script runs in a
-// session of its own, so that it removes the directory even if this program is killed.
+// askScript asks a program of Slurm for its version. Most programs first read a slurm.conf.
+// slurmdbd looks for its slurmdbd.conf beside it, and refuses a file that other users can read.
+// The script's first argument is the directory for both files. The script makes and removes this
+// directory. The second argument is Slurm's plugin directory, or empty. The script runs in its own
+// session: it removes the directory even if this program is killed.
 const askScript = `
 umask 077
 dir=$1
@@ -631,7 +631,7 @@ func ask(plugins, path string, args ...string) (string, error) {
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	out, err := cmd.CombinedOutput()
-	if err != nil { // the message may have numbers that look like a version
+	if err != nil { // the output may have other numbers like a version
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 		return "", fmt.Errorf("does not run (%w): %.300s", err, lines[len(lines)-1])
 	}

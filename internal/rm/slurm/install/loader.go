@@ -10,38 +10,38 @@ import (
 )
 
 // Loader starts the programs of a root that has its own C library. The root is the unpacked file
-// system of another release of the operating system. Its programs do not run with the machine's C
-// library, but the path of the dynamic loader in each program leads to the machine's loader.
+// system of another release of the operating system. Each program names a dynamic loader, and this
+// path leads to the machine's loader. But the root's programs do not run with the machine's C
+// library.
 type Loader struct {
 	Root string // the root's directory
 	// Path is the root's own dynamic loader. If the machine's C library is newer, Path is the
-	// machine's loader: preloaded libraries need the machine's C library, which also runs programs
-	// built for an older one.
+	// machine's loader. Preloaded libraries need the machine's C library, which also runs programs
+	// that were built for an older C library.
 	Path string
 	// Libraries are the directories of libraries: first the directory of Slurm's library, then the
 	// loader's directories.
 	Libraries []string
 }
 
-// Command returns the path and the arguments that start a program. The parameter path is the
-// program's file. The parameter args has its arguments, the program's name first. Programs of the
-// machine, such as a shell, and all programs of an installation without a loader are started
-// directly.
+// Command returns the path and the arguments that start a program. path is the program's file.
+// args are its arguments, the program's name first. Programs of the machine, such as a shell, and
+// all programs of an installation without a loader are started directly.
 func (in *Installation) Command(path string, args []string) (string, []string) {
 	l := in.Loader
 	switch {
 	case l == nil:
 		return path, args
 	case filepath.Base(path) == "slurmctld":
-		path = in.Slurmctld // the name may be a link's: see Link
+		path = in.Slurmctld // the name may be a link: see Link
 	case !strings.HasPrefix(path, l.Root+"/"):
 		return path, args
 	}
 	return l.Path, slices.Concat([]string{l.Path}, l.options(), []string{"--argv0", args[0], path}, args[1:])
 }
 
-// MariaDB returns the path and the arguments with which MariaDB's server starts. The options do not
-// begin with the program's name.
+// MariaDB returns the path and the arguments that start MariaDB's server. The options do not begin
+// with the program's name.
 func (in *Installation) MariaDB(options ...string) (string, []string) {
 	return in.databaseCommand(in.Mariadbd, append([]string{in.Mariadbd}, options...))
 }
@@ -58,13 +58,13 @@ func (in *Installation) databaseCommand(path string, args []string) (string, []s
 	return l.Path, append(words, "--basedir="+filepath.Dir(filepath.Dir(path)))
 }
 
-// options are the loader's options for every program. The machine's cache names the machine's
-// libraries, so the loader does not use it.
+// options are the loader's options for every program. The loader ignores the machine's cache,
+// because the cache names the machine's libraries.
 func (l *Loader) options() []string {
 	return []string{"--inhibit-cache", "--library-path", strings.Join(l.Libraries, ":")}
 }
 
-// Environment returns the variables with which the programs find their root's files.
+// Environment returns the variables that tell programs where their root's files are.
 func (in *Installation) Environment() []string {
 	if in.Loader == nil {
 		return nil
@@ -79,8 +79,8 @@ func (in *Installation) Environment() []string {
 
 // Link makes the programs available in dir under the names by which Slurm's programs and shell
 // lines call each other. slurmctld of 22.05 works only under its own name. slurmctld of 23.11 and
-// later executes itself anew when it is reconfigured, under the path with which it was started.
-// Programs of a root with its own C library get a script that executes the loader.
+// later restarts itself at a reconfiguration, with the path that started it. For a program of a
+// root with its own C library, Link writes a script that executes the loader.
 func (in *Installation) Link(dir string) error {
 	for name, path := range in.commands() {
 		link := filepath.Join(dir, name)
@@ -124,8 +124,8 @@ func (l *Loader) script(path string) string {
 // quote quotes a word for the shell.
 func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
-// rootOf returns the root to which a prefix belongs. It is the directory that the user named or, if
-// that is usr or usr/local of an image, the image's root.
+// rootOf returns the root to which a prefix belongs. It is dir. But if dir is usr or usr/local of
+// an image, it is the image's root.
 func rootOf(dir, prefix string) string {
 	if prefix != dir {
 		return dir
@@ -139,7 +139,7 @@ func rootOf(dir, prefix string) string {
 }
 
 // findLoader returns the loader in a root for a program of Slurm. It returns nil if the program
-// runs with the machine's loader, as in a site's build, which has no loader of its own.
+// runs with the machine's loader. A site's build, for example, has no loader of its own.
 func findLoader(root, program string) *Loader {
 	l := ownLoader(root, program)
 	if l == nil {
@@ -151,8 +151,8 @@ func findLoader(root, program string) *Loader {
 	return l
 }
 
-// ownLoader returns a root's own loader for a program, with the root's libraries. It returns nil if
-// the root has no loader, or if the loader is the machine's.
+// ownLoader returns a root's own loader for a program, with the root's libraries. It returns nil
+// if the root has no loader, or if the root's loader is the machine's.
 func ownLoader(root, program string) *Loader {
 	name := interpreter(program)
 	if name == "" {
@@ -173,8 +173,7 @@ func ownLoader(root, program string) *Loader {
 	return nil
 }
 
-// newerC reports whether the C library in the first list of directories is newer than the C library
-// in the second.
+// newerC reports whether the C library in these directories is newer than the C library in others.
 func newerC(these, others []string) bool {
 	major, minor := versionOfC(these)
 	otherMajor, otherMinor := versionOfC(others)
@@ -221,7 +220,7 @@ func interpreter(program string) string {
 	return ""
 }
 
-// libraryDirs returns a root's directories of libraries.
+// libraryDirs returns the directories with a root's libraries.
 func libraryDirs(root string) (dirs []string) {
 	for _, dir := range []string{
 		"usr/local/lib/" + multiarch(), "usr/local/lib", "usr/lib/" + multiarch(), "lib/" + multiarch(), "usr/lib64", "lib64", "usr/lib", "lib",
@@ -234,8 +233,8 @@ func libraryDirs(root string) (dirs []string) {
 	return dirs
 }
 
-// resolve follows the symbolic links of a path below a root, as a process with that root directory
-// would: an absolute link begins at the root.
+// resolve follows the symbolic links of a path below a root. As for a process with that root
+// directory, an absolute link begins at the root.
 func resolve(root, path string) (string, error) {
 	rest := strings.Split(strings.TrimPrefix(path, root), "/")
 	at := root

@@ -16,25 +16,25 @@ import (
 	"rmreplay/internal/vclock"
 )
 
-// Check is one property of this machine that a replay depends on.
+// Check is a property of this machine that a replay needs.
 type Check struct {
 	Name string
-	Why  string // the reason for which a replay needs it
+	Why  string // why a replay needs it
 	OK   bool
-	// Required says that no replay can run without the property. Other properties affect the
-	// speed of a replay or the largest size of a workload.
+	// Required is set if no replay can run without the property. Other properties affect the speed of
+	// a replay or the largest size of a workload.
 	Required bool
 	Found    string // the state of this machine, or its error message
 	Fix      string // a command or advice that corrects it
 }
 
-// minScratch is the space, in bytes, for a replay's state with some reserve: about 150 MiB for
-// the database, and about 200 MiB for slurmctld's state of 100,000 jobs.
+// minScratch is the space, in bytes, for a replay's state. It includes a reserve: the database
+// needs about 150 MiB, and slurmctld's state of 100,000 jobs about 200 MiB.
 const minScratch = 512 << 20
 
 // Machine checks the machine itself: the kernel, the network, the limits and the file systems. It
-// opens some sockets and starts some processes. Before Machine returns, it closes the sockets and
-// ends the processes. The parameter needs has the needs of a replay that must be able to run here.
+// opens some sockets and starts some processes, and closes and ends them before it returns. needs
+// are the needs of a replay that must be able to run here.
 func Machine(needs Needs) []Check {
 	list := []Check{
 		checkScratch(),
@@ -49,9 +49,9 @@ func Machine(needs Needs) []Check {
 
 // ScratchDir returns the directory for a replay's state and the free bytes there. It is the first
 // of RMREPLAY_TMPDIR, /dev/shm, XDG_RUNTIME_DIR and the system's temporary directory that is
-// writable, allows executable files and has room. /dev/shm is in memory, which matters because
-// slurmctld saves its state often. If no directory has room, ScratchDir returns the directory with
-// the most room and an error.
+// writable, allows executable files and has room. /dev/shm is preferred because slurmctld saves
+// its state often, and /dev/shm is in memory. If no directory has room, ScratchDir returns the
+// directory with the most room and an error.
 func ScratchDir() (dir string, free uint64, err error) {
 	return scratchDir([]string{os.Getenv("RMREPLAY_TMPDIR"), "/dev/shm", os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()})
 }
@@ -118,8 +118,8 @@ func searchable(dir string) error {
 	return err
 }
 
-// unnamedFile makes a file without a name in dir, so that it disappears however this process ends.
-// If the file system has no such files, the file is in memory.
+// unnamedFile makes a file without a name in dir. The file disappears even if this process is
+// killed. If the file system does not support such files, the file is in memory.
 func unnamedFile(dir string) (*os.File, error) {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o700)
 	if errors.Is(err, unix.EOPNOTSUPP) {
@@ -152,7 +152,7 @@ func checkScratch() Check {
 	return c
 }
 
-// checkPreload loads the preload library into a process, as a replay will.
+// checkPreload loads the preload library into a process, as a replay does.
 func checkPreload() Check {
 	c := Check{Name: "preload library", Why: "puts the daemons under virtual time", Required: true,
 		Fix: "build rmreplay on this machine, whose C library may be older than glibc 2.22"}
@@ -177,7 +177,7 @@ func checkPreload() Check {
 	switch {
 	case err != nil:
 		c.Found = fmt.Sprintf("a process with the library failed: %v", err)
-	case len(bytes.TrimSpace(out)) > 0: // the loader warns of a library that it cannot load, and continues
+	case len(bytes.TrimSpace(out)) > 0: // the loader only warns of a library that it cannot load
 		c.Found = string(bytes.TrimSpace(out))
 	default:
 		c.OK, c.Found = true, "loads"
@@ -185,8 +185,8 @@ func checkPreload() Check {
 	return c
 }
 
-// checkLoopback connects to an address of the kind that the nodes of a replay have, in the network
-// of this machine.
+// checkLoopback connects to an address such as the nodes of a replay have, in this machine's
+// network.
 func checkLoopback() Check {
 	c := Check{
 		Name: "loopback addresses", Why: "each compute node has one in 127.0.0.0/8", Required: true,
@@ -208,7 +208,7 @@ func checkLoopback() Check {
 	return c
 }
 
-// checkProc reads the state of another process's thread, as the clock does.
+// checkProc reads the state of a thread of another process, as the clock does.
 func checkProc() Check {
 	c := Check{
 		Name: "/proc", Why: "the clock reads there whether every thread sleeps", Required: true,
@@ -225,7 +225,7 @@ func checkProc() Check {
 	}
 	defer func() {
 		_ = in.Close()
-		_ = cmd.Wait() // its exit status does not matter
+		_ = cmd.Wait() // the exit status does not matter
 	}()
 	pid := strconv.Itoa(cmd.Process.Pid)
 	if _, err := os.ReadFile(filepath.Join("/proc", pid, "task", pid, "stat")); err != nil {

@@ -9,18 +9,18 @@ import (
 	"rmreplay/internal/resources"
 )
 
-// Needs says what a replay needs from this machine at its busiest instant.
+// Needs describes the resources that a replay needs from this machine at its busiest instant.
 type Needs struct {
 	Nodes      int  // of the cluster
 	Accounting bool // slurmdbd and MariaDB run
 }
 
-// large has the needs of a large replay, for which this machine should have room.
+// large are the needs of a large replay, for which the machine should be sufficient.
 var large = Needs{Nodes: 10_000, Accounting: true}
 
-// Connections at one time. The driver opens at most 200 to slurmctld. slurmctld opens at most 256
-// to the nodes, one for each of its message threads. A node has at most one connection of each
-// kind.
+// The largest numbers of simultaneous connections. The driver opens at most 200 to slurmctld.
+// slurmctld opens at most 256 to the nodes, one for each of its message threads. A node has at
+// most one connection of each kind.
 const (
 	toController = 200
 	toNodes      = 256
@@ -51,15 +51,15 @@ func (n Needs) memory() uint64 {
 	return size
 }
 
-// If the limit of a process's address space or of a file's size is below these values, every replay
+// Below these values of the limits on a process's address space and on a file's size, every replay
 // fails. The driver and slurmctld reserve far more address space than they use.
 const (
 	minAddressSpace = 3 << 30
 	minFileSize     = 64 << 20
 )
 
-// checks compares the needs of this replay with this machine's limits. If the machine is sufficient
-// for this replay but not for a large one, the check reports this.
+// checks compares the needs of this replay with this machine's limits. If the machine suffices for
+// this replay but not for a large one, the check says so.
 func (n Needs) checks() []Check {
 	files, filesErr := resources.Limit(unix.RLIMIT_NOFILE)
 	processes, processesErr := resources.Processes()
@@ -82,8 +82,8 @@ func (n Needs) checks() []Check {
 	}
 }
 
-// compare makes the check of a resource. The parameter need is the amount that this replay needs,
-// and the parameter most the amount that a large replay needs.
+// compare makes the check of a resource. need is the amount that this replay needs. most is the
+// amount that a large replay needs.
 func compare(name, why string, have uint64, err error, need, most uint64, text func(uint64) string, fix string) Check {
 	c := Check{Name: name, Why: why, Fix: fix, Found: text(have)}
 	switch {
@@ -101,7 +101,7 @@ func compare(name, why string, have uint64, err error, need, most uint64, text f
 }
 
 // Admit raises the limit of open files if that helps. It returns an [*UnfitError] if this machine
-// does not have what a replay needs.
+// lacks what a replay needs.
 func (n Needs) Admit() error {
 	if err := resources.RaiseOpenFiles(large.files()); err != nil {
 		return err

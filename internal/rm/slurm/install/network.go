@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/supervise"
 )
 
-// NetworkVariable is the environment variable that says which network the daemons of a replay have:
+// NetworkVariable is the environment variable that selects the network of a replay's daemons:
 // private or shared. The default is a private network if the machine allows it.
 const NetworkVariable = "RMREPLAY_NETWORK"
 
@@ -28,7 +28,7 @@ func Network() (supervise.Network, error) {
 // allowNamespaces is the advice for a machine that allows no private network.
 const allowNamespaces = "allow user namespaces: sysctl user.max_user_namespaces=10000 kernel.apparmor_restrict_unprivileged_userns=0"
 
-// NetworkError says that a replay must have a private network, and that this machine does not allow
+// NetworkError says that a replay needs a private network, and that this machine does not allow
 // one.
 type NetworkError struct{ Err error }
 
@@ -42,7 +42,7 @@ func (e *NetworkError) Error() string {
 func (e *NetworkError) Unwrap() error { return e.Err }
 
 // checkNetwork starts a guard as a replay does, and says which network the daemons would have. If
-// they would share this machine's network, that network must have a loopback interface.
+// they would share this machine's network, that network needs a loopback interface.
 func checkNetwork() []Check {
 	c := Check{
 		Name: "private network", Why: "no other process reaches the daemons", OK: true,
@@ -74,8 +74,8 @@ func checkNetwork() []Check {
 	return []Check{c, checkReach(guard), checkLoopback()}
 }
 
-// checkReach makes a socket in the daemons' network unreachable for other machines, as a replay
-// does for the socket of the nodes.
+// checkReach makes a socket in the daemons' network unreachable from other machines, as a replay
+// does with the nodes' socket.
 func checkReach(guard *supervise.Guard) Check {
 	c := Check{Name: "out of reach", Why: "other machines must not reach the nodes' port", Required: true,
 		Fix: "use Linux 5.7 or later, or " + allowNamespaces}
@@ -92,7 +92,7 @@ func checkReach(guard *supervise.Guard) Check {
 	return c
 }
 
-// findsAddresses says whether getaddrinfo(3) finds IPv4 addresses on a machine whose interfaces
+// findsAddresses reports whether getaddrinfo(3) finds IPv4 addresses on a machine whose interfaces
 // have the given addresses: see [supervise.RaiseLoopback].
 func findsAddresses(addresses []net.Addr) bool {
 	return slices.ContainsFunc(addresses, func(a net.Addr) bool {

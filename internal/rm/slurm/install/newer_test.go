@@ -32,8 +32,7 @@ func TestVersionOfC(t *testing.T) {
 	}
 }
 
-// The programs of a root start with the newer of two C libraries: that of the root or of the
-// machine.
+// The programs of a root start with the newer of two C libraries: the root's or the machine's.
 func TestLoaderOfNewerC(t *testing.T) {
 	eachRoot(t, func(t *testing.T, _, root string) {
 		in, _ := FindSlurm(root)

@@ -58,7 +58,8 @@ func TestInstallDeps(t *testing.T) {
 }
 
 // The Containerfile has no list of packages of its own. tools/install-deps installs all packages:
-// for the small image those that replays need, and for the tests those that `make test` needs.
+// the packages that replays need for the small image, and the packages that `make test` needs for
+// the tests.
 func TestContainerfile(t *testing.T) {
 	var installs [][]string
 	for line := range strings.Lines(read(t, "Containerfile")) {

@@ -15,7 +15,7 @@ const (
 	Limited = "limited" // some replays cannot run, or run more slowly
 )
 
-// Row is one thing that [Examine] looked at.
+// Row is the result of one check of [Examine].
 type Row struct {
 	Name   string `json:"name"`
 	Status string `json:"status"` // ok, missing or limited
@@ -30,7 +30,7 @@ type Report struct {
 	SlurmVersion   string `json:"slurm_version"`
 	SupportedSlurm string `json:"supported_slurm"`
 	Checks         []Row  `json:"checks"`
-	// Slurms are the Slurms that a replay can name. The first is the Slurm that Checks is about.
+	// Slurms are the Slurms that a replay can name. The first is the Slurm of Checks.
 	Slurms []Slurm `json:"slurms"`
 
 	installErr error
@@ -94,7 +94,7 @@ func (c Check) row() Row {
 	return row
 }
 
-// missing names the rows without which no replay can run.
+// missing names the rows that prevent every replay.
 func (r *Report) missing() (names []string) {
 	for _, row := range r.Checks {
 		if row.Status == Missing {
@@ -104,8 +104,8 @@ func (r *Report) missing() (names []string) {
 	return names
 }
 
-// Err returns nil if replays can run here. Otherwise it returns the error of [FindSlurm], because
-// one command installs everything that is missing, or an [*UnfitError].
+// Err returns nil if replays can run here. Otherwise it returns the error of [FindSlurm], which
+// names one command for everything that is missing, or an [*UnfitError].
 func (r *Report) Err() error {
 	switch {
 	case r.OK:
@@ -116,8 +116,8 @@ func (r *Report) Err() error {
 	return &UnfitError{r.missing()}
 }
 
-// UnfitError says that Slurm is installed, but that the machine does not allow a replay. Checks are
-// the failed checks, with what is lacking.
+// UnfitError says that Slurm is installed, but that the machine cannot run a replay. Checks
+// describe the failed checks.
 type UnfitError struct{ Checks []string }
 
 // Error names the checks that failed.

@@ -11,19 +11,18 @@ import (
 	"rmreplay/internal/supervise"
 )
 
-// Root's daemons get one of these user numbers, which systemd reserves for services without an
-// account (DynamicUser). A run may use every usersApart-th number, beginning at firstUser plus the
-// run's number.
+// Root's daemons run under one of these user numbers, which systemd reserves for services without
+// an account (DynamicUser). Run n may use firstUser+n and every usersApart-th number after it.
 const (
 	firstUser  = 61184
 	lastUser   = 65519
 	usersApart = 256
 )
 
-// DaemonUser returns the user of a run's daemons. Daemons never run as root: root gives them a user
-// that no account of the machine has. Runs at the same time must have different numbers below 256,
-// and get different users. If the caller is not root, the user is the caller. The error is a
-// [*UserError].
+// DaemonUser returns the user of a run's daemons. Daemons never run as root: root gives them a
+// user without an account on this machine. Runs at the same time must have different run numbers,
+// all below 256. Each run then has another user. If the caller is not root, the user is the
+// caller. The error is a [*UserError].
 func DaemonUser(run int) (supervise.User, error) {
 	if os.Geteuid() != 0 {
 		return supervise.User{UID: os.Geteuid(), GID: os.Getegid()}, nil

@@ -1,7 +1,7 @@
 // Package jobcomp reads the records of slurmctld's stock jobcomp/filetxt plugin. The plugin writes
-// a record whenever a job ends (jobcomp_p_log_record in plugins/jobcomp/filetxt/jobcomp_filetxt.c).
-// In a run it writes into a named pipe, so the record of a job arrives at the instant at which the
-// job ends.
+// a record whenever a job ends (jobcomp_p_log_record in
+// plugins/jobcomp/filetxt/jobcomp_filetxt.c). In a run, the plugin writes into a named pipe, so a
+// job's record arrives at the instant when the job ends.
 package jobcomp
 
 import (
@@ -35,7 +35,7 @@ type Stream struct {
 	rest    []byte
 }
 
-// NewStream returns the stream of a release's plugin.
+// NewStream returns a stream for the plugin of the given release.
 func NewStream(release slurmspec.Release) *Stream {
 	s := new(Stream)
 	if !release.Since(slurmspec.R2405) {
@@ -44,8 +44,8 @@ func NewStream(release slurmspec.Release) *Stream {
 	return s
 }
 
-// Take adds data to the stream and calls the function record for each complete record, in order.
-// It returns an error at the first record that it cannot read.
+// Take adds data to the stream and calls record for each complete record, in order. It returns an
+// error at the first record that it cannot read.
 func (s *Stream) Take(data []byte, record func(Record)) error {
 	s.rest = append(s.rest, data...)
 	for {
@@ -63,7 +63,7 @@ func (s *Stream) Take(data []byte, record func(Record)) error {
 	}
 }
 
-// bufferSize is the largest length of a record, including its final NUL, before 24.05. Since then
+// bufferSize is the largest length of a record, including its final NUL, before 24.05. Since 24.05
 // the plugin has no such buffer.
 const bufferSize = 1024
 
@@ -73,8 +73,8 @@ var fieldNames = []string{"JobId", "UserId", "GroupId", "Name", "JobState", "Par
 	"StartTime", "EndTime", "NodeList", "NodeCnt", "ProcCnt", "WorkDir", "ReservationName", "Tres", "Account", "QOS",
 	"WcKey", "Cluster", "SubmitTime", "EligibleTime", "DerivedExitCode", "ExitCode"}
 
-// Name returns a job's name in a form that a record can contain: on one line, and without text
-// that looks like the next key. The engine submits jobs under such names.
+// Name returns a job's name in a form that fits into a record: on one line, and without text that
+// looks like the next key. The engine submits jobs under such names.
 func Name(name string) string {
 	name = slurmspec.OneLine(name)
 	for _, key := range fieldNames {
@@ -83,9 +83,8 @@ func Name(name string) string {
 	return name
 }
 
-// next cuts the first record off the data. It returns a nil record if no record is complete. A
-// plugin whose records have at most longest bytes cuts a longer record and writes no line break
-// after it.
+// next cuts the first record off the data. record is nil if data has no complete record. A plugin
+// with a limit cuts records to longest bytes, and writes no line break after a cut record.
 func next(data []byte, longest int) (record, rest []byte) {
 	end := bytes.IndexByte(data, '\n')
 	if longest > 0 && len(data) >= longest && (end < 0 || end >= longest) {

@@ -30,7 +30,7 @@ func (s *Submission) setGRES(j *rpc.JobDesc) {
 }
 
 // setTRES2311 writes the generic resources as sbatch does since 23.11: "gres/gpu:2". Per task it
-// writes "gres/gpu=2", and since 24.05 also "cpu=4". It binds the resources of a task to the task
+// writes "gres/gpu=2", and since 24.05 also "cpu=4". It binds a task's resources to the task
 // (_set_tres_per_task_from_sibling_opt and _implicitly_bind_tres_per_task in slurm_opt.c).
 func (s *Submission) setTRES2311(j *rpc.JobDesc) {
 	for _, list := range []*string{&j.TRESPerJob, &j.TRESPerNode, &j.TRESPerSocket, &j.CPUsPerTRES, &j.MemPerTRES} {
@@ -65,7 +65,8 @@ func gpuTRES(spec string) string {
 	return strings.Join(words, ",")
 }
 
-// gresRequest is a job's request for one type of one generic resource; 0 is "not given".
+// gresRequest is a job's request for one type of one generic resource. A number of 0 means "not
+// given".
 type gresRequest struct {
 	name, typ                           string
 	perJob, perNode, perSocket, perTask uint64
@@ -75,8 +76,8 @@ type gresRequest struct {
 // gresRequests collects a job's requests by resource and type, in order.
 type gresRequests []*gresRequest
 
-// each calls f for every "gres:name[:type][:count]" in a list, with the request's record and the
-// count. The count is 1 for a word with an unreadable count, which slurmctld refuses.
+// each calls f for every "gres:name[:type][:count]" in a list. f gets the resource's request and
+// the count. The count is 1 for a word with an unreadable count, which slurmctld refuses.
 func (g *gresRequests) each(list string, f func(r *gresRequest, count uint64)) {
 	if list == "" {
 		return
@@ -94,8 +95,7 @@ func (g *gresRequests) each(list string, f func(r *gresRequest, count uint64)) {
 	}
 }
 
-// record returns the request for a resource and type. It adds the request if it is not in the list
-// yet.
+// record returns the request for a resource and type. It adds the request if the list lacks it.
 func (g *gresRequests) record(name, typ string) *gresRequest {
 	for _, r := range *g {
 		if r.name == name && r.typ == typ {
@@ -163,7 +163,7 @@ func deriveFromGRES(j *rpc.JobDesc, release slurmspec.Release) {
 	}
 }
 
-// requestsOf collects the job's requests. The result gpu says whether one of them is for gpus.
+// requestsOf collects the job's requests. gpu is set if one of the requests is for GPUs.
 func requestsOf(j *rpc.JobDesc) (g gresRequests, gpu bool) {
 	raise := func(r *gresRequest, total uint64) {
 		gpu = gpu || r.name == "gpu"
@@ -198,8 +198,8 @@ func requestsOf(j *rpc.JobDesc) (g gresRequests, gpu bool) {
 	return g, gpu
 }
 
-// deriveFrom sets the numbers that follow from one request. As in slurmctld, a step is left out if
-// its numbers do not divide evenly.
+// deriveFrom sets the numbers that follow from one request. Like slurmctld, it skips a step if the
+// numbers do not divide evenly.
 func deriveFrom(j *rpc.JobDesc, r *gresRequest) {
 	if r.perJob != 0 && r.perNode != 0 && r.perJob%r.perNode == 0 {
 		nodes := r.perJob / r.perNode
@@ -227,8 +227,7 @@ func deriveFrom(j *rpc.JobDesc, r *gresRequest) {
 	}
 }
 
-// quotient sets the parameter field to total / per, if it is not given and the division leaves no
-// remainder.
+// quotient sets *field to total / per, unless *field is given or the division leaves a remainder.
 func quotient(field *uint16, total, per uint64) {
 	if total != 0 && total%per == 0 && (*field == slurmspec.NoVal16 || *field == 0) {
 		*field = uint16(total / per)

@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// layout holds the options from which sbatch derives the numbers of nodes, tasks and CPUs. 0 is
-// "not given", except for numbers with a flag of their own.
+// layout holds the options from which sbatch derives the numbers of nodes, tasks and CPUs. A
+// number of 0 means "not given", except for numbers with their own flag.
 type layout struct {
 	minNodes, maxNodes      int
 	nodesSet                bool
@@ -27,14 +27,13 @@ type layout struct {
 	dist                    uint32
 	planeSize               uint32
 	nodeList                string
-	// since2302 says that sbatch derives less itself, as it has done since 23.02: it does not
-	// derive the number of tasks from the tasks per node, and a node list does not change a given
-	// number of nodes.
+	// since2302 is set for sbatch since 23.02, which derives less: the tasks per node do not
+	// determine the number of tasks, and a node list does not change a given number of nodes.
 	since2302 bool
 }
 
-// setLayout sets nodes, tasks and CPUs. The steps have the order of _opt_verify (sbatch/opt.c),
-// since each reads values that earlier steps set.
+// setLayout sets nodes, tasks and CPUs. The order of the steps follows _opt_verify (sbatch/opt.c),
+// since each step reads values that earlier steps set.
 func (s *Submission) setLayout(j *rpc.JobDesc) error {
 	l := layout{
 		minNodes: 1, tasks: 1, minCPUs: -1,
@@ -128,7 +127,8 @@ func (l *layout) applyNodeList() error {
 // hostlist.c). The driver applies it to a whole node list.
 const maxNodeNames = 1 << 16
 
-// nodeNames returns the names of a node list, sorted, each once, as hostlist_uniq does.
+// nodeNames returns the names of a node list, sorted and without duplicates, as hostlist_uniq
+// does.
 func nodeNames(list string) ([]string, error) {
 	names, err := hostlist.ExpandAtMost(list, maxNodeNames)
 	if err != nil {
@@ -141,8 +141,8 @@ func nodeNames(list string) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// balance derives the number of tasks from the number of nodes, and limits the nodes to the
-// tasks.
+// balance derives the number of tasks from the number of nodes. It limits the number of nodes to
+// the number of tasks.
 func (l *layout) balance() error {
 	if l.dist&distBase == distPlane && l.tasks/int(l.planeSize) < l.minNodes &&
 		(l.minNodes-1)*int(l.planeSize) >= l.tasks {

@@ -1,6 +1,6 @@
-// Package jobdesc makes the description of a batch job that the sbatch of a release would send to
-// slurmctld. It derives numbers of nodes, tasks and CPUs from the job's request as sbatch does, and
-// refuses options that sbatch refuses.
+// Package jobdesc makes the description of a batch job that sbatch of a given release would send
+// to slurmctld. Like sbatch, it derives the numbers of nodes, tasks and CPUs from the job's
+// request, and refuses certain options.
 //
 // The package computes values only; package rpc writes them to the wire.
 package jobdesc
@@ -22,7 +22,7 @@ import (
 // Submission is a batch job to submit: the request, and what sbatch would find in its environment.
 type Submission struct {
 	hpc.Request
-	// Dependency replaces the request's dependency. It has Slurm's own job numbers.
+	// Dependency replaces the request's dependency. It contains Slurm's job numbers.
 	Dependency string
 	// Script is the batch script. It must begin with "#!".
 	Script string
@@ -31,8 +31,8 @@ type Submission struct {
 	Args []string
 	// WorkDir is the directory that the job runs in; "/" if empty.
 	WorkDir string
-	// Environment is the script's environment as "NAME=value". slurmctld refuses a job without an
-	// environment, so an empty Environment is sent with a PATH.
+	// Environment is the script's environment as "NAME=value". If the request has no name, the path's
+	// last element becomes the job's name.
 	Environment []string
 	// StdIn, StdOut and StdErr are the paths of sbatch -i, -o and -e. Relative paths are below
 	// WorkDir. StdIn is /dev/null if empty.
@@ -41,7 +41,7 @@ type Submission struct {
 	SubmitLine string
 	// UID and GID are the numbers of the request's User and Group.
 	UID, GID uint32
-	// Now is the virtual time of the submission. Begin and Deadline count from it.
+	// Now is the virtual time of the submission. Begin and Deadline are relative to it.
 	Now hpc.Time
 	// SessionID is the login session of the user who submits.
 	SessionID uint32
@@ -58,8 +58,7 @@ type Submission struct {
 // partitions, limits and generic resources.
 //
 // A request cannot express one effect of sbatch -B. Without -N, -B implies a number of tasks, but
-// the three long options for the same values do not. A reader of -B must put this number into
-// Tasks.
+// the three equivalent long options do not. A reader of -B must put this number into Tasks.
 func (s *Submission) JobDesc() (*rpc.JobDesc, error) {
 	j := rpc.NewJobDesc()
 	if err := s.check(); err != nil {
@@ -80,9 +79,9 @@ func (s *Submission) JobDesc() (*rpc.JobDesc, error) {
 	return j, nil
 }
 
-// check refuses combinations of options that sbatch refuses before it derives anything
-// (validate_options_salloc_sbatch_srun in slurm_opt.c, and the checks in gres.c that only
-// clients make).
+// check refuses combinations of options that sbatch refuses before it derives any number
+// (validate_options_salloc_sbatch_srun in slurm_opt.c, and the checks in gres.c that only clients
+// make).
 func (s *Submission) check() error {
 	switch {
 	case !strings.HasPrefix(s.Script, "#!"):
@@ -203,7 +202,7 @@ func (s *Submission) absolute(p string) string {
 	return strings.TrimSuffix(s.WorkDir, "/") + "/" + p
 }
 
-// setFlags sets the options without a value, the nice value and the priority.
+// setFlags sets the options that take no value, and also the nice value and the priority.
 func (s *Submission) setFlags(j *rpc.JobDesc) {
 	j.Contiguous = uint16(btoi(s.Contiguous))
 	if s.Overcommit {
@@ -326,8 +325,8 @@ func (s *Submission) setPlacement(j *rpc.JobDesc) error {
 	return nil
 }
 
-// setSignal sets the warning before the time limit: "[R][B][:]signal[@seconds]"
-// (get_signal_opts in proc_args.c).
+// setSignal sets the signal that slurmctld sends before the time limit:
+// "[R][B][:]signal[@seconds]" (get_signal_opts in proc_args.c).
 func (s *Submission) setSignal(j *rpc.JobDesc) error {
 	if s.Signal == "" {
 		return nil
@@ -362,8 +361,8 @@ func (s *Submission) setSignal(j *rpc.JobDesc) error {
 	return nil
 }
 
-// signalNumber returns the number of a signal given by number or by a name that Slurm knows; 0
-// if the name is not known (sig_name2num in proc_args.c).
+// signalNumber returns the number of a signal that the user gave by its number or by a name; 0 if
+// Slurm does not know the name (sig_name2num in proc_args.c).
 func signalNumber(name string) uint16 {
 	if n, err := strconv.ParseUint(strings.TrimSpace(name), 10, 16); err == nil {
 		return uint16(n)

@@ -1,11 +1,10 @@
-// Package network has all connections of the driver: connections from slurmctld to the compute
-// nodes, connections from nodes and clients to slurmctld, and the pipe into which slurmctld writes
-// finished jobs.
+// Package network manages all connections of the driver: from slurmctld to the compute nodes, from
+// nodes and clients to slurmctld, and the pipe into which slurmctld writes finished jobs.
 //
-// One loop serves raw, non-blocking sockets. The virtual clock must be told exactly whether a
-// message is under way. So the network informs the clock before each write, and reports every byte
-// that it reads to the clock. The network never waits for an answer, because slurmctld may sleep in
-// virtual time before it answers.
+// One loop serves raw, non-blocking sockets. The virtual clock must know exactly whether a message
+// is under way. So the network tells the clock before each write, and reports every byte that it
+// reads. The network never waits for an answer, because slurmctld may sleep in virtual time before
+// it answers.
 package network
 
 import (
@@ -21,17 +20,17 @@ import (
 	"rmreplay/internal/supervise"
 )
 
-// Clock is the part of the virtual clock that the network informs of its messages.
+// Clock is the part of the virtual clock that the network informs about messages.
 type Clock interface {
-	// Touch says that the driver is about to do something that can wake a daemon.
+	// Touch says that the driver is about to do something that may wake a daemon.
 	Touch()
-	// Read says that the driver has read this number of bytes that daemons wrote.
+	// Read says that the driver has read this number of bytes from daemons.
 	Read(bytes int)
 	// Inbox returns the number of bytes that daemons have written and the driver has not read.
 	Inbox() int64
 	// Connecting is called before the driver connects to slurmctld. Connected is called afterwards
-	// with both ends of the connection: slurmctld refuses all other connections. Zero values mean that
-	// the attempt failed.
+	// with both ends of the connection; zero values mean that the attempt failed. slurmctld refuses
+	// connections that Connected has not reported.
 	Connecting()
 	Connected(from, to netip.AddrPort)
 	// Accepts reports whether a connection to a node comes from a daemon.
@@ -40,8 +39,8 @@ type Clock interface {
 
 // Handlers handle the messages and data that arrive.
 type Handlers struct {
-	// NodeMessage gets a message of slurmctld to the node with the given address, and returns
-	// the node's answer; nil for a message without an answer. An error ends the run.
+	// NodeMessage handles a message from slurmctld to the node with the given address. It returns the
+	// node's answer, or nil for a message without an answer. An error ends the run.
 	NodeMessage func(addr [4]byte, m *rpc.Message) (*rpc.Message, error)
 	// PipeData gets the data that slurmctld has written to the pipe. It must not keep the slice.
 	PipeData func([]byte)
@@ -67,14 +66,14 @@ type Network struct {
 	queue    []*request // requests that wait for a free connection
 	patience time.Duration
 	open     int // requests under way
-	maxOpen  int // the largest allowed number of requests under way
-	writing  int // connections with output that the kernel has not accepted yet
-	dry      int // consecutive polls that read no bytes although the clock counts unread bytes
+	maxOpen  int // limit on open
+	writing  int // connections with output for which the kernel has no room yet
+	dry      int // consecutive polls without bytes although the clock counts unread bytes
 	buf      []byte
 	events   [128]unix.EpollEvent
 }
 
-// conn is one connection. request is nil for a connection that slurmctld has made.
+// conn is one connection. request is nil for a connection that slurmctld opened.
 type conn struct {
 	fd      int
 	addr    [4]byte // of the node that slurmctld connected to
@@ -88,14 +87,14 @@ type request struct {
 	answer  func(*rpc.Message, error)
 }
 
-// ErrNoAnswer says that slurmctld has closed a connection and has sent no answer.
+// ErrNoAnswer says that slurmctld closed a connection without an answer.
 var ErrNoAnswer = errors.New("slurmctld closed the connection without an answer")
 
-// maxOpen returns the largest number of connections that the driver opens to slurmctld at one time.
-// It is less than slurmctld's own limit, so that clients can connect, too. If slurmctld's backlog
-// has no room for a connection, the kernel tries again after a second of real time, and the virtual
-// clock does not notice this wait. Up to 24.05, slurmctld serves 256 connections at once
-// (MAX_SERVER_THREADS in slurmctld.h); 24.11 serves 50; 25.05 and later serve 512
+// maxOpen returns the largest number of connections that the driver opens to slurmctld at one
+// time. It is less than slurmctld's own limit, which leaves room for clients. If slurmctld's
+// backlog is full, the kernel retries after a second of real time, and the virtual clock does not
+// notice this wait. Up to 24.05, slurmctld serves 256 connections at once (MAX_SERVER_THREADS in
+// slurmctld.h); 24.11 serves 50; 25.05 and later serve 512
 // (SLURMCTLD_CONMGR_DEFAULT_MAX_CONNECTIONS in controller.c).
 func maxOpen(release slurmspec.Release) int {
 	if release.Series() == slurmspec.R2411 {
@@ -104,10 +103,10 @@ func maxOpen(release slurmspec.Release) int {
 	return 200
 }
 
-// Listen opens the port of all compute nodes. The function socket makes TCP sockets in the
-// daemons' network. The parameter source is the address from which the driver will connect to
-// slurmctld, and pipe the path of the named pipe of finished jobs. The caller must call
-// [Network.Connect] before it sends or polls, and [Network.Close] at the end.
+// Listen opens the port of all compute nodes. socket makes TCP sockets in the daemons' network.
+// source is the address from which the driver will connect to slurmctld. pipe is the path of the
+// named pipe of finished jobs. The caller must call [Network.Connect] before it sends or polls,
+// and [Network.Close] at the end.
 func Listen(socket func() (int, error), source [4]byte, pipe string, handlers Handlers) (_ *Network, err error) {
 	n := &Network{epoll: -1, listener: -1, pipe: -1, Source: source, socket: socket, handlers: handlers,
 		conns: map[int]*conn{}, buf: make([]byte, 1<<16)}
@@ -122,8 +121,8 @@ func Listen(socket func() (int, error), source [4]byte, pipe string, handlers Ha
 	if err = n.listenNodes(); err != nil {
 		return nil, fmt.Errorf("listening for the compute nodes on the loopback interface: %w", err)
 	}
-	// The driver opens the pipe for writing, too: then the pipe does not end when slurmctld closes and
-	// opens it again.
+	// The driver also opens the pipe for writing. Otherwise the pipe would end when slurmctld closes
+	// and reopens it.
 	if n.pipe, err = unix.Open(pipe, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err != nil {
 		return nil, fmt.Errorf("opening the pipe of finished jobs: %w", err)
 	}
@@ -168,9 +167,9 @@ func (n *Network) Connect(ctld netip.AddrPort, codec rpc.Codec, clock Clock) {
 	n.codec, n.clock, n.maxOpen = codec, clock, maxOpen(codec.Release())
 }
 
-// Waiting reports whether messages wait for a free connection. If they do, patience is how far
-// virtual time may advance before the caller must call [Network.Reap], because the clock does not
-// notice connections that slurmctld closes.
+// Waiting reports whether messages wait for a free connection. If so, virtual time may advance by
+// patience before the caller must call [Network.Reap], because the clock does not notice that
+// slurmctld closes connections.
 func (n *Network) Waiting() (patience time.Duration, waiting bool) {
 	return n.patience, len(n.queue) > 0
 }
@@ -196,9 +195,9 @@ func (n *Network) watch(fd int, events uint32) error {
 	return unix.EpollCtl(n.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
 }
 
-// Send sends a message to slurmctld, or queues it if too many connections are open. The function
-// answer gets the reply, or an error if no reply comes. It may be nil. If the message cannot be sent,
-// Send calls the function answer at once.
+// Send sends a message to slurmctld, or queues it if too many connections are open. answer, which
+// may be nil, gets the reply, or an error if no reply comes. If the message cannot be sent, Send
+// calls answer at once.
 func (n *Network) Send(m *rpc.Message, answer func(*rpc.Message, error)) {
 	if answer == nil {
 		answer = func(*rpc.Message, error) {}
@@ -230,8 +229,8 @@ func (n *Network) start(r *request) {
 	n.write(c, frame)
 }
 
-// connect opens a connection to slurmctld. The kernel accepts the connection at once if slurmctld's
-// backlog has room, even if slurmctld sleeps.
+// connect opens a connection to slurmctld. If slurmctld's backlog has room, the kernel accepts the
+// connection at once, even while slurmctld sleeps.
 func (n *Network) connect() (int, error) {
 	fd, err := n.socket()
 	if err != nil {
@@ -241,9 +240,9 @@ func (n *Network) connect() (int, error) {
 		unix.Close(fd)
 		return 0, err
 	}
-	// The kernel chooses the port in connect, so only pairs of ports must be unique. The connection is
-	// closed by a reset. Otherwise its port would stay blocked for a minute of real time, and a busy
-	// run would use up all ports.
+	// The kernel chooses the port in connect, where only the pair of ports must be unique. A reset
+	// closes the connection. Otherwise its port would stay blocked for a minute of real time, and a
+	// busy run would use up all ports.
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
 	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
@@ -289,8 +288,8 @@ func localEnd(fd int) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// Poll handles files that are ready, until no file is ready. It waits only for output that the
-// kernel has no room for. An error ends the run.
+// Poll handles files that are ready, until no file is ready. It waits only while the kernel has no
+// room for output. An error ends the run.
 func (n *Network) Poll() error {
 	read := false
 	for {
@@ -319,9 +318,9 @@ func (n *Network) Poll() error {
 	return nil
 }
 
-// Reap handles connections that slurmctld has closed, so that waiting messages can be sent. If
-// slurmctld has closed no connection, it needs more virtual time, and the patience of
-// [Network.Waiting] doubles, up to 1 ms.
+// Reap handles connections that slurmctld has closed. Waiting messages can then be sent. If no
+// connection was closed, slurmctld needs more virtual time, and the patience of [Network.Waiting]
+// doubles, up to 1 ms.
 func (n *Network) Reap() error {
 	const first, most = time.Microsecond, time.Millisecond
 	waiting := len(n.queue)
@@ -336,8 +335,8 @@ func (n *Network) Reap() error {
 	return nil
 }
 
-// checkInbox corrects the clock's count of bytes under way if they do not arrive, for example
-// because a process ended in the middle of a write.
+// checkInbox corrects the clock's count of unread bytes if bytes do not arrive, for example
+// because a process ended during a write.
 func (n *Network) checkInbox(read bool) {
 	if read || n.clock.Inbox() <= 0 {
 		n.dry = 0
@@ -446,8 +445,8 @@ func (n *Network) read(c *conn) error {
 	}
 }
 
-// messages handles the first message of a connection's input, if it is complete. A reply ends
-// the connection; a message to a node is answered.
+// messages handles the first message of a connection's input, if it is complete. A reply ends the
+// connection. For a message to a node, messages sends the node's answer.
 func (n *Network) messages(c *conn) error {
 	frame, used, err := rpc.Split(c.in)
 	if err == nil && frame == nil {
@@ -481,7 +480,7 @@ func (n *Network) messages(c *conn) error {
 	return nil
 }
 
-// write sends as much of data as the kernel accepts, and stores the rest until the kernel has room.
+// write sends as much of data as the kernel accepts, and keeps the rest until the kernel has room.
 func (n *Network) write(c *conn, data []byte) {
 	had := len(c.out) > 0
 	c.out = append(c.out, data...)
@@ -540,7 +539,7 @@ func (n *Network) finish(c *conn, m *rpc.Message, err error) {
 	}
 }
 
-// drain reads the remaining bytes of a connection that ends, since the clock has counted them.
+// drain reads the remaining bytes of a closing connection, since the clock has counted them.
 func (n *Network) drain(fd int) {
 	for {
 		k, err := unix.Read(fd, n.buf)

@@ -28,8 +28,8 @@ func (c *Cluster) Stretch(id uint32, factor float64) bool {
 }
 
 // SetRunTime sets the run time of a job's script, counted from its launch; with [hpc.Unlimited]
-// the script runs until a signal ends it. A script that has run longer ends now. SetRunTime
-// reports whether the script runs.
+// the script runs until a signal ends it. A script that has already run longer ends now.
+// SetRunTime reports whether the script runs.
 func (c *Cluster) SetRunTime(id uint32, d time.Duration) bool {
 	j := c.jobs[id]
 	if j == nil || !j.running {

@@ -26,8 +26,8 @@ type Delay struct {
 //	exp:2s                exponential with mean 2 s
 //	lognormal:2s,0.5      median 2 s, standard deviation of the logarithm 0.5
 //
-// Durations have the form of [hpc.ParseDuration]. They are at most a year, and random delays are
-// cut at a year. An empty specification is no delay. The error shows what a specification looks
+// Durations have the form of [hpc.ParseDuration]. They are at most a year; longer random delays
+// become a year. An empty specification means no delay. The error shows what a specification looks
 // like.
 func ParseDelay(spec string) (Delay, error) {
 	if spec == "" {
@@ -89,19 +89,19 @@ func (d Delay) String() string {
 // IsZero reports whether the delay is the zero Delay.
 func (d Delay) IsZero() bool { return d.sample == nil }
 
-// Delays are delays of real nodes. The records of a workload do not show how long they are.
+// Delays are delays of real nodes. A workload's records do not show these delays.
 type Delays struct {
 	// Prolog is how long a prolog runs on each node before the script is launched. Launch is how long
 	// the launch of the script takes. Epilog is how long an epilog runs on each node.
 	Prolog, Launch, Epilog Delay
-	// HasEpilog says that nodes run an epilog, however short, and report its end. Nodes
-	// without an epilog, and without a delay for it, report nothing (_rpc_terminate_job in
-	// slurmd/req.c). When a job ends, slurmctld then does not start its scheduler at once. It
+	// HasEpilog is set if nodes run an epilog, however short, and report its end. Nodes without an
+	// epilog, and without a delay for it, report nothing (_rpc_terminate_job in slurmd/req.c). If no
+	// node reports an epilog, slurmctld does not start its scheduler at once when a job ends. It
 	// starts its scheduler within batch_sched_delay, 3 s by default (_slurm_rpc_epilog_complete in
 	// proc_req.c compared with queue_job_scheduler in agent.c).
 	HasEpilog bool
-	// Seed is the seed of the random delays. A delay depends on the seed, the kind of the
-	// delay, the job's number, its restarts and the node, but not on the order of events.
+	// Seed is the seed of the random delays. A delay depends on the seed, the kind of delay, the
+	// job's number, its restarts and the node. It does not depend on the order of events.
 	Seed uint64
 }
 

@@ -1,11 +1,11 @@
 // Package nodes simulates all compute nodes of a cluster. It answers slurmctld's messages to
-// slurmd, and sends the messages of slurmd at the virtual times at which jobs end. It has no
-// sockets and no clock: messages come in, and answers, messages and timers go out through
+// slurmd, and sends slurmd's messages when jobs end in virtual time. It has no sockets and no
+// clock: it gets messages from its caller, and sends messages and sets timers through
 // [Environment].
 //
 // A node behaves as slurmd/req.c of Slurm 22.05 does for a batch script that sleeps. The script
-// runs on the job's first node only, ends at once on the signals that end a sleep, and leaves no
-// process behind.
+// runs only on the job's first node. It ends at once on the signals that end a sleep, and leaves
+// no process behind.
 package nodes
 
 import (
@@ -26,13 +26,13 @@ type Environment interface {
 	Now() hpc.Time
 	// At calls f when virtual time reaches t.
 	At(t hpc.Time, f func())
-	// Send sends a message to slurmctld, as root, and does not wait for the answer.
+	// Send sends a message to slurmctld as root, and does not wait for the answer.
 	Send(typ rpc.Type, body []byte)
-	// Script returns what the script of a job does once it runs. An error ends the run.
+	// Script describes the script of a job that is being launched. An error ends the run.
 	Script(launch *rpc.BatchLaunch) (Script, error)
 	// JobStarted says that a job's script has been launched.
 	JobStarted(launch *rpc.BatchLaunch)
-	// JobSuspended says that a job has been suspended, or resumed if resumed is set.
+	// JobSuspended says that a job has been suspended, or, if resumed is set, that it runs again.
 	JobSuspended(job uint32, resumed bool)
 	// Fail ends the run with an error.
 	Fail(err error)
@@ -42,8 +42,7 @@ type Environment interface {
 type Script struct {
 	// RunTime is how long the script runs; [hpc.Unlimited] until a signal ends it.
 	RunTime time.Duration
-	// End is the instant at which the script ends, however long its launch takes; 0 if RunTime
-	// says when it ends.
+	// End is when the script ends, no matter how long its launch takes; if 0, RunTime decides.
 	End hpc.Time
 	// ExitCode is the script's exit code if it ends by itself.
 	ExitCode int
@@ -55,7 +54,7 @@ type Cluster struct {
 	nodes []node
 	index map[string]int
 	jobs  map[uint32]*job // jobs whose script or epilog runs
-	// early has the instants at which slurmctld suspended jobs whose scripts had not been launched.
+	// early are the times at which slurmctld suspended jobs before their scripts were launched.
 	early  map[uint32]hpc.Time
 	delays Delays
 	codec  rpc.Codec
@@ -79,8 +78,8 @@ type job struct {
 	started hpc.Time
 	// running is true from the start of the script to its end, suspended time included.
 	running bool
-	// end is when the script ends by itself. While the job is suspended, left is the rest of the
-	// script's run time. A timer that was set for an earlier end has an older generation, and does
+	// end is when the script ends by itself. While the job is suspended, left is the script's
+	// remaining run time. A timer for an earlier value of end has an older generation, and does
 	// nothing.
 	end        hpc.Time
 	left       time.Duration
@@ -90,8 +89,8 @@ type job struct {
 	epilogs map[int]bool
 }
 
-// New returns the nodes of a cluster, booted and idle. The parameter codec belongs to the Slurm
-// release that the nodes claim to run. Two nodes with the same name are an error.
+// New returns the nodes of a cluster, booted and idle. codec is the codec of the Slurm release
+// that the nodes claim to run. Two nodes with the same name are an error.
 func New(hardware []hpc.Node, codec rpc.Codec, delays Delays, env Environment) (*Cluster, error) {
 	c := &Cluster{
 		env: env, delays: delays, codec: codec, boot: env.Now(),
@@ -108,7 +107,7 @@ func New(hardware []hpc.Node, codec rpc.Codec, delays Delays, env Environment) (
 	return c, nil
 }
 
-// Running returns the number of scripts that run, suspended ones included.
+// Running returns the number of running scripts, including suspended scripts.
 func (c *Cluster) Running() (n int) {
 	for _, j := range c.jobs {
 		if j.running {
@@ -118,7 +117,7 @@ func (c *Cluster) Running() (n int) {
 	return n
 }
 
-// Down makes a node fail: its scripts end without a message, and slurmctld gets no answer from it.
+// Down makes a node fail: its scripts end without a message, and it no longer answers slurmctld.
 // An unknown name changes nothing.
 func (c *Cluster) Down(name string) {
 	n, ok := c.index[name]
@@ -144,7 +143,7 @@ func (c *Cluster) Up(name string) {
 	c.Register(n)
 }
 
-// sendAt sends a message of a node at an instant, unless the node is down then.
+// sendAt sends a node's message at a given time, unless the node is down then.
 func (c *Cluster) sendAt(n int, at hpc.Time, typ rpc.Type, body []byte) {
 	c.env.At(at, func() {
 		if !c.nodes[n].down {
@@ -162,17 +161,17 @@ type answer struct {
 // rc returns an answer that consists only of a return code.
 func rc(code slurmspec.Errno) *answer { return &answer{rpc.ResponseRC, rpc.AppendRC(nil, code)} }
 
-// Handle takes a message that slurmctld has sent to the node of the given index. The message is for
-// this node and for the nodes in the message's forward list. Handle returns the reply, or nil if
-// the node is down or the type of the message has no reply. It returns an error, with the message
-// and the node, if the message cannot be read or a node does not exist.
+// Handle takes a message from slurmctld to the node with the given index. The message is for this
+// node and for the nodes in the message's forward list. Handle returns the reply, or nil if the
+// node is down or the type of the message has no reply. If the message cannot be read or a node
+// does not exist, the error quotes the message and the node.
 func (c *Cluster) Handle(index int, m *rpc.Message) (*rpc.Message, error) {
 	if index < 0 || index >= len(c.nodes) {
 		return nil, fmt.Errorf("handling a message (%v) for node number %d: the cluster has %d nodes",
 			m.Type, index, len(c.nodes))
 	}
 	if c.nodes[index].down {
-		return nil, nil // slurmctld then tries the next node of the list itself
+		return nil, nil // slurmctld itself then tries the next node of the list
 	}
 	forwarded, err := hostlist.Expand(m.Forward.Nodes)
 	if m.Forward.Nodes != "" && err != nil {
@@ -206,8 +205,8 @@ func (c *Cluster) Handle(index int, m *rpc.Message) (*rpc.Message, error) {
 	return reply, nil
 }
 
-// decode reads a message. It returns a function that does on one node what the message requests.
-// This function returns the node's answer; nil for no answer.
+// decode reads a message. It returns a function that carries out the message on one node. This
+// function returns the node's answer; nil for no answer.
 func (c *Cluster) decode(m *rpc.Message) (func(node int) *answer, error) {
 	switch m.Type {
 	case rpc.RequestNodeRegistration:
@@ -265,7 +264,7 @@ func (c *Cluster) ping(request *rpc.Message, n int) *answer {
 	return &answer{rpc.ResponsePing, c.codec.Answer(request, rpc.Ping{Node: hw.Name, FreeMemory: uint64(hw.RealMemory)})}
 }
 
-// Register sends the registration of the node of the given index: its hardware, and the steps
+// Register sends the registration of the node with the given index: its hardware, and the steps
 // that run on it.
 func (c *Cluster) Register(n int) {
 	nd := &c.nodes[n]
@@ -300,8 +299,8 @@ func (c *Cluster) Register(n int) {
 	c.env.Send(rpc.MessageNodeRegistration, c.codec.Body(&reg))
 }
 
-// secondsBootedBefore is the uptime that the nodes report when the run begins. If a node's boot
-// were later than its last message, slurmctld would conclude that the node had rebooted.
+// secondsBootedBefore is the uptime that the nodes report when the run begins. slurmctld takes a
+// boot after the node's last message for a reboot.
 const secondsBootedBefore = 86400
 
 // prolog runs a job's prolog on one node (_rpc_prolog). With PrologFlags=DeferBatch slurmctld
@@ -316,8 +315,8 @@ func (c *Cluster) prolog(n int, p *rpc.PrologLaunch) *answer {
 		c.nodes[n].prologs[p.JobID] = end
 		c.env.At(end, func() { delete(c.nodes[n].prologs, p.JobID) })
 	}
-	// slurmctld sends prolog and launch from two threads, so the launch may arrive first. slurmd, too,
-	// makes the launch wait for the prolog (_wait_for_request_launch_prolog).
+	// slurmctld sends prolog and launch from two threads, so the launch may arrive first. slurmd
+	// makes the launch wait for the prolog, too (_wait_for_request_launch_prolog).
 	if j := c.jobs[p.JobID]; d > 0 && j != nil && j.running && j.host == n && j.script.RunTime != hpc.Unlimited &&
 		j.script.End == 0 {
 		c.plan(j, j.end.Add(d))
@@ -354,9 +353,9 @@ func (c *Cluster) launch(n int, l *rpc.BatchLaunch) *answer {
 // (_launch_complete_wait in req.c).
 const launchWait = 9 * time.Second
 
-// firstEnd returns the end of a script that was launched at the instant start. As on a real node,
-// the run time counts from the launch, after the configured delays. Slurm's records have whole
-// seconds, so they show a run time of whole seconds unchanged.
+// firstEnd returns the end of a script that was launched at start. As on a real node, the run time
+// counts from the launch, after the configured delays. Slurm's records are in whole seconds, so a
+// run time of whole seconds appears in them unchanged.
 func (c *Cluster) firstEnd(j *job, start hpc.Time) hpc.Time {
 	if end := j.script.End; end != 0 {
 		end = max(start, end)
@@ -375,10 +374,10 @@ func (c *Cluster) firstEnd(j *job, start hpc.Time) hpc.Time {
 // (docs/measurements/accuracy.md). The latency is never so long that a run time of whole seconds
 // becomes a second longer in Slurm's records.
 //
-// A job starts in a pass of the scheduler, and passes are whole seconds apart. Without the latency,
-// jobs would end exactly at the instant of a later pass, and jobs that started in one pass with
-// equal run times would end together. The schedule would then depend on the order of slurmctld's
-// threads, which on a real machine is different every time.
+// A job starts in a scheduling pass, and passes are whole seconds apart. Without the latency, jobs
+// would end exactly at a later pass, and jobs with equal run times from one pass would end
+// together. The schedule would then depend on the order of slurmctld's threads, which on a real
+// machine is different every time.
 func ExitLatency(job uint32, start hpc.Time) time.Duration {
 	const least, most = time.Millisecond, 100 * time.Millisecond
 	left := time.Second - start.Sub(hpc.Unix(start.UnixSeconds())) // until the next whole second
@@ -389,8 +388,8 @@ func ExitLatency(job uint32, start hpc.Time) time.Duration {
 	return least + room*time.Duration(job*379%1000)/1000 // consecutive jobs differ much
 }
 
-// plan sets the instant at which the script ends. This instant replaces the instant that was
-// planned before.
+// plan sets the instant at which the script ends. This end replaces an end that was planned
+// before.
 func (c *Cluster) plan(j *job, end hpc.Time) {
 	j.end = max(end, c.env.Now())
 	j.generation++
@@ -420,12 +419,12 @@ func (c *Cluster) stop(j *job) {
 	delete(c.nodes[j.host].steps, j.launch.JobID)
 }
 
-// terminate ends a job on one node (_rpc_terminate_job, _rpc_timelimit, _rpc_abort_job). If nothing
-// of the job runs on a node, and the node does not report epilogs, its answer says that the job is
-// gone: slurmctld then does not wait for another message from this node. The answer to
-// [rpc.RequestAbortJob] is always success. For any other code slurmctld treats the node as not
-// responding. It then repeats the message, in slurmctld's protocol version instead of the node's
-// (_thread_per_group_rpc and _queue_agent_retry in slurmctld/agent.c).
+// terminate ends a job on one node (_rpc_terminate_job, _rpc_timelimit, _rpc_abort_job). If a node
+// runs nothing of the job and does not report epilogs, its answer says that the job is gone.
+// slurmctld then expects no other message from this node. The answer to [rpc.RequestAbortJob] is
+// always success. For any other code slurmctld treats the node as not responding. It then repeats
+// the message in its own protocol version instead of the node's (_thread_per_group_rpc and
+// _queue_agent_retry in slurmctld/agent.c).
 func (c *Cluster) terminate(n int, typ rpc.Type, id uint32) *answer {
 	j := c.jobs[id]
 	ran := false
@@ -476,7 +475,7 @@ func (c *Cluster) epilogComplete(n int, id uint32, after time.Duration) {
 }
 
 // suspend stops or continues a job's script (_rpc_suspend_job). Nodes without the script only
-// answer. slurmctld may suspend a job before its launch has come: gang scheduling does so for a job
+// answer. slurmctld may suspend a job before the launch arrives: gang scheduling does so for a job
 // that starts outside the active time slice.
 func (c *Cluster) suspend(n int, s *rpc.Suspend) *answer {
 	j := c.jobs[s.JobID]

@@ -183,8 +183,8 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// slurmctld ends a job that runs. The script's node reports its epilog, the node without a script
-// answers that it has nothing to end, and the script ends only once.
+// slurmctld ends a job that runs. The script's node reports its epilog, the other node answers
+// that it has nothing to end, and the script ends only once.
 func TestTerminate(t *testing.T) {
 	s, c := newStage(t, Delays{})
 	c.launch(0, launch(7))

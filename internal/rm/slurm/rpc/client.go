@@ -8,11 +8,11 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// KillRequest is the body of a [RequestKillJob], which scancel sends. slurmctld answers with a
-// [ResponseRC].
+// KillRequest is the body of the message [RequestKillJob], which scancel sends. slurmctld answers
+// with a [ResponseRC].
 type KillRequest struct {
-	// Job is the job as users write it: "12", "12_3" (a task of an array),
-	// "12_[1-5]", "12_*", "12+1" (a component of a heterogeneous job).
+	// Job is the job as users write it: "12", "12_3" (a task of an array), "12_[1-5]", "12_*", "12+1"
+	// (a component of a heterogeneous job).
 	Job    string
 	Signal uint16 // SIGKILL (9) ends the job, pending or running
 	Flags  uint16 // Kill constants
@@ -30,8 +30,8 @@ func appendKillRequest(e *encoder, m *KillRequest) {
 	e.U16(m.Flags)
 }
 
-// SuspendRequest is the body of a [RequestSuspend], with which an administrator suspends or
-// resumes a job. slurmctld answers with a [ResponseRC].
+// SuspendRequest is the body of a [RequestSuspend], by which an administrator suspends or resumes
+// a job. slurmctld answers with a [ResponseRC].
 type SuspendRequest struct {
 	Job    string // as in [KillRequest]
 	Resume bool
@@ -60,9 +60,9 @@ func appendRequeueRequest(e *encoder, m *RequeueRequest) {
 	e.U32(0)
 }
 
-// Shutdown is the body of a [RequestShutdown] to slurmctld, which saves its state, answers with
-// [ResponseRC] 0 and ends (slurmctld_shutdown_type_t in slurm_protocol_defs.h). The bodies of a
-// [RequestPing] and a [RequestReconfigure] are empty.
+// Shutdown is the body of a [RequestShutdown] to slurmctld. slurmctld saves its state, answers
+// with [ResponseRC] 0 and exits (slurmctld_shutdown_type_t in slurm_protocol_defs.h). The bodies
+// of a [RequestPing] and a [RequestReconfigure] are empty.
 type Shutdown uint16
 
 // What a shutdown ends.
@@ -84,8 +84,7 @@ type NodeUpdate struct {
 
 // NewNodeUpdate returns the update for a node event of a workload. Slurm does not distinguish
 // between a node that is taken down and a node that fails: both end the node's jobs. The reason
-// becomes one line, since sacctmgr prints each outage on one line. A state that is not known is an
-// error.
+// becomes one line, since sacctmgr prints each outage on one line. An unknown state is an error.
 func NewNodeUpdate(event hpc.NodeEvent) (*NodeUpdate, error) {
 	m := &NodeUpdate{Nodes: event.Nodes, Reason: strings.TrimSpace(slurmspec.OneLine(event.Reason))}
 	switch event.State {
@@ -106,11 +105,11 @@ func NewNodeUpdate(event hpc.NodeEvent) (*NodeUpdate, error) {
 
 func (m *NodeUpdate) append(e *encoder) { e.protocol.own.nodeUpdate(e, m) }
 
-// nodeUpdateFields are the fields of a node's update that not every version has.
+// nodeUpdateFields are the fields of a node's update that only some versions have.
 type nodeUpdateFields struct {
 	certificate bool
 	instance    bool // the cloud's name and type of the node
-	reasonUID   bool // the user who gives the reason, instead of the time at which the node resumes by itself
+	reasonUID   bool // the user who gives the reason, in place of the time at which the node resumes
 }
 
 // append follows _pack_update_node_msg (slurm_protocol_pack.c).
@@ -134,7 +133,7 @@ func (f nodeUpdateFields) append(e *encoder, m *NodeUpdate) {
 	e.U32(m.State)
 	e.Str(m.Reason)
 	if f.reasonUID {
-		e.U32(0) // user of the reason: slurmctld uses the sender
+		e.U32(0) // user of the reason: slurmctld takes the sender
 	} else {
 		e.U32(slurmspec.NoVal) // resume after
 	}

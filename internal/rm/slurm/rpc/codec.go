@@ -6,7 +6,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Codec writes the messages for the daemons of one release. [NewCodec] makes one; the zero
+// Codec writes the messages for the daemons of one release. [NewCodec] makes a codec; the zero
 // Codec must not be used.
 type Codec struct {
 	release  slurmspec.Release
@@ -23,7 +23,7 @@ type AnswerBody interface {
 	appendAnswer(e *encoder)
 }
 
-// NewCodec returns the codec of a release. For an unsupported release it returns an
+// NewCodec returns the codec of a release. For an unsupported release, the error is an
 // [slurmspec.UnsupportedError], which names the supported releases.
 func NewCodec(release slurmspec.Release) (Codec, error) {
 	if err := slurmspec.CheckSupported(release); err != nil {
@@ -39,9 +39,9 @@ func NewCodec(release slurmspec.Release) (Codec, error) {
 // Release returns the release that the codec was made for.
 func (c Codec) Release() slurmspec.Release { return c.release }
 
-// Encode returns the bytes of a message, with its length in front. A message without a version gets
-// the version in which the driver speaks to the release. An answer keeps the version of its
-// request. The errors are those of [Message.Append].
+// Encode returns the bytes of a message, with its length in front. A message without a version
+// gets the version that the driver uses with the release. An answer keeps the version of its
+// request. It returns the errors of [Message.Append].
 func (c Codec) Encode(m *Message) ([]byte, error) {
 	if m.Version == 0 {
 		m.Version = c.protocol.version
@@ -49,15 +49,15 @@ func (c Codec) Encode(m *Message) ([]byte, error) {
 	return m.Append(nil)
 }
 
-// Body returns the bytes of a body in the version in which the driver speaks to the release.
+// Body returns the bytes of a body in the version that the driver uses with the release.
 func (c Codec) Body(b Body) []byte {
 	e := newEncoder(nil, c.protocol)
 	b.append(e)
 	return e.Bytes
 }
 
-// Answer returns the bytes of an answer's body in the version of its request, which
-// [Decode] has read.
+// Answer returns the bytes of an answer's body in the version of its request, which must come from
+// [Decode].
 func (c Codec) Answer(request *Message, b AnswerBody) []byte {
 	p := protocolOf(request.Version)
 	if p == nil {

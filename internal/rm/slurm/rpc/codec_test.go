@@ -46,7 +46,7 @@ func TestCodecOfReleases(t *testing.T) {
 	}
 }
 
-// NewCodec refuses a release that is not supported, and the error names the supported ones.
+// NewCodec refuses a release that is not supported, and the error names the supported releases.
 func TestCodecRefusesRelease(t *testing.T) {
 	for _, r := range []slurmspec.Release{{}, {Major: 20, Minor: 11, Patch: 4}, {Major: 27, Minor: 5}, {Major: 21, Minor: 8, Patch: 1}} {
 		_, err := NewCodec(r)

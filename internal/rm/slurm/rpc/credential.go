@@ -1,6 +1,6 @@
 package rpc
 
-// Credential is what slurmctld grants to a job on its nodes. With CredType=cred/none its
+// Credential is slurmctld's grant of resources on a job's nodes. With CredType=cred/none its
 // signature is a constant, which the nodes do not check.
 type Credential struct {
 	StepID                          StepID
@@ -35,17 +35,17 @@ func (d *decoder) credentialOf(v Version) Credential {
 	return p.credential(d)
 }
 
-// credentialFields are the fields of a credential that not every version has.
+// credentialFields are the fields of a credential that only some versions have.
 type credentialFields struct {
 	names         bool // account, partition, paths and others
-	memoryLimits  bool // one limit for the job and one for the step, instead of memoryPerNode
+	memoryLimits  bool // one limit for the job and one for the step, in place of memoryPerNode
 	cpusPerNode   bool // the CPUs of each node, and the number of tasks
 	memoryPerNode bool
-	// jobRecord adds the fields of the job's record that the node needs: start, end, extra, how the
-	// job shares its nodes, and licenses.
+	// jobRecord is set if the credential includes fields of the job's record that the node needs:
+	// start, end, extra, how the job shares its nodes, and licenses.
 	jobRecord bool
-	addresses bool // addresses of nodes that slurm.conf does not have
-	switches  bool // the switch plugin's data, in a block of its own
+	addresses bool // addresses of nodes that slurm.conf lacks
+	switches  bool // the switch plugin's data are in a separate block
 }
 
 func (f credentialFields) read(d *decoder) Credential {
@@ -75,7 +75,7 @@ func (f credentialFields) read(d *decoder) Credential {
 			d.Str("extra")
 			d.U16("oversubscribe")
 		}
-		// Before 24.11 the partition's field can have the switch plugin's data after its NUL.
+		// Before 24.11, the partition's field may contain the switch plugin's data after the NUL.
 		c.Partition = d.Str("partition")
 		c.Reservation = d.Str("reservation")
 		c.RestartCount = d.U16("restart count")

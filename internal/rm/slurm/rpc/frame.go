@@ -5,42 +5,41 @@ import (
 	"fmt"
 )
 
-// MaxMessage is the largest size of a message, in bytes. Slurm itself allows 1 GiB
-// (MAX_MSG_SIZE). The largest message to a node is a batch script (max_script_size, 4 MiB unless
-// configured) with its environment, so a greater length is the sign of a stream that was read
-// wrongly.
+// MaxMessage is the largest size of a message, in bytes. Slurm itself allows 1 GiB (MAX_MSG_SIZE).
+// The largest message to a node is a batch script (max_script_size, 4 MiB by default) with its
+// environment. So a greater length shows that the stream was misread.
 const MaxMessage = 256 << 20
 
 const authNone = 100 // plugin id of auth/none
 
-// Forward names further nodes that get the message. The receiver passes the message on, and returns
-// the answers of all these nodes in the return list of its reply.
+// Forward names further nodes that must get the message. The receiver passes the message on, and
+// its reply contains the answers of all these nodes.
 type Forward struct {
-	// Nodes is the host list of the further nodes; empty if there are none.
+	// Nodes is the host list of the further nodes; may be empty.
 	Nodes string
 	// Count is the number of nodes in Nodes.
 	Count uint16
 	// Timeout is how long the sender waits for each level of the tree, in milliseconds.
 	Timeout uint32
-	// TreeWidth is the number of nodes to which one node passes the message on; 0 for slurm.conf's
+	// TreeWidth is the number of nodes to which each node passes the message on; 0 for slurm.conf's
 	// TreeWidth.
 	TreeWidth uint16
 	// TreeDepth is the depth of the tree; 0 in versions before 24.11.
 	TreeDepth uint16
-	// Addresses are the addresses of nodes that are in no slurm.conf (cloud and dynamic nodes), as the
+	// Addresses are the addresses of nodes that slurm.conf lacks (cloud and dynamic nodes), as the
 	// credential plugin packs them; empty unless the message has the flag SLURM_PACK_ADDRS.
 	Addresses string
 }
 
 // Return is one node's answer in the return list of a reply.
 type Return struct {
-	// Err is 0, or the error number with which forwarding to the node failed.
+	// Err is 0, or the error number of a failed forwarding to the node.
 	Err uint32
 	// Type is the type of the node's answer, or [ForwardFailed].
 	Type Type
 	// Node is the name of the node that answers.
 	Node string
-	// Body is the answer's body, in the version of the message around it.
+	// Body is the answer's body, in the version of the enclosing message.
 	Body []byte
 }
 
@@ -51,18 +50,18 @@ type Message struct {
 	Type    Type
 	Forward Forward
 	Returns []Return
-	// UID and GID are the user and the group that the sender claims to be.
+	// UID and GID are the user and the group that the sender claims.
 	UID, GID uint32
 	// Host is the name of the host that the sender claims to be on.
 	Host string
-	// Body is the part that depends on Type. After [Decode] it shares memory with the decoded
-	// frame.
+	// Body is the part of the message whose layout depends on Type. After [Decode] it shares memory
+	// with the decoded frame.
 	Body []byte
 }
 
 // Append appends the message, with its length in front, to dst. It follows pack_header
 // (slurm_protocol_pack.c), auth_g_pack (slurm_auth.c) and auth_p_pack (auth_none.c). It returns an
-// error for a version without a table, and for a message of more than [MaxMessage] bytes.
+// error if the version has no table or if the message exceeds [MaxMessage] bytes.
 func (m *Message) Append(dst []byte) ([]byte, error) {
 	p := protocolOf(m.Version)
 	if p == nil {
@@ -85,12 +84,12 @@ func (m *Message) Append(dst []byte) ([]byte, error) {
 	return e.Bytes, nil
 }
 
-// Split cuts the first message off the buffered bytes of a stream. It returns the message without
-// its length field, for [Decode], and the number of bytes of buffered that the message takes.
+// Split cuts the first message off the buffered bytes of a stream. frame is the message without
+// its length field, for [Decode]; need is the number of bytes that the message takes in buffered.
 //
-// While the message is not complete, frame is nil, and the result need is the number of bytes that
-// buffered must have for the next step. A length that no message can have is an error. Then
-// nothing more can be read from the stream.
+// While the message is incomplete, frame is nil, and need is the number of bytes that buffered
+// must contain for the next step. An impossible length is an error, after which the stream cannot
+// be read on.
 func Split(buffered []byte) (frame []byte, need int, err error) {
 	if len(buffered) < 4 {
 		return nil, 4, nil
@@ -111,9 +110,9 @@ func Split(buffered []byte) (frame []byte, need int, err error) {
 	return buffered[4:need:need], need, nil
 }
 
-// Decode reads one message without its length, as [Split] returns it. It follows
-// unpack_header, slurm_unpack_addr_no_alloc (slurm_protocol_socket.c) and auth_p_unpack. The
-// result's Body and the bodies of its Returns share memory with frame.
+// Decode reads a frame of [Split]. It follows unpack_header, slurm_unpack_addr_no_alloc
+// (slurm_protocol_socket.c) and auth_p_unpack. The result's Body and the bodies of its Returns
+// share memory with frame.
 func Decode(frame []byte) (*Message, error) {
 	d := newDecoder("a message's header", frame)
 	m := &Message{Version: Version(d.U16("version"))}
@@ -134,13 +133,13 @@ func Decode(frame []byte) (*Message, error) {
 	return m, nil
 }
 
-// Reply returns the reply to a request, in the request's version and from uid 0. For each node to
-// which the request must be forwarded, the return list has an entry with the same answer.
+// Reply returns the reply to a request, in the request's version and from uid 0. If the request
+// must be forwarded to further nodes, the return list has an entry with the same answer for each
+// of them.
 //
-// slurmctld takes the reply itself as the answer of the node that it connected to, and finds the
-// other nodes' answers by the nodes' names (slurm_receive_msgs in slurm_protocol_api.c,
-// _thread_per_group_rpc in agent.c). For slurmctld, a node that is missing in the list does not
-// respond.
+// slurmctld takes the reply itself as the answer of the node that it connected to. It finds the
+// answers of the other nodes by their names (slurm_receive_msgs in slurm_protocol_api.c,
+// _thread_per_group_rpc in agent.c). A node that is missing in the list counts as not responding.
 func Reply(request *Message, typ Type, body []byte, forwarded []string) *Message {
 	m := &Message{Version: request.Version, Type: typ, Body: body}
 	for _, node := range forwarded {

@@ -17,22 +17,22 @@ const (
 )
 
 // GRES is one line of a node's gres.conf. A resource with files has one record for each File=
-// line, since Cores and Links can differ.
+// line, since Cores and Links may differ.
 type GRES struct {
 	Name  string // "gpu"
 	Type  string // "a100", or empty
 	Count uint64
 	// CPUs is the number of cores on the node.
 	CPUs uint32
-	// Cores lists the cores that the resource is close to ("0-15"); empty for all.
+	// Cores lists the cores near the resource ("0-15"); empty for all.
 	Cores string
 	// Links lists the number of links to each other resource ("-1,16"); empty for none.
 	Links string
 	Flags uint32 // GRES constants
 }
 
-// GRESPluginID returns the number by which Slurm names a generic resource: the sum of the
-// bytes of its name, shifted by 0, 8, 16, 24, 0... bits (gres_build_id in gres.c).
+// GRESPluginID returns Slurm's number of a generic resource: the sum of the bytes of its name,
+// each shifted left: by 0, 8, 16 and 24 bits, and again from 0 on (gres_build_id in gres.c).
 func GRESPluginID(name string) uint32 {
 	var id uint32
 	for i := range len(name) {
@@ -41,7 +41,7 @@ func GRESPluginID(name string) uint32 {
 	return id
 }
 
-// gresBlock appends a node's generic resources, in a block that carries the sender's version
+// gresBlock appends a node's generic resources in a block that states the sender's version
 // (gres_node_config_pack in gres.c).
 func (e *encoder) gresBlock(records []GRES) {
 	block := newEncoder(nil, e.protocol)
@@ -64,7 +64,7 @@ func (e *encoder) gresBlock(records []GRES) {
 }
 
 // gresRecords reads a list of n generic resources. For each record it reads the magic number and
-// the plugin, then calls the function read for the rest.
+// the plugin, and then calls read for the rest.
 func (d *decoder) gresRecords(field string, n int, read func()) {
 	for i := 0; i < n && d.Err() == nil; i++ {
 		if magic := d.U32(field + " magic"); d.Err() == nil && magic != gresMagic {
@@ -76,7 +76,7 @@ func (d *decoder) gresRecords(field string, n int, read func()) {
 }
 
 // gresNodes skips a list with one element for each node. A flag before the list says whether the
-// record has the list.
+// list is there.
 func (d *decoder) gresNodes(nodes uint32, field string, element func()) {
 	if d.U8(field+" flag") == 0 {
 		return
@@ -86,14 +86,14 @@ func (d *decoder) gresNodes(nodes uint32, field string, element func()) {
 	}
 }
 
-// skipGRESAllocation skips the generic resources of a job, in the form for prolog and epilog
+// skipGRESAllocation skips the generic resources of a job in the layout for prolog and epilog
 // (gres_job_alloc_unpack in gres.c).
 func skipGRESAllocation(d *decoder) {
 	d.skipGRESAllocations(int(d.U16("gres allocation count")))
 }
 
-// skipGRESAllocationList skips a job's generic resources in the layout since 25.05: the count has
-// 32 bits, and the count [slurmspec.NoVal] means that there is no list (slurm_pack_list in
+// skipGRESAllocationList skips a job's generic resources in the layout since 25.05. The count has
+// 32 bits, and the value [slurmspec.NoVal] means that there is no list (slurm_pack_list in
 // slurm_protocol_pack.c).
 func skipGRESAllocationList(d *decoder) {
 	if n := d.U32("gres allocation count"); n != slurmspec.NoVal {
@@ -112,13 +112,13 @@ func (d *decoder) skipGRESAllocations(n int) {
 	})
 }
 
-// gresState says which fields the generic resources of a job or a step have in a version.
+// gresState says which fields a version has for the generic resources of a job or a step.
 type gresState struct {
 	shares   bool // how much of each shared resource is used
 	stepType bool // the type, in a step's record
 }
 
-// perNode skips how much of each shared resource is used: one list for each node.
+// perNode skips the used amount of each shared resource: one list for each node.
 func (s gresState) perNode(d *decoder, nodes uint32, field string) {
 	if !s.shares {
 		return

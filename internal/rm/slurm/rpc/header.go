@@ -8,7 +8,7 @@ const (
 	flagAddresses    = uint16(1 << 7) // SLURM_PACK_ADDRS: the header has Forward.Addresses
 )
 
-// headerFields are the fields of a header that not every version has.
+// headerFields are the fields of a header that only some versions have.
 type headerFields struct {
 	messageIndex bool
 	noCredential bool // the version has flagNoCredential
@@ -70,7 +70,7 @@ func (f headerFields) read(d *decoder, m *Message) (bodyLength uint32) {
 	return bodyLength
 }
 
-// typeAndLength reads a message's type, which later errors name, and the length of its body.
+// typeAndLength reads a message's type, which later errors quote, and the length of its body.
 func (d *decoder) typeAndLength(m *Message) (bodyLength uint32) {
 	m.Type = Type(d.U16("type"))
 	if d.Err() == nil {
@@ -108,8 +108,8 @@ func (e *encoder) returns(list []Return) {
 	}
 }
 
-// returns reads a return list. The bodies in the list carry no length, so the decoder can read only
-// types of answers with a known layout.
+// returns reads a return list. The bodies in the list carry no length, so the decoder can read
+// only answers whose type has a known layout.
 func (d *decoder) returns() []Return {
 	n := int(d.U16("return count"))
 	var a []Return

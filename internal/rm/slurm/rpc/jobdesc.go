@@ -28,7 +28,7 @@ type JobDesc struct {
 	BurstBuffer     string
 	MinCPUsPerNode  uint16
 	MinMemory       uint64 // MiB per node; MiB per CPU if slurmspec.MemPerCPU is set
-	OOMKillStep     uint16 // 1: running out of memory ends the whole step; 0: it ends one task; since 24.11
+	OOMKillStep     uint16 // 1: running out of memory ends the step; 0: it ends one task; since 24.11
 	MinTmpDisk      uint32 // MiB per node
 	PowerFlags      uint8
 	Prefer          string
@@ -95,7 +95,7 @@ type JobDesc struct {
 	OtherPort       uint16
 	ReservedPorts   uint16 // number of ports that the job reserves; since 24.05
 	Network         string
-	BeginTime       int64 // seconds since the Unix epoch, like the next two
+	BeginTime       int64 // seconds since the Unix epoch, as in the next two fields
 	EndTime         int64
 	Deadline        int64
 	Licenses        string
@@ -134,7 +134,7 @@ const (
 	NiceOffset = uint32(0x80000000)
 	// CoreSpecThread marks a CoreSpec that counts threads.
 	CoreSpecThread = uint16(0x8000)
-	// DistUnknown is the TaskDist of a job that gives no distribution.
+	// DistUnknown is the TaskDist of a job without a distribution.
 	DistUnknown = uint32(0x2000)
 )
 
@@ -155,9 +155,10 @@ const (
 	flagDefaultWCKey     = uint64(1) << 28
 )
 
-// SelectPluginID returns the number of a select plugin ("select/cons_tres" or "cons_tres"), or 0 if
-// Slurm 22.05 has no plugin of this name (enum select_plugin_type in slurm.h). A job's description
-// names the plugin of the sender's slurm.conf. slurmctld refuses any plugin other than its own.
+// SelectPluginID returns the number of a select plugin ("select/cons_tres" or "cons_tres"), or 0
+// if Slurm 22.05 has no plugin of this name (enum select_plugin_type in slurm.h). A job
+// description names the plugin of the sender's slurm.conf, and slurmctld refuses any plugin other
+// than its own.
 func SelectPluginID(name string) uint32 {
 	switch name {
 	case "select/cons_res", "cons_res":
@@ -196,7 +197,7 @@ func NewJobDesc() *JobDesc {
 
 func (j *JobDesc) append(e *encoder) { e.protocol.own.jobDesc(e, j) }
 
-// jobDescFields are the fields of a job's description that not every version has.
+// jobDescFields are the fields of a job's description that only some versions have.
 type jobDescFields struct {
 	containerID   bool
 	powerFlags    bool
@@ -208,8 +209,8 @@ type jobDescFields struct {
 	nobody        bool // a missing user or group is sent as nobody, not as slurmspec.NoVal
 }
 
-// append follows _pack_job_desc_msg (slurm_protocol_pack.c), which also marks the account,
-// partition, QOS and wckey that are not given.
+// append follows _pack_job_desc_msg (slurm_protocol_pack.c), which also marks a missing account,
+// partition, QOS and wckey.
 func (f jobDescFields) append(e *encoder, j *JobDesc) {
 	e.U32(j.SiteFactor)
 	e.Str(j.BatchFeatures)
@@ -312,8 +313,8 @@ func (f jobDescFields) appendShape(e *encoder, j *JobDesc) {
 	e.U32(f.id(j.GroupID))
 }
 
-// id returns the number of a user or a group. The number that means "not given" changed in 23.02;
-// later releases would take the older number for a user's number.
+// id returns the number of a user or a group. In 23.02 the number for "not given" changed; later
+// releases would take the older number for a user.
 func (f jobDescFields) id(id uint32) uint32 {
 	if f.nobody && id == slurmspec.NoVal {
 		return 99 // SLURM_AUTH_NOBODY in slurm_protocol_defs.h
@@ -321,7 +322,7 @@ func (f jobDescFields) id(id uint32) uint32 {
 	return id
 }
 
-// appendRest appends the fields after those of appendShape.
+// appendRest appends the fields after the fields of appendShape.
 func (f jobDescFields) appendRest(e *encoder, j *JobDesc) {
 	e.U16(j.AllocRespPort)
 	e.Str(j.RespHost)
@@ -369,7 +370,7 @@ func (f jobDescFields) appendRest(e *encoder, j *JobDesc) {
 	}
 }
 
-// defaultFlags returns a flag for each name that is not given, so that slurmctld chooses a default.
+// defaultFlags returns a flag for each missing name: slurmctld then chooses a default.
 func (j *JobDesc) defaultFlags() uint64 {
 	var f uint64
 	if j.Account == "" {

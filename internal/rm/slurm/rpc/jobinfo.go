@@ -12,43 +12,43 @@ import (
 // since the Unix epoch; 0 is "not set".
 type JobInfo struct {
 	JobID uint32
-	// ArrayJobID is the number of the task's array; 0 for a job that is not a task. ArrayTaskID
-	// is the task's index; [slurmspec.NoVal] for a job that is not a task. A record with ArrayJobID
-	// but no index is the record of all tasks that have not been split off.
+	// ArrayJobID is the number of the task's array; 0 for a job that is not a task. ArrayTaskID is
+	// the task's index; [slurmspec.NoVal] for a job that is not a task. A record with ArrayJobID but
+	// without an index stands for all tasks without their own record.
 	ArrayJobID, ArrayTaskID uint32
-	// ArrayTasks are the tasks that have not been split off, as a bit mask in hexadecimal: see
+	// ArrayTasks are the tasks without their own record, as a hexadecimal bit mask: see
 	// [JobInfo.Waiting].
 	ArrayTasks string
 
-	// State is the base state; pending for a job that has gone back to the queue.
+	// State is the base state; pending for a job that has returned to the queue.
 	State hpc.State
 	// Flags are the flags of the state: the Job constants of slurmspec.
 	Flags  uint32
 	Reason slurmspec.Reason
 	// Description adds a text to Reason; often empty.
 	Description string
-	// Restarts is the number of times that the job has gone back to the queue.
+	// Restarts is how often the job has returned to the queue.
 	Restarts int
 
-	// TimeLimit is in minutes; -1 for no limit. A job without a limit of its own has its partition's
+	// TimeLimit is in minutes; -1 for no limit. A job without its own limit has its partition's
 	// limit.
 	TimeLimit int
-	// Submit is when the job was submitted, or went back to the queue.
+	// Submit is when the job was submitted or returned to the queue.
 	Submit int64
 	// Eligible is the earliest instant at which the job may start.
 	Eligible int64
 	// Start and End are the start and the end of the run. While the job runs, End is when its time
-	// limit ends it, or a year after Start if it has no limit. For a pending job, Start and End are
-	// the scheduler's forecast, if there is one.
+	// limit expires, or a year after Start without a limit. For a pending job, Start and End are the
+	// scheduler's forecast, if there is one.
 	Start, End int64
 	// Suspended is when the job was last suspended or resumed. RunBeforeSuspend is how long the job
 	// had run by then, in seconds.
 	Suspended        int64
 	RunBeforeSuspend int64
 
-	// Nodes is the host list of the allocated nodes. For a completing job, it has the nodes whose
-	// epilog has not ended. NodeCount and CPUs are the size of the allocation; before an
-	// allocation, the smallest size that the job requests.
+	// Nodes is the host list of the allocated nodes. For a completing job, it lists the nodes whose
+	// epilog has not ended. NodeCount and CPUs are the size of the allocation. Before an allocation,
+	// they are the smallest requested size.
 	Nodes           string
 	NodeCount, CPUs int
 
@@ -64,7 +64,7 @@ type JobInfo struct {
 	// ExitCode is the script's status as wait(2) gives it. DerivedEC is the highest exit status of the
 	// job's steps.
 	ExitCode, DerivedEC uint32
-	// TRESAlloc is the allocation, "cpu=4,mem=500M,node=1,billing=4"; empty without one.
+	// TRESAlloc is the allocation, "cpu=4,mem=500M,node=1,billing=4"; empty without an allocation.
 	TRESAlloc string
 }
 
@@ -74,9 +74,8 @@ const (
 	showDetail = uint16(1 << 1) // SHOW_DETAIL: also the resources on each node
 )
 
-// Requeued reports whether the job will run again after a run that has ended. It is back in the
-// queue, or will be when its epilogs have ended (job_requeue and batch_requeue_fini in
-// job_mgr.c).
+// Requeued reports whether the job will run again after a finished run. It is in the queue again,
+// or will be after its epilogs (job_requeue and batch_requeue_fini in job_mgr.c).
 func (j *JobInfo) Requeued() bool {
 	return j.Flags&(slurmspec.JobRequeue|slurmspec.JobRequeueHold|slurmspec.JobSpecialExit) != 0 ||
 		j.State == hpc.Pending && j.Restarts > 0
@@ -84,7 +83,7 @@ func (j *JobInfo) Requeued() bool {
 
 // Waiting reports whether the record of an array includes the task with the given index.
 func (j *JobInfo) Waiting(task int) bool {
-	// The last digit has the tasks 0 to 3 (bit_fmt_hexmask in common/bitstring.c).
+	// The last digit contains the tasks 0 to 3 (bit_fmt_hexmask in common/bitstring.c).
 	digits := strings.TrimPrefix(j.ArrayTasks, "0x")
 	at := len(digits) - 1 - task/4
 	if task < 0 || at < 0 {
@@ -94,12 +93,12 @@ func (j *JobInfo) Waiting(task int) bool {
 	return err == nil && digit>>(task%4)&1 == 1
 }
 
-// JobInfoRequest is the body of a [RequestJobInfoSingle]. The request includes jobs of hidden
-// partitions, and does not ask for the resources on each node.
+// JobInfoRequest is the body of a [RequestJobInfoSingle]. The request covers jobs in hidden
+// partitions, and omits the resources on each node.
 //
 // slurmctld answers with a [ResponseJobInfo]. For a job, the answer has one record. For an array,
-// it has a record for each task that has been split off, and one record for all other tasks. For a
-// job that slurmctld does not have, or has forgotten (MinJobAge), the answer is a [ResponseRC] with
+// it has a record for each task with its own record, and one record for all other tasks. For a job
+// that slurmctld does not know, or has forgotten (MinJobAge), the answer is a [ResponseRC] with
 // [slurmspec.ErrInvalidJob].
 type JobInfoRequest struct {
 	Job uint32
@@ -113,15 +112,16 @@ func appendJobInfoRequest(e *encoder, m *JobInfoRequest) {
 	e.U16(showAll)
 }
 
-// JobsInfoRequest is the body of a [RequestJobInfo] about several jobs. It includes the same
-// details as [JobInfoRequest]. slurmctld answers with a [ResponseJobInfo], which leaves out jobs
-// that slurmctld does not have. For the number of an array, the answer has the tasks that have not
-// been split off.
+// JobsInfoRequest is the body of a [RequestJobInfo] about several jobs. It requests the same
+// details as [JobInfoRequest]. slurmctld answers with a [ResponseJobInfo], which omits jobs that
+// slurmctld does not know. For an array's number, the answer has only the tasks without their own
+// record.
 type JobsInfoRequest struct {
 	Jobs []uint32
 }
 
-// append follows _pack_job_info_request_msg (slurm_protocol_pack.c), which no version changes.
+// append follows _pack_job_info_request_msg (slurm_protocol_pack.c), which is the same in all
+// versions.
 func (m *JobsInfoRequest) append(e *encoder) {
 	e.Time(0) // answer even if nothing has changed
 	e.U16(showAll)
@@ -132,9 +132,9 @@ func (m *JobsInfoRequest) append(e *encoder) {
 }
 
 // DecodeJobInfo reads the reply to a [RequestJobInfo] or [RequestJobInfoSingle], in the version of
-// the reply. A [ResponseRC] becomes an error that wraps its [slurmspec.Errno]. Records with details
-// that the request did not ask for are an error, and so are records of Cray's select plugin. The
-// function follows pack_one_job and pack_job (slurmctld/job_mgr.c), _unpack_job_info_members
+// the reply. A [ResponseRC] becomes an error that wraps its [slurmspec.Errno]. Records with
+// details that the driver never requests, or of Cray's select plugin, are an error. The function
+// follows pack_one_job and pack_job (slurmctld/job_mgr.c) and _unpack_job_info_members
 // (slurm_protocol_pack.c).
 func DecodeJobInfo(m *Message) ([]JobInfo, error) {
 	if m.Type != ResponseJobInfo {
@@ -157,7 +157,7 @@ func DecodeJobInfo(m *Message) ([]JobInfo, error) {
 	return jobs, nil
 }
 
-// jobInfoFields says how the records of jobs differ between the versions before 24.11.
+// jobInfoFields are the differences between job records of the versions before 24.11.
 type jobInfoFields struct {
 	since2311 bool // the layout of 23.11
 }
@@ -283,14 +283,14 @@ func (f jobInfoFields) end(d *decoder, j *JobInfo) {
 		return
 	}
 	switch plugin := d.U32("select plugin"); plugin {
-	case 101, 102, 106, 109: // the numbers of SelectPluginID: plugins that add no data
+	case 101, 102, 106, 109: // numbers from SelectPluginID: plugins that add no data
 	default:
 		d.Fail("select plugin %d is not known", plugin)
 	}
 }
 
 // noResources reads the part with the resources on each node. The driver never asks for these
-// resources, so a record that has them is an error.
+// resources, so a record with them is an error.
 func (d *decoder) noResources() {
 	if resources := d.U32("resources"); d.Err() == nil && resources != slurmspec.NoVal {
 		d.Fail("the record has resources that were not requested")

@@ -2,9 +2,9 @@ package rpc
 
 import "rmreplay/internal/slurmspec"
 
-// readJobInfo2411 reads one record in the layout of 24.11: first the fields that slurmctld also
-// saves in its state, in alphabetical order (job_record_pack_common in common/job_record.c), then
-// those of pack_job (slurmctld/job_mgr.c).
+// readJobInfo2411 reads one record in the layout of 24.11. First come the fields that slurmctld
+// also saves in its state, in alphabetical order (job_record_pack_common in common/job_record.c),
+// and then the fields of pack_job (slurmctld/job_mgr.c).
 func readJobInfo2411(d *decoder) JobInfo {
 	var j JobInfo
 	d.jobSaved(&j)
@@ -76,8 +76,8 @@ func (d *decoder) jobSaved(j *JobInfo) {
 	d.Mem("wckey")
 }
 
-// federation reads the part about a federation, which a flag announces (_dump_job_fed_details in
-// common/job_record.c).
+// federation reads the fields about a federation, whose presence a flag announces
+// (_dump_job_fed_details in common/job_record.c).
 func (d *decoder) federation() {
 	if d.U8("federation flag") == 0 {
 		return
@@ -105,7 +105,7 @@ func (d *decoder) jobComputed(j *JobInfo) {
 }
 
 // jobDetails2411 reads the details of the request (_pack_default_job_details). A flag says whether
-// slurmctld still has them.
+// slurmctld still has these details.
 func (d *decoder) jobDetails2411(j *JobInfo) {
 	if d.U8("details flag") == 0 {
 		j.CPUs, j.NodeCount = int(d.U32("cpus")), int(d.U32("node count"))

@@ -4,20 +4,20 @@ import "rmreplay/internal/slurmspec"
 
 // NodeRegistration is the body of a [MessageNodeRegistration]: a node's hardware, and the steps
 // that run on it. A node sends a registration when its slurmd starts, and after each
-// [RequestNodeRegistration], in a message of its own.
+// [RequestNodeRegistration]. The registration is a separate message, not the answer.
 //
 // slurmctld compares the registration with slurm.conf (validate_node_specs in node_mgr.c). It
 // drains a node with fewer CPUs, less memory or fewer generic resources than slurm.conf says. It
 // also compares Steps with its own jobs (validate_jobs_on_node in job_mgr.c). It requeues or fails
-// a job that is missing in Steps, and aborts a job that slurmctld does not have.
+// a job that Steps lacks, and aborts a job that slurmctld does not know.
 type NodeRegistration struct {
-	// Time is the node's present time. Start is when its slurmd started. Both are in seconds since the
-	// Unix epoch.
+	// Time is the node's current time. Start is when its slurmd started. Both are in seconds since
+	// the Unix epoch.
 	Time, Start int64
-	// Status is 0, or the error number with which a prolog or slurmd failed.
+	// Status is 0, or the error number of a failed prolog or slurmd.
 	Status uint32
-	// FeaturesActive and FeaturesAvailable are the features of node feature plugins. Features from
-	// slurm.conf are not in them.
+	// FeaturesActive and FeaturesAvailable are the features of node feature plugins. They exclude the
+	// features from slurm.conf.
 	FeaturesActive, FeaturesAvailable string
 	// Host is the host name. Node is the node's name in slurm.conf.
 	Host, Node string
@@ -45,13 +45,13 @@ type NodeRegistration struct {
 
 func (m *NodeRegistration) append(e *encoder) { e.protocol.own.nodeRegistration(e, m) }
 
-// registrationFields are the fields of a registration that not every version has.
+// registrationFields are the fields of a registration that only some versions have.
 type registrationFields struct {
 	instance bool // the site's note about the node, and the cloud's name and type for it
 }
 
 // append follows _pack_node_registration_status_msg (slurm_protocol_pack.c). The block of generic
-// resources must be there even when the node has none: a registration without the block crashes
+// resources must be present even if the node has none: a registration without the block crashes
 // slurmctld.
 func (f registrationFields) append(e *encoder, m *NodeRegistration) {
 	e.Time(m.Time)
@@ -106,8 +106,8 @@ func appendEnergy(e *encoder) {
 	e.Time(0)
 }
 
-// EpilogComplete is the body of a [MessageEpilogComplete]: the epilog of a job has ended on a node.
-// The job has completed when all its nodes have sent this message.
+// EpilogComplete is the body of a [MessageEpilogComplete]: the epilog of a job has ended on a
+// node. The job is complete when all its nodes have sent this message.
 type EpilogComplete struct {
 	JobID uint32
 	// Code is 0, or an error (slurmspec.ErrEpilogFailed) that drains the node.
@@ -130,8 +130,8 @@ type BatchComplete struct {
 	JobID uint32
 	// Status is the script's status as wait(2) gives it; see [slurmspec.ExitCode.Wait].
 	Status uint32
-	// Code is 0, or the error with which the script could not be run. Some errors requeue the
-	// job and drain the node (_slurm_rpc_complete_batch_script in proc_req.c).
+	// Code is 0, or the error that prevented the script from running. Some errors requeue the job and
+	// drain the node (_slurm_rpc_complete_batch_script in proc_req.c).
 	Code slurmspec.Errno
 	UID  uint32 // the job's user
 	Node string
@@ -169,18 +169,18 @@ func appendPrologComplete(e *encoder, m *PrologComplete) {
 	e.U32(uint32(m.Code))
 }
 
-// StepComplete is the body of a [RequestStepComplete]: a step has ended on some of its nodes. For a
-// batch job, only the extern step (PrologFlags=Contain) is reported with this message.
+// StepComplete is the body of a [RequestStepComplete]: a step has ended on some of its nodes.
+// Batch jobs use this message only for the extern step (PrologFlags=Contain).
 type StepComplete struct {
 	StepID StepID
-	// First and Last are the ranks, within the step, of the first and the last of these nodes.
+	// First and Last are the ranks, within the step, of the first and last node that ended.
 	First, Last uint32
 	Status      uint32 // as wait(2) gives it
 }
 
 func (m *StepComplete) append(e *encoder) { e.protocol.own.stepComplete(e, m) }
 
-// stepCompleteFields are the fields of the message that not every version has.
+// stepCompleteFields are the fields of the message that only some versions have.
 type stepCompleteFields struct {
 	stepManager bool // whether the message goes to the job's step manager
 }
@@ -205,7 +205,7 @@ func AppendRC(dst []byte, code slurmspec.Errno) []byte {
 	return e.Bytes
 }
 
-// Ping is the body of a [ResponsePing], with which a node answers a [RequestPing] and a
+// Ping is the body of a [ResponsePing], which answers a [RequestPing] and a
 // [RequestNodeRegistration]. Only version 26.05 of the message has the node's name, and no node
 // answers in that version.
 type Ping struct {
@@ -226,7 +226,7 @@ func appendPing(e *encoder, m Ping) {
 func skipPing(d *decoder) { d.Take(4+8, "return body") }
 
 // AcctGather is the body of a [ResponseAcctGatherUpdate] of a node without energy sensors. The
-// body names its node, so each node that [Reply] answers for needs a body of its own.
+// body contains the node's name, so [Reply] needs a separate body for each node.
 type AcctGather struct {
 	Node string
 }

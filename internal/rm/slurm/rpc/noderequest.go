@@ -2,8 +2,7 @@ package rpc
 
 import "rmreplay/internal/slurmspec"
 
-// Step ids with a special meaning, which are not numbers of steps (slurm.h). Lists of running steps
-// and signals use them.
+// Special step ids (slurm.h). Lists of running steps and signals use them.
 const (
 	StepPending     = uint32(0xfffffffd) // SLURM_PENDING_STEP
 	StepExtern      = uint32(0xfffffffc) // SLURM_EXTERN_CONT
@@ -33,7 +32,7 @@ func Batch(job uint32) StepID {
 	return StepID{Job: job, Step: StepBatch, HetComponent: slurmspec.NoVal}
 }
 
-// Run is a value that a number of consecutive nodes share. Slurm sends lists with a value for each
+// Run is a value that several consecutive nodes share. Slurm sends lists with a value for each
 // node in this form.
 type Run struct {
 	Value uint64
@@ -49,16 +48,16 @@ func CPUs(runs []Run) int {
 	return int(n)
 }
 
-// BatchLaunch is the body of a [RequestBatchLaunch]: slurmctld sends a job's batch script to
-// the job's first node. The node must answer with [ResponseRC] 0 at once, and send
-// [BatchComplete] when the script has ended. Any other code ends the job
-// (_thread_per_group_rpc in slurmctld/agent.c).
+// BatchLaunch is the body of a [RequestBatchLaunch], with which slurmctld sends a job's batch
+// script to the job's first node. The node must answer with [ResponseRC] 0 at once, and send
+// [BatchComplete] when the script has ended. Any other code ends the job (_thread_per_group_rpc in
+// slurmctld/agent.c).
 type BatchLaunch struct {
 	JobID    uint32
 	HetJobID uint32 // 0 if the job is not a component of a heterogeneous job
 	UID, GID uint32
 	UserName string // empty unless slurmctld sends it
-	// Partition, Account, QOS and Reservation are the names under which the job runs.
+	// Partition, Account, QOS and Reservation are the names that apply to the job's run.
 	Partition, Account, QOS, Reservation string
 	Tasks                                uint32
 	MinMemory                            uint64 // MiB per node; MiB per CPU if its top bit is set
@@ -70,7 +69,7 @@ type BatchLaunch struct {
 	CPUsPerTask             uint16
 	RestartCount            uint16
 	CoreSpec                uint16
-	// CPUsPerNode are the allocated CPUs of the job's nodes, in the order of Nodes.
+	// CPUsPerNode are the allocated CPUs on the job's nodes, in the order of Nodes.
 	CPUsPerNode []Run
 	// Nodes is the host list of the job's nodes. The script runs on the first of them.
 	Nodes                          string
@@ -86,9 +85,9 @@ func DecodeBatchLaunch(v Version, body []byte) (*BatchLaunch, error) {
 	return decodeIn(v, "a batch launch", body, func(d *decoder) *BatchLaunch { return d.protocol.batchLaunch(d) })
 }
 
-// launchFields are the fields of a batch launch that not every version has.
+// launchFields are the fields of a batch launch that only some versions have.
 type launchFields struct {
-	user              bool // user and group, which newer versions take from the credential
+	user              bool // user and group, which newer versions read from the credential
 	container         bool
 	checkpointDirs    bool
 	aliases           bool
@@ -166,8 +165,8 @@ func (f launchFields) read(d *decoder) *BatchLaunch {
 	return m
 }
 
-// runs16 reads two arrays of the same length: values of 16 bits, and for each value the number of
-// nodes that have it.
+// runs16 reads two arrays of the same length: 16-bit values, and the number of nodes with each
+// value.
 func (d *decoder) runs16(field string) []Run {
 	values, reps := d.U16s(field), d.U32s(field+" repetitions")
 	if d.Err() == nil && len(values) != len(reps) {
@@ -199,8 +198,8 @@ func (d *decoder) runs64(field string) []Run {
 	return runs
 }
 
-// selectInfo skips the select plugin's data. The data are only the plugin's id, except for the
-// retired plugins for Cray machines (select.c).
+// selectInfo skips the select plugin's data. Except for the retired Cray plugins (select.c), the
+// data are only the plugin's id.
 func (d *decoder) selectInfo() { d.U32("select plugin") }
 
 // PrologLaunch is the body of a [RequestLaunchProlog]: a job is about to run on the node
@@ -221,12 +220,12 @@ func DecodePrologLaunch(v Version, body []byte) (*PrologLaunch, error) {
 	return decodeIn(v, "a prolog launch", body, func(d *decoder) *PrologLaunch { return d.protocol.prologLaunch(d) })
 }
 
-// prologFields are the fields of a prolog launch that not every version has.
+// prologFields are the fields of a prolog launch that only some versions have.
 type prologFields struct {
 	partition   bool
 	output      bool // the paths of standard error and output
-	userName    bool // the user's name, which newer versions take from the credential
-	stepManager bool // the job's records, which only a node that manages the job's steps gets
+	userName    bool // the user's name, which newer versions read from the credential
+	stepManager bool // the job's records, sent only to a node that manages the job's steps
 }
 
 func (f prologFields) read(d *decoder) *PrologLaunch {
@@ -265,22 +264,21 @@ func (f prologFields) read(d *decoder) *PrologLaunch {
 	return m
 }
 
-// KillJob is the body of four messages with which slurmctld ends a job on its nodes. A node answers
-// each of them with [ResponseRC] 0 at once. The node's later messages depend on the type
-// (slurmd/req.c):
+// KillJob is the body of four messages that end a job on its nodes. A node answers each of them
+// with [ResponseRC] 0 at once. The node's later messages depend on the type (slurmd/req.c):
 //
-//   - [RequestTerminateJob]: slurmd sends SIGTERM to the job's script, and SIGKILL after
-//     KillWait seconds. Then the node runs its epilog and sends [EpilogComplete]. slurmctld
-//     also sends this message when the script has ended by itself. A node without an epilog,
-//     on which nothing of the job runs, may answer [slurmspec.ErrKillJobAlreadyComplete], which
-//     slurmctld counts as the node's EpilogComplete.
-//   - [RequestKillTimelimit], [RequestKillPreempted]: the same, after slurmd has written a message
+//   - [RequestTerminateJob]: slurmd sends SIGTERM to the job's script, and SIGKILL after KillWait
+//     seconds. Then the node runs its epilog and sends [EpilogComplete]. slurmctld also sends this
+//     message when the script has ended by itself. A node without an epilog that runs nothing of
+//     the job may answer [slurmspec.ErrKillJobAlreadyComplete]. slurmctld counts this answer as
+//     the node's EpilogComplete.
+//   - [RequestKillTimelimit], [RequestKillPreempted]: the same, but first slurmd writes a message
 //     to the script's standard error (_rpc_timelimit). slurmctld has put the job into its final
 //     state, or back into the queue, and only waits for the epilogs.
-//   - [RequestAbortJob]: slurmd sends SIGKILL at once. It does not report the end of steps and
-//     of the script, but runs the epilog and reports its end (_rpc_abort_job).
+//   - [RequestAbortJob]: slurmd sends SIGKILL at once. It does not report the end of steps and of
+//     the script. It runs the epilog and reports the epilog's end (_rpc_abort_job).
 //
-// slurmctld repeats the message to nodes that have not reported the end of the epilog.
+// slurmctld repeats the message to nodes that have not reported the end of their epilog.
 type KillJob struct {
 	StepID   StepID
 	HetJobID uint32
@@ -288,7 +286,7 @@ type KillJob struct {
 	State uint32
 	UID   uint32
 	GID   uint32
-	// Nodes is the host list of the nodes that have not ended the job yet.
+	// Nodes is the host list of the nodes on which the job has not ended yet.
 	Nodes string
 	// Start is when the job started, and Time is when the message was made, in seconds since the Unix
 	// epoch.
@@ -308,8 +306,8 @@ func (m *KillJob) JobState() uint32 { return m.State & 0xff }
 
 // DecodeKillJob reads the body of a [RequestTerminateJob], [RequestKillTimelimit],
 // [RequestKillPreempted] or [RequestAbortJob]. It follows _unpack_kill_job_msg
-// (slurm_protocol_pack.c). slurmctld may repeat the message in slurmctld's own version. The
-// credential then still has the node's version, that is, the driver's version (slurm_cred_pack).
+// (slurm_protocol_pack.c). slurmctld may repeat the message in its own version. The credential
+// then still has the node's version, which is the driver's (slurm_cred_pack).
 func DecodeKillJob(v Version, body []byte) (*KillJob, error) {
 	const what = "a job kill"
 	m, err := decodeIn(v, what, body, func(d *decoder) *KillJob { return d.protocol.killJob(d) })
@@ -330,7 +328,7 @@ func DecodeKillJob(v Version, body []byte) (*KillJob, error) {
 	return repeated, nil
 }
 
-// killFields are the fields of a kill message that not every version has.
+// killFields are the fields of a kill message that only some versions have.
 type killFields struct {
 	credential   bool // the message begins with a credential, details and exit codes
 	selectPlugin bool
@@ -367,22 +365,22 @@ func (f killFields) read(d *decoder) *KillJob {
 	return m
 }
 
-// Suspend is the body of a [RequestSuspendInt]: slurmctld stops or continues the processes of a
-// job. The nodes answer with [ResponseRC] 0 and send nothing later (_rpc_suspend_job in
-// slurmd/req.c).
+// Suspend is the body of a [RequestSuspendInt], with which slurmctld stops or continues the
+// processes of a job. The nodes answer with [ResponseRC] 0 and send nothing later
+// (_rpc_suspend_job in slurmd/req.c).
 type Suspend struct {
 	JobID uint32
 	// Resume continues the processes; otherwise they stop.
 	Resume bool
-	// Indefinite says that an administrator suspends the job, which frees its CPUs. Gang
-	// scheduling does not set it. Versions since 23.11 do not have it.
+	// Indefinite is set if an administrator suspends the job, which frees its CPUs. Gang scheduling
+	// does not set it. Versions since 23.11 do not have it.
 	Indefinite bool
 	CoreSpec   uint16 // up to 23.02
 }
 
 // DecodeSuspend reads the body of a [RequestSuspendInt]. It follows _unpack_suspend_int_msg
-// (slurm_protocol_pack.c). A switch plugin can add data at the end. The decoder cannot read such
-// data, but no plugin in use adds any.
+// (slurm_protocol_pack.c). The decoder cannot read the data that a switch plugin may append, but
+// no plugin in use appends any.
 func DecodeSuspend(v Version, body []byte) (*Suspend, error) {
 	return decodeIn(v, "a suspend request", body, func(d *decoder) *Suspend {
 		m := d.protocol.suspend(d)
@@ -430,14 +428,14 @@ const (
 )
 
 // Signal is the body of a [RequestSignalTasks] or a [RequestTerminateTasks]: a signal for the
-// processes of a job. It comes from a user's "scancel --signal", or is the warning before the
-// time limit that "sbatch --signal" asks for. slurmctld does not end the job because of it. The
-// nodes answer with [ResponseRC] 0, or with ESRCH (3) if they have no process of the job;
-// slurmctld treats both as success.
+// processes of a job. The signal comes from "scancel --signal", or is the warning before the time
+// limit that "sbatch --signal" requests. It does not make slurmctld end the job. The nodes answer
+// with [ResponseRC] 0, or with ESRCH (3) if they have no process of the job; slurmctld treats both
+// as success.
 type Signal struct {
 	StepID StepID
 	Flags  uint16 // Kill constants
-	Signal uint16 // a signal(7) number, or one of Slurm's own from 990 up
+	Signal uint16 // a signal(7) number, or one of Slurm's special numbers from 990 on
 }
 
 // DecodeSignal reads the body of a [RequestSignalTasks] or [RequestTerminateTasks]. It follows

@@ -22,16 +22,17 @@ func (v Version) String() string {
 	return fmt.Sprintf("protocol %d", uint16(v))
 }
 
-// protocol has the layouts of one version: everything that differs between versions from 20.11 to
-// 26.05. A layout that no version changes is an ordinary method of its message.
+// protocol is the table of layouts of one version: everything that differs between the versions
+// from 20.11 to 26.05. A layout that is the same in all versions is an ordinary method of its
+// message.
 //
-// slurmctld speaks the oldest version that it accepts to a node that has not registered, so
-// the node's side of older versions is needed, too.
+// slurmctld uses the oldest version that it accepts for a node that has not registered. So the
+// tables include the node's side of older versions.
 type protocol struct {
 	version Version
 
-	// appendHeader appends the part of a message from the version to the credential. readHeader reads
-	// this part after the version, and returns the body's length in bytes.
+	// appendHeader appends the part of a message between the version and the credential, including
+	// both. readHeader reads this part after the version, and returns the body's length in bytes.
 	appendHeader func(*encoder, *Message)
 	readHeader   func(*decoder, *Message) (bodyLength uint32)
 
@@ -47,13 +48,13 @@ type protocol struct {
 	reboot       func(*decoder) *Reboot
 	skipGRES     gresLayouts
 
-	// Answers of compute nodes. skipPing drops the body that ping appends.
+	// Answers of compute nodes. skipPing drops a body that ping appended.
 	ping     func(*encoder, Ping)
 	skipPing func(*decoder)
 	energy   func(*encoder)
 
-	// own has the layouts of messages from the driver to daemons, and of their answers; nil for a
-	// version in which slurmctld only speaks to nodes.
+	// own are the layouts of messages from the driver to daemons and of their answers; nil for a
+	// version that slurmctld uses only with nodes.
 	own *ownLayouts
 }
 
@@ -63,8 +64,8 @@ type gresLayouts struct {
 	job, step  func(*decoder) // in a credential
 }
 
-// ownLayouts are the layouts of messages that nodes and clients send to slurmctld on their own
-// initiative, and of slurmctld's answers.
+// ownLayouts are the layouts of messages that nodes and clients send on their own initiative, and
+// of slurmctld's answers.
 type ownLayouts struct {
 	nodeRegistration func(*encoder, *NodeRegistration)
 	epilogComplete   func(*encoder, *EpilogComplete)
@@ -88,8 +89,8 @@ type ownLayouts struct {
 	stats      func(*decoder) *Stats
 }
 
-// next returns the table of a later version: a copy of p in which the function change replaces the
-// layouts that differ. p does not change.
+// next returns the table of a later version: a copy of p in which change has replaced the layouts
+// that differ. p does not change.
 func (p *protocol) next(v Version, change func(*protocol)) *protocol {
 	n := *p
 	n.version = v
@@ -101,17 +102,16 @@ func (p *protocol) next(v Version, change func(*protocol)) *protocol {
 	return &n
 }
 
-// protocols are the versions that can be read and written, oldest first.
+// protocols are the supported versions, oldest first.
 var protocols []*protocol
 
-// register adds a version to the versions that can be read and written. The file of each version
-// calls it once.
+// register adds a version to the supported versions. The file of each version calls it once.
 func register(p *protocol) {
 	protocols = append(protocols, p)
 	slices.SortFunc(protocols, func(a, b *protocol) int { return cmp.Compare(a.version, b.version) })
 }
 
-// protocolOf returns the table of a version; nil if it cannot be read and written.
+// protocolOf returns the table of a version; nil if the version is not supported.
 func protocolOf(v Version) *protocol {
 	for _, p := range protocols {
 		if p.version == v {
@@ -121,7 +121,7 @@ func protocolOf(v Version) *protocol {
 	return nil
 }
 
-// versions names the versions that can be read and written: "20.11, 21.08 or 22.05".
+// versions names the supported versions: "20.11, 21.08 or 22.05".
 func versions() string {
 	var names []string
 	for _, p := range protocols {
@@ -147,19 +147,18 @@ func (e *encoder) stepID(s StepID) { e.protocol.appendStepID(e, s) }
 // decoder reads fields in the layouts of one version.
 type decoder struct {
 	wire.Decoder
-	// protocol is nil while the version is not known, and for messages that have the same
-	// layout in all versions.
+	// protocol is nil while the version is unknown, and for messages with the same layout in all
+	// versions.
 	protocol *protocol
 }
 
-// newDecoder returns a decoder of a message that has the same layout in all versions.
+// newDecoder returns a decoder for a message with the same layout in all versions.
 func newDecoder(what string, b []byte) *decoder {
 	return &decoder{Decoder: wire.NewDecoder(what, b)}
 }
 
-// decodeIn decodes a message from slurmctld to a node. The function read decodes the body with the
-// layout in the version's table. The error says that the version is unknown, or which field is
-// wrong.
+// decodeIn decodes a message from slurmctld to a node. read decodes the body with the layout in
+// the version's table. The error says that the version is unknown, or which field is wrong.
 func decodeIn[T any](v Version, what string, b []byte, read func(*decoder) *T) (*T, error) {
 	d := newDecoder(what, b)
 	if d.protocol = protocolOf(v); d.protocol == nil {
@@ -173,8 +172,8 @@ func decodeIn[T any](v Version, what string, b []byte, read func(*decoder) *T) (
 	return m, nil
 }
 
-// ownDecoder returns a decoder of an answer to the driver, and the layouts of its version. A
-// version that the driver does not speak is an error.
+// ownDecoder returns a decoder of an answer to the driver, and the layouts of its version. It
+// returns an error if the driver does not use the version.
 func ownDecoder(v Version, what string, b []byte) (*decoder, *ownLayouts, error) {
 	d := newDecoder(what, b)
 	if d.protocol = protocolOf(v); d.protocol == nil || d.protocol.own == nil {

@@ -5,7 +5,7 @@ const V2205 Version = 38 << 8
 
 func init() { register(protocol2205) }
 
-// protocol2205 is the version that the driver speaks to 22.05 and 23.02. The driver speaks no older
+// protocol2205 is the version that the driver uses with 22.05 and 23.02. The driver uses no older
 // version.
 var protocol2205 = protocol2108.next(V2205, func(p *protocol) {
 	p.appendHeader = headerFields{}.append

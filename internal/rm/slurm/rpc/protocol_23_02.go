@@ -5,8 +5,8 @@ const V2302 Version = 39 << 8
 
 func init() { register(protocol2302) }
 
-// protocol2302 has the node's side only: slurmctld 24.05 and 24.11 speak it to a node that has not
-// registered. The driver speaks 22.05's version to 23.02.
+// protocol2302 has only the node's side: slurmctld 24.05 and 24.11 use it for a node that has not
+// registered. With 23.02, the driver uses the version of 22.05.
 var protocol2302 = protocol2205.next(V2302, func(p *protocol) {
 	p.appendHeader = headerFields{noCredential: true}.append
 	p.readHeader = headerFields{noCredential: true}.read

@@ -5,7 +5,7 @@ const V2311 Version = 40 << 8
 
 func init() { register(protocol2311) }
 
-// protocol2311 is the version that the driver speaks to 23.11 and 24.05.
+// protocol2311 is the version that the driver uses with 23.11 and 24.05.
 var protocol2311 = protocol2302.next(V2311, func(p *protocol) {
 	p.appendHeader = headerFields{noCredential: true, addresses: true}.append
 	p.readHeader = headerFields{noCredential: true, addresses: true}.read

@@ -5,12 +5,12 @@ const V2411 Version = 42 << 8
 
 func init() { register(protocol2411) }
 
-// protocol2411 is the version that the driver speaks to 24.11 and to all later releases.
+// protocol2411 is the version that the driver uses with 24.11 and all later releases.
 var protocol2411 = protocol2405.next(V2411, func(p *protocol) {
 	p.appendHeader = headerFields{noCredential: true, addresses: true, treeDepth: true}.append
 	p.readHeader = headerFields{noCredential: true, addresses: true, treeDepth: true}.read
 	p.appendStepID = func(e *encoder, s StepID) {
-		e.U64(0) // the job's number that is unique among all clusters; slurmctld finds jobs by the other fields
+		e.U64(0) // the job's number among all clusters; slurmctld finds jobs by the other fields
 		appendStepID(e, s)
 	}
 	p.readStepID = func(d *decoder) StepID {

@@ -13,14 +13,14 @@ func init() {
 	}
 }
 
-// repeated makes the table of a version in which slurmctld only repeats messages. The driver
-// speaks 24.11's version to these releases. When a node has not answered, slurmctld repeats the
-// message in its own version instead of the node's (_queue_agent_retry in slurmctld/agent.c). It
-// repeats signals to jobs, and aborts of a running job that a user has shrunk. All other messages
-// that the nodes read have retry = 0.
+// repeated makes the table of a version that slurmctld uses only to repeat messages. With these
+// releases, the driver uses the version of 24.11. When a node has not answered, slurmctld repeats
+// the message in its own version instead of the node's (_queue_agent_retry in slurmctld/agent.c).
+// slurmctld repeats signals to jobs, and aborts of a running job that a user has shrunk. All other
+// messages to nodes have retry = 0.
 //
-// A credential in a repeated message keeps the layout of the node's version, in which slurmctld
-// made it (slurm_cred_pack in interfaces/cred.c).
+// A credential in a repeated message keeps the layout of the node's version (slurm_cred_pack in
+// interfaces/cred.c).
 func repeated(p *protocol) {
 	p.skipGRES.allocation = skipGRESAllocationList
 	p.batchLaunch = notRepeated[BatchLaunch]

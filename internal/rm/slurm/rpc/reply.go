@@ -12,18 +12,17 @@ import (
 type SubmitResponse struct {
 	JobID  uint32
 	StepID uint32
-	// Code is 0, or why slurmctld queued the job and did not start it at once (job_allocate in
-	// slurmctld/job_mgr.c).
+	// Code is 0, or the reason why slurmctld queued the job instead of starting it at once
+	// (job_allocate in slurmctld/job_mgr.c).
 	Code slurmspec.Errno
 	// Message is the text of job_submit plugins for the user.
 	Message string
 }
 
-// DecodeSubmitResponse reads the reply to a [RequestSubmitBatchJob]. A
-// [ResponseSubmitBatchJob], with any code, means that slurmctld accepted the job. A
-// [ResponseRC] refuses the job, and the error wraps its [slurmspec.Errno]. The function follows
-// _unpack_submit_response_msg (slurm_protocol_pack.c) and slurm_submit_batch_job
-// (api/submit.c).
+// DecodeSubmitResponse reads the reply to a [RequestSubmitBatchJob]. A [ResponseSubmitBatchJob],
+// with any code, means that slurmctld accepted the job. A [ResponseRC] means that slurmctld
+// refused the job. The error then wraps its [slurmspec.Errno]. The function follows
+// _unpack_submit_response_msg (slurm_protocol_pack.c) and slurm_submit_batch_job (api/submit.c).
 func DecodeSubmitResponse(m *Message) (*SubmitResponse, error) {
 	if m.Type != ResponseSubmitBatchJob {
 		return nil, refusal("a submission", m)
@@ -56,7 +55,7 @@ func refusal(what string, m *Message) error {
 	return fmt.Errorf("%s was answered with %v, which is not an answer to this request", what, m.Type)
 }
 
-// ReplyError returns the error that a reply to any request carries:
+// ReplyError returns the error in a reply to any request:
 //
 //   - for [ResponseRC], its code as [slurmspec.Errno], or nil for 0;
 //   - for [ResponseRCMessage], the same with slurmctld's text;
@@ -117,7 +116,7 @@ func arrayErrors(m *Message) error {
 	return refused
 }
 
-// arrayErrorFields are the fields of an answer about an array that not every version has.
+// arrayErrorFields are the fields of an answer about an array that only some versions have.
 type arrayErrorFields struct {
 	text bool // slurmctld's text about a group of tasks
 }

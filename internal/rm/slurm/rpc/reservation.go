@@ -11,8 +11,7 @@ import (
 
 // ReservationDesc is the body of a [RequestCreateReservation] and a [RequestUpdateReservation]
 // (resv_desc_msg_t in slurm.h). slurmctld answers a creation with a [ResponseCreateReservation],
-// which has the name, or with a [ResponseRC] as a refusal. It answers an update with a
-// [ResponseRC].
+// which has the name, or refuses it with a [ResponseRC]. It answers an update with a [ResponseRC].
 type ReservationDesc struct {
 	Name          string
 	Start, End    int64  // seconds since the Unix epoch; slurmspec.NoVal if not set
@@ -40,8 +39,9 @@ type ReservationDesc struct {
 // users or accounts, and one of nodes, node count, licenses and partition. The error names a
 // missing value or an unknown flag.
 //
-// Slurm counts durations in minutes. For a duration that is not a number of whole minutes the
-// description gives the end ([ExactEnd]); if the end is not known, the duration is rounded up.
+// Slurm counts durations in minutes. If a duration is not a number of whole minutes, the
+// description gives the end instead ([ExactEnd]). If the end is not known, it rounds the duration
+// up.
 func NewReservationDesc(r hpc.Reservation, update bool) (*ReservationDesc, error) {
 	d := &ReservationDesc{
 		Name: r.Name, Start: int64(slurmspec.NoVal), End: int64(slurmspec.NoVal), Duration: slurmspec.NoVal,
@@ -175,8 +175,8 @@ type DeleteReservation struct {
 // append follows _pack_resv_name_msg (slurm_protocol_pack.c).
 func (m *DeleteReservation) append(e *encoder) { e.Str(m.Name) }
 
-// DecodeCreateReservation reads the reply to a [RequestCreateReservation] and returns the name
-// of the new reservation. If slurmctld refused it, the error wraps an [slurmspec.Errno].
+// DecodeCreateReservation reads the reply to a [RequestCreateReservation] and returns the name of
+// the new reservation. If slurmctld refused the reservation, the error wraps an [slurmspec.Errno].
 func DecodeCreateReservation(m *Message) (name string, err error) {
 	if m.Type != ResponseCreateReservation {
 		return "", refusal("a reservation", m)

@@ -318,8 +318,9 @@ func FuzzBody(f *testing.F) {
 }
 
 // TestCaptured decodes recorded messages of a real slurmctld. The records are in testdata, so the
-// test needs no Slurm. "go test -run RealController -capture" writes them again, except for those
-// in 26.05's own version: these are the repeated messages of slurm.TestUnansweredMessages.
+// test needs no Slurm. "go test -run RealController -capture" writes them again. The exception are
+// the messages in 26.05's own version: these are the repeated messages of
+// slurm.TestUnansweredMessages.
 func TestCaptured(t *testing.T) {
 	files, err := filepath.Glob("testdata/captured/*/*.msg")
 	if err != nil || len(files) < 10 {

@@ -13,7 +13,7 @@ func (m *StatsRequest) append(e *encoder) { e.Bool16(!m.Reset) }
 
 // Stats are slurmctld's own counters since its start or the last reset, as sdiag shows them.
 // Completed counts every job whose script ended by itself, with any exit code. Fields that begin
-// with Main are about the main scheduler; their times are the times of its cycles. BackfilledJobs
+// with Main are about the main scheduler, and their times are about its cycles. BackfilledJobs
 // counts since the last reset, BackfilledSinceStart since slurmctld's start.
 type Stats struct {
 	// Time is when slurmctld answered, and Since is when counting began, in seconds since the Unix
@@ -52,7 +52,7 @@ type RPCStat struct {
 
 // DecodeStats reads a [ResponseStats]. It follows _unpack_stats_response_msg
 // (slurm_protocol_pack.c). It skips the counters by user and the counters of waiting messages. A
-// version that the driver does not speak is an error.
+// version that the driver does not use is an error.
 func DecodeStats(m *Message) (*Stats, error) {
 	d, own, err := ownDecoder(m.Version, "the statistics", m.Body)
 	if err != nil {
@@ -65,7 +65,7 @@ func DecodeStats(m *Message) (*Stats, error) {
 	return s, nil
 }
 
-// statsFields are the fields of the statistics that not every version has.
+// statsFields are the fields of the statistics that only some versions have.
 type statsFields struct {
 	exits    bool // why the schedulers ended their cycles
 	rpcQueue bool // the requests that wait, by type

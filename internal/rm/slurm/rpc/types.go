@@ -12,7 +12,7 @@ type Type uint16
 const (
 	RequestNodeRegistration      Type = 1001 // the node must send a [NodeRegistration]
 	RequestReconfigure           Type = 1003 // read slurm.conf again; not answered
-	RequestReconfigureWithConfig Type = 1004 // the same, with the files in the message; not answered
+	RequestReconfigureWithConfig Type = 1004 // the same, with the files in the message; slurmctld expects no answer
 	RequestShutdown              Type = 1005 // end the daemon; a node does not answer
 	RequestPing                  Type = 1008
 	RequestHealthCheck           Type = 1011
@@ -150,7 +150,7 @@ var typeNames = map[Type]string{
 	ForwardFailed:                "RESPONSE_FORWARD_FAILED",
 }
 
-// Name returns Slurm's name of the type, or its number if it is not known.
+// Name returns Slurm's name of the type, or the number of an unknown type.
 func (t Type) Name() string { return cmp.Or(typeNames[t], strconv.Itoa(int(t))) }
 
 // String returns Slurm's name of the type with its number, for logs: "REQUEST_PING(1008)".

@@ -9,7 +9,7 @@ import (
 )
 
 // NewJobUpdate returns a description that changes nothing, for the body of a [RequestUpdateJob].
-// The caller sets the fields that change. The parameter job is written as in [KillRequest].
+// The caller sets the fields that change. The format of job is that of [KillRequest].Job.
 func NewJobUpdate(job string) *JobDesc {
 	j := NewJobDesc()
 	j.JobIDStr = job
@@ -24,12 +24,13 @@ const ReleasePriority = slurmspec.Infinite
 // job's user cannot release it (scontrol_hold in scontrol/update_job.c).
 func (j *JobDesc) Hold() { j.Priority, j.AllocSID = 0, 0 }
 
-// Release makes an update release the job as "scontrol release" does. slurmctld computes the
-// priority anew.
+// Release makes an update release the job as "scontrol release" does. slurmctld then computes a
+// new priority.
 func (j *JobDesc) Release() { j.Priority = ReleasePriority }
 
-// SetPriority makes an update give the job a fixed priority. SetPriority refuses 0, which would
-// hold the job, and the two largest numbers, which have a special meaning in Slurm.
+// SetPriority makes an update give the job a fixed priority. SetPriority returns an error for 0,
+// which would hold the job, and for the two largest numbers, which have a special meaning in
+// Slurm.
 func (j *JobDesc) SetPriority(priority uint32) error {
 	if priority == 0 || priority >= slurmspec.NoVal {
 		return fmt.Errorf("priority %d: not a priority of a job (want 1 to %d)", priority, slurmspec.NoVal-1)
@@ -52,8 +53,8 @@ func (j *JobDesc) SetTimeLimit(limit time.Duration) error {
 	return nil
 }
 
-// SetNodes makes an update ask for a number of nodes and for the nodes of a host list (NumNodes
-// and ReqNodeList of "scontrol update"). A count of 0 and an empty list change nothing.
+// SetNodes makes an update request a number of nodes and the nodes of a host list (NumNodes and
+// ReqNodeList of "scontrol update"). A count of 0 and an empty list change nothing.
 func (j *JobDesc) SetNodes(count int, list string) {
 	if count > 0 {
 		j.MinNodes, j.MaxNodes = uint32(count), uint32(count)

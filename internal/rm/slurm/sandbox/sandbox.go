@@ -1,5 +1,5 @@
 // Package sandbox gives one run of Slurm its own directory and its own loopback addresses. The
-// run removes the directory at its end. No other run has the same addresses.
+// directory is removed at the end of the run. No other run has the same addresses.
 package sandbox
 
 import (
@@ -21,17 +21,17 @@ import (
 // Sandbox is the directory and the addresses of one run. [New] makes one and [Sandbox.Close]
 // removes it.
 type Sandbox struct {
-	// Dir is a directory on a memory file system that other users cannot enter.
+	// Dir is a directory on a memory file system. Other users cannot enter it.
 	Dir string
-	// User is the user of the daemons. It is the driver's own user. If the driver is root, the user is
-	// a number that no account of the machine and no other run has, because daemons never run as root.
+	// User is the user of the daemons. It is the driver's own user. If the driver is root, the user
+	// is a number without an account that no other run uses, because daemons never run as root.
 	User supervise.User
 	// Library is the path of the preload library in Dir.
 	Library string
 	// NodeAddress returns the address of a node by the node's index in the cluster.
 	NodeAddress func(int) netip.Addr
 
-	octet byte // the run has 127.octet.0.0/16 and, for many nodes, the next networks
+	octet byte // the run uses 127.octet.0.0/16 and, for many nodes, the next networks
 	lock  int  // the socket that reserves the octet
 	nodes int
 }
@@ -45,8 +45,8 @@ const (
 )
 
 // New reserves addresses for the given number of nodes and chooses the directory's name.
-// [Sandbox.Make] makes the directory later, so that the guard that removes it can be started first.
-// The caller closes the sandbox even after an error.
+// [Sandbox.Make] makes the directory later: the guard that removes the directory must be started
+// first. The caller must close the sandbox even after an error.
 func New(nodes int) (p *Sandbox, err error) {
 	p = &Sandbox{nodes: nodes, lock: -1}
 	if err = p.reserveAddresses(); err != nil {
@@ -78,9 +78,9 @@ func (p *Sandbox) Make() (err error) {
 	return p.Give(p.Library)
 }
 
-// makeDirectories makes Dir and the directories in it. If the daemons have another user than the
-// driver, they write only into directories of their own. In other directories they cannot replace a
-// file by a link that would lead the driver elsewhere.
+// makeDirectories makes Dir and the directories in it. If the daemons run as another user, they
+// can write only into their own directories. In all other directories, they cannot replace a file
+// by a link that would lead the driver elsewhere.
 func (p *Sandbox) makeDirectories() error {
 	if err := os.Mkdir(p.Dir, 0o700); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (p *Sandbox) share(dir string, mode os.FileMode) error {
 	return os.Chmod(dir, mode)
 }
 
-// OwnUser reports whether the daemons have the driver's own user.
+// OwnUser reports whether the daemons run as the driver's user.
 func (p *Sandbox) OwnUser() bool { return p.User.UID == os.Geteuid() }
 
 // Give makes a file belong to the user of the daemons.
@@ -130,7 +130,7 @@ func (p *Sandbox) Give(path string) error {
 	return nil
 }
 
-// WriteFile writes a file that only the daemons and the driver can read. It follows no link.
+// WriteFile writes a file that only the daemons and the driver can read. It does not follow links.
 func (p *Sandbox) WriteFile(content []byte, elem ...string) error {
 	f, err := os.OpenFile(p.File(elem...), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -141,7 +141,7 @@ func (p *Sandbox) WriteFile(content []byte, elem ...string) error {
 }
 
 // reserveAddresses finds a network that no other run has reserved. A run reserves a network by
-// binding an address and a port in it. The kernel frees them even if the run crashes.
+// binding an address and a port in it. The kernel frees them even after a crash.
 func (p *Sandbox) reserveAddresses() error {
 	const first, count = 16, 224
 	start := os.Getpid() % count
@@ -175,11 +175,10 @@ func (p *Sandbox) Driver() [4]byte { return [4]byte{127, p.octet, 255, driverHos
 // firstPort is the first port that [Sandbox.FreePorts] tries: slurmctld's default.
 const firstPort = 6817
 
-// FreePorts finds different free ports of the control address. The ports stay free, because no
-// other run uses the address, and because they are below the ports that Linux gives to clients
-// (ip_local_port_range, 32768 and up unless the machine's administrator has changed it). Slurm's
-// clients use the address before slurmctld listens. The function socket makes TCP sockets in the
-// daemons' network.
+// FreePorts finds distinct free ports of the control address. The ports stay free: no other run
+// uses the address, and the ports are below the range that Linux gives to clients
+// (ip_local_port_range, from 32768 by default). The range matters because Slurm's clients use the
+// address before slurmctld listens. socket makes TCP sockets in the daemons' network.
 func (p *Sandbox) FreePorts(socket func() (int, error), ports ...*uint16) error {
 	next := firstPort
 	for _, port := range ports {
@@ -206,8 +205,8 @@ func (p *Sandbox) isFree(socket func() (int, error), port int) (bool, error) {
 		return false, err
 	}
 	defer unix.Close(fd)
-	// A process that forks at this instant has a copy of the socket until it executes its program.
-	// With this option, which slurmctld sets, too, the copy does not keep slurmctld from listening.
+	// A process that forks now inherits a copy of the socket until it executes its program. With this
+	// option, which slurmctld also sets, the copy does not keep slurmctld from listening.
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 		return false, err
 	}
@@ -218,8 +217,8 @@ func (p *Sandbox) isFree(socket func() (int, error), port int) (bool, error) {
 	return err == nil, err
 }
 
-// NodeIndex returns the index of the node with an address. The result ok is false if no node has
-// the address.
+// NodeIndex returns the index of the node with the given address. ok is false if no node has the
+// address.
 func (p *Sandbox) NodeIndex(addr [4]byte) (index int, ok bool) {
 	i := ((int(addr[1])-int(p.octet))*256+int(addr[2]))*250 + int(addr[3]) - 1
 	return i, i >= 0 && i < p.nodes && p.NodeAddress(i) == netip.AddrFrom4(addr)

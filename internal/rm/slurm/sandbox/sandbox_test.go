@@ -27,8 +27,8 @@ func TestNodeIndex(t *testing.T) {
 	}
 }
 
-// Free ports are below those that Linux gives to clients: a client of a daemon could have the
-// daemon's port before the daemon listens. FreePorts skips a port that is in use.
+// Free ports are below the range that Linux gives to clients. Otherwise a client of a daemon could
+// get the daemon's port before the daemon listens.
 func TestFreePorts(t *testing.T) {
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 // Site is a live Slurm: slurmctld, and a slurmd for each node. While the test runs, its commands
 // are the first in PATH, and SLURM_CONF names its slurm.conf.
 type Site struct {
-	// Dir has its files, and its programs in the directory bin. Every user can read it.
+	// Dir contains the site's files, and its programs in the directory bin. Every user can read it.
 	Dir string
 	// Patience is how long Until waits, also on a busy machine.
 	Patience time.Duration
@@ -40,10 +40,10 @@ type Options struct {
 	Files map[string]string
 }
 
-// CgroupConf is the text of a cgroup.conf that lets slurmd start on a machine without a file system
-// of cgroups, such as a chroot or a container. Without it, slurmd looks for that file system to
-// choose a plugin. A plugin that cgroup.conf names does nothing until a task or a job of
-// proctrack/cgroup needs it (src/common/cgroup.c).
+// CgroupConf is the text of a cgroup.conf for slurmd on a machine without a cgroup file system,
+// such as a chroot or a container. Without this file, slurmd looks for the file system to choose a
+// plugin. A plugin that cgroup.conf names does nothing until a task or a job of proctrack/cgroup
+// needs it (src/common/cgroup.c).
 func CgroupConf(release slurmspec.Release) string {
 	if release.Since(slurmspec.R2311) {
 		return "CgroupPlugin=disabled\n"
@@ -51,9 +51,9 @@ func CgroupConf(release slurmspec.Release) string {
 	return "CgroupPlugin=cgroup/v1\n"
 }
 
-// Start starts a site of a release; an empty release means the machine's release. The site ends
-// with the test. Start skips the test if the release is not installed, if this user cannot run
-// slurmd, and under -short.
+// Start starts a site of a release; an empty release means the machine's release. The site stops
+// when the test ends. Start skips the test if the release is not installed, if this user cannot
+// run slurmd, and under -short.
 func Start(t *testing.T, release string, o Options) *Site {
 	t.Helper()
 	if testing.Short() {
@@ -180,7 +180,7 @@ KillWait=1
 	return b.String()
 }
 
-// Start starts a program in a process group of its own, which ends with the test.
+// Start starts a program in a separate process group, which is ended with the test.
 func (s *Site) Start(path string, args ...string) *exec.Cmd {
 	s.t.Helper()
 	c := exec.Command(path, args...)
@@ -204,7 +204,7 @@ func (s *Site) Say(words ...string) string {
 	return string(out)
 }
 
-// Until waits until a condition holds. If the wait takes too long, the test fails and prints the
+// Until waits until so returns true. If the wait takes too long, the test fails and prints the
 // ends of the logs.
 func (s *Site) Until(what string, so func() bool) {
 	s.t.Helper()

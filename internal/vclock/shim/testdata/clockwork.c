@@ -587,8 +587,8 @@ static void restless(char **argv)
 	printf("%d bytes\n", (int)(intptr_t)got);
 }
 
-/* order ROUNDS: in every round the main thread makes five threads, wakes them by a condition
- * variable, by a lock that it releases, and through pipes, in the opposite order. It goes on
+/* order ROUNDS: in every round, the main thread makes five threads and wakes them in the opposite
+ * order: by a condition variable, by a lock that it releases, and through pipes. It goes on
  * meanwhile. Each writes down its letter when it runs. Prints how many rounds had another order
  * than expected, and the first of those. */
 enum { CREW = 5 };
@@ -724,7 +724,7 @@ static void answered(char **argv)
 	exit(0);
 }
 
-/* bypass: reads the time and sleeps by system calls of its own, and polls by the C library. */
+/* bypass: reads the time and sleeps by direct system calls, and polls through the C library. */
 static void bypass(char **argv)
 {
 	struct timespec ts;

@@ -12,7 +12,7 @@ import (
 	"rmreplay/internal/rm/slurm/conf/values"
 )
 
-// setAccounting adds the command of sacctmgr that changes a QOS, an account or a user.
+// setAccounting adds the sacctmgr command that changes a QOS, an account or a user.
 func (e *editor) setAccounting(p parameter, value string) error {
 	switch {
 	case !e.site.Accounting():
@@ -39,7 +39,7 @@ func (e *editor) setAccounting(p parameter, value string) error {
 }
 
 // entity returns the condition that selects the parameter's QOS, account or user in a command. It
-// returns an error if the commands of the site do not declare the entity.
+// returns an error if no command of the site adds the entity.
 func (e *editor) entity(p parameter) (string, error) {
 	set := e.declared()
 	switch p.kind {
@@ -102,8 +102,8 @@ func quote(word string) string {
 	return word
 }
 
-// checkCommand returns the mistake for which sacctmgr would refuse a command that follows the
-// site's commands and the commands of the settings so far.
+// checkCommand returns the error for which sacctmgr would refuse the command. The site's commands
+// and the commands of the settings so far come first.
 func (e *editor) checkCommand(command string) error {
 	const name = "accounts"
 	text := strings.TrimRight(string(e.site.Accounts), "\n") + "\n"
@@ -119,8 +119,8 @@ func (e *editor) checkCommand(command string) error {
 	return nil
 }
 
-// accountsFile returns the name of the file with the commands. A dump of sacctmgr is replaced by
-// commands with the same effect.
+// accountsFile returns the name of the file with the commands. If the site has a dump of sacctmgr,
+// commands with the same effect replace it.
 func (e *editor) accountsFile() string {
 	return filepath.Base(strings.TrimSuffix(e.site.AccountsFile, " as commands"))
 }

@@ -16,15 +16,15 @@
 // The names of qos, account and user may also end in OPTION.ITEM: "qos normal MaxTRESPerUser.cpu",
 // "qos normal Flags.DenyOnLimit". Keys and options are compared without case.
 //
-// The value of an option or an item is the text after its "=". "true" sets a flag or adds a name to
-// a list, and "false" removes the option, the item or the limit.
+// The value of an option or an item is the text after its "=". "true" sets a flag or adds a name
+// to a list, and "false" removes the option, the item or the limit.
 //
-//   - [Setting.Check] returns an error for a setting that is wrong for every cluster. Two things that
-//     slurmctld accepts are errors here: a misspelt option, which slurmctld ignores, and a number
-//     that slurmctld replaces by its default.
+//   - [Setting.Check] returns an error for a setting that is wrong for every cluster. Check also
+//     refuses two things that slurmctld accepts: a misspelt option, which slurmctld ignores, and a
+//     number that slurmctld replaces by its default.
 //   - [Edit] applies settings to a cluster in memory. It also refuses partitions, QOS, accounts,
-//     users and trackable resources that the cluster does not have. [Edited.Lines] is what the
-//     site itself would write.
+//     users and trackable resources that the cluster does not have. [Edited.Lines] is the text
+//     that the site itself would write.
 //   - [Copy] writes an edited copy of a cluster directory.
 //
 // An edit keeps all other lines. A line that it replaces becomes a comment. Settings of accounts,

@@ -20,17 +20,16 @@ import (
 type Edited struct {
 	// Files are the texts of the changed files, by their paths relative to the directory.
 	Files map[string][]byte
-	// Lines are what the site itself would write for the settings, in the order of the settings.
+	// Lines are the lines that the site itself would write for the settings, in the order of the settings.
 	Lines []Line
-	// Warnings are about settings that have no effect with the rest of the configuration.
+	// Warnings are about settings that have no effect in this configuration.
 	Warnings []string
 }
 
-// Line is a line of a configuration file. It replaces the line of the same key or partition.
+// Line is a line of a configuration file. It replaces the line with the same key or partition.
 type Line struct{ File, Text string }
 
-// Open returns the edited cluster. It writes nothing. The parameter site is the cluster that was
-// given to [Edit].
+// Open returns the edited cluster. It writes nothing. site must be the cluster that [Edit] got.
 func (e *Edited) Open(site *conf.Cluster) (*conf.Cluster, error) {
 	texts := make(map[string][]byte, len(e.Files))
 	for name, text := range e.Files {
@@ -39,8 +38,8 @@ func (e *Edited) Open(site *conf.Cluster) (*conf.Cluster, error) {
 	return site.Reopen(texts)
 }
 
-// Copy copies a cluster directory to a new directory and edits the copy. Its errors are those of
-// reading the cluster, of [Edit], and of writing.
+// Copy copies a cluster directory to a new directory and edits the copy. Its errors come from
+// reading the cluster, from [Edit] and from writing.
 func Copy(from, to string, settings []Setting) (*Edited, error) {
 	site, err := conf.Open(from)
 	if err != nil {
@@ -206,7 +205,7 @@ func (e *editor) partition(name string) (*conf.Statement, error) {
 	case 0:
 		return nil, fmt.Errorf("the cluster has no partition %s%s", name, values.DidYouMean(name, slices.Values(names)))
 	case 1:
-	default: // several lines of DEFAULT, which add to each other
+	default: // several DEFAULT lines, whose attributes add up
 		return nil, fmt.Errorf("slurm.conf has %d lines PartitionName=%s (want one)", len(found), name)
 	}
 	line := found[0]
@@ -326,7 +325,7 @@ const (
 // render changes the files of slurm.conf. It comments out the lines of keys that are set, and
 // appends the new lines. It replaces the line of a partition in place.
 func (e *editor) render(out *Edited) error {
-	changed := map[string]map[int]string{} // the new text below each commented line, by file and line
+	changed := map[string]map[int]string{} // the new text below each line that becomes a comment, by file and line
 	comment := func(s conf.Statement, below string) {
 		if changed[s.File] == nil {
 			changed[s.File] = map[int]string{}
@@ -374,8 +373,8 @@ func (e *editor) render(out *Edited) error {
 	return nil
 }
 
-// commentOut comments out logical lines of a text, with the lines that continue them, and puts
-// other text below them.
+// commentOut turns the given logical lines of a text into comments, with their continuation lines.
+// It puts other text below them.
 func commentOut(text []byte, lines map[int]string) []byte {
 	var starts []int // of the logical lines
 	for line := range syntax.Lines(text) {
@@ -412,8 +411,8 @@ func (e *editor) relative(path string) (string, error) {
 	return name, nil
 }
 
-// withItem returns a comma list in which an item has a value. The item keeps its place; a new item
-// comes last. The value [values.On] sets a name without a value, and [values.Off] removes the item.
+// withItem returns a comma list in which an item has the given value. The item keeps its place; a new
+// item comes last. The value [values.On] sets a name without a value, and [values.Off] removes the item.
 func withItem(list, name, separator, value string) string {
 	item := name + separator + value
 	if value == values.On {

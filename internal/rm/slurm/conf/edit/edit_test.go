@@ -263,8 +263,8 @@ func TestOutside(t *testing.T) {
 	}
 }
 
-// FuzzEdit: whatever the settings are, an edit that is accepted gives a directory that can be read,
-// with the value that was set, and does not change other keys and partitions.
+// FuzzEdit: for any settings, an accepted edit gives a readable directory with the new value, and
+// does not change other keys and partitions.
 func FuzzEdit(f *testing.F) {
 	for _, s := range []Setting{
 		{"SchedulerParameters.bf_max_job_test", "10"}, {"PriorityParameters", `a b # \ "c`}, {"partition short Nodes", "n1"},

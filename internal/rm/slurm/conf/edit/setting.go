@@ -16,13 +16,13 @@ import (
 // Setting gives a parameter a value.
 type Setting struct{ Name, Value string }
 
-// The keys with lists of items that a site chooses.
+// The keys whose lists have items with names that the site chooses.
 var (
 	weightLists = []string{"priorityweighttres", "tresbillingweights"}
 	nameLists   = []string{"allowaccounts", "allowgroups", "allowqos", "denyaccounts", "denyqos"}
 )
 
-// kind says to what a parameter belongs.
+// kind is the kind of object to which a parameter belongs.
 type kind string
 
 const (
@@ -33,7 +33,7 @@ const (
 	ofUser      kind = "user"
 )
 
-// parameter is the name of a [Setting] in its parts.
+// parameter is the parsed name of a [Setting].
 type parameter struct {
 	kind    kind
 	object  string // the partition, QOS, account or user
@@ -42,10 +42,10 @@ type parameter struct {
 	part    string // the option or the item of a list; empty for the whole value
 }
 
-// id returns the same text for all spellings of one parameter.
+// id returns the same text for all spellings of a parameter.
 func (p parameter) id() string {
 	object := p.object
-	if p.kind != ofPartition { // Slurm compares names of partitions with case, and other names without
+	if p.kind != ofPartition { // Slurm compares only names of partitions with case
 		object = strings.ToLower(object)
 	}
 	return strings.Join([]string{string(p.kind), object, strings.ToLower(p.account), strings.ToLower(p.key),
@@ -143,7 +143,7 @@ func checkKey(p parameter, value string) error {
 		return refused(p.key, value, values.Check)
 	}
 	switch err := conf.CheckKey(p.key, "0"); {
-	case err != nil: // 0 is a value of every kind
+	case err != nil: // every kind accepts 0
 		return err
 	case values.HasOptions(p.key):
 		return values.CheckOption(p.key, p.part, value)
@@ -195,7 +195,7 @@ func checkAttribute(p parameter, value string) error {
 	if err := conf.CheckAttribute("PartitionName", p.key, value); err != nil {
 		return err
 	}
-	if lower == "overtimelimit" { // slurmctld would read the digits at its beginning
+	if lower == "overtimelimit" { // slurmctld would accept the digits at its beginning
 		if _, err := slurmspec.ParseTimeLimit(value); err != nil {
 			return fmt.Errorf("%s=%.40s: %w", p.key, value, err)
 		}
@@ -203,8 +203,8 @@ func checkAttribute(p parameter, value string) error {
 	return refused(p.key, value, values.CheckPartition)
 }
 
-// identities are the options of sacctmgr that a setting cannot change; most of them name entities.
-// sacctmgrLists are the options whose values are lists.
+// identities are the options of sacctmgr that a setting cannot change, because most of them name
+// entities. sacctmgrLists are the options whose values are lists.
 var (
 	identities = []string{"account", "accounts", "acct", "cluster", "clusters", "name", "names", "newname", "partition",
 		"partitions",

@@ -13,13 +13,12 @@ import (
 // maxKept bounds the copies of a cluster's files, in bytes.
 const maxKept = 16 << 20
 
-// ErrNotKept means that a cluster's files are not copied to the results.
+// ErrNotKept means that the results contain no copy of a cluster's files.
 var ErrNotKept = errors.New("the results get no copy of the cluster's files")
 
 // Kept returns copies of the files that were read, by their names below the cluster's directory.
 // The copies contain neither values of keys that may be secrets nor hashes of passwords. The error
-// is [ErrNotKept] if a file is outside the directory, or if the files have more than 16 MiB
-// together.
+// is [ErrNotKept] if a file is outside the directory, or if the files together exceed 16 MiB.
 func (u *Files) Kept() (map[string]string, error) {
 	if len(u.files) > 0 {
 		return nil, fmt.Errorf("%w: %s is not in %s", ErrNotKept, u.files[0], u.Dir)

@@ -2,8 +2,8 @@
 // files, and that copies of the configuration contain no secrets.
 //
 // A slurm.conf may include any file, and a file beside it may be a link to any file. When root
-// reads somebody else's configuration, it may thus read a file that the configuration's author must
-// not read. So no message quotes a file outside the cluster's directory.
+// reads another user's configuration, root may thus read a file that this user must not read. So
+// no message quotes a file outside the cluster's directory.
 package privacy
 
 import (
@@ -38,7 +38,7 @@ type Files struct {
 	read  map[string][]byte
 }
 
-// Read notes the path and the text of a file that was read.
+// Read records the path and the text of a file that was read.
 func (u *Files) Read(path string, text []byte) {
 	if outside(u.Dir, path) {
 		u.files = append(u.files, path)
@@ -52,8 +52,8 @@ func (u *Files) Read(path string, text []byte) {
 // Has reports whether a file is outside the directory.
 func (u *Files) Has(path string) bool { return slices.Contains(u.files, path) }
 
-// Error returns an error that names places in files outside the directory, but does not quote their
-// text.
+// Error returns an error that gives places in files outside the directory, but does not quote
+// their text.
 func (u *Files) Error(err error) error {
 	if err == nil {
 		return nil
@@ -64,15 +64,15 @@ func (u *Files) Error(err error) error {
 	return err
 }
 
-// Texts changes messages as Error does.
+// Texts rewrites messages in place, as Error does.
 func (u *Files) Texts(messages []string) {
 	for i, m := range messages {
 		messages[i] = u.text(m)
 	}
 }
 
-// text is Error for the text of a message. Each line of a message begins with a place or continues
-// the previous line.
+// text does the work of Error for the text of a message. Each line of a message begins with a
+// place or continues the previous line.
 func (u *Files) text(message string) string {
 	var kept []string
 	hiding := false

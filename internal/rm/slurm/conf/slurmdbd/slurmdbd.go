@@ -1,5 +1,5 @@
 // Package slurmdbd adapts a site's slurmdbd.conf to a replay. It decides which keys the run's own
-// slurmdbd gets, and says what is lost in releases that do not have a key.
+// slurmdbd gets. If the release does not have a key, it says what is lost.
 package slurmdbd
 
 import (
@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/slurmspec/history"
 )
 
-// File is the name of the file, and Database the name of a run's database.
+// File is the name of the file. Database is the name of a run's database.
 const (
 	File     = "slurmdbd.conf"
 	Database = "slurm_acct_db"
@@ -86,17 +86,17 @@ func dropped(reason string, kind syntax.Kind, names ...string) []Key {
 	return keys
 }
 
-// Finding says what happens to a statement of the site's file in a replay.
+// Finding says what a replay does with a statement of the site's file.
 type Finding struct {
 	// Key is in the spelling of the manual page.
 	Key string
-	// From is the value, hidden if it is secret. To is the value in a replay; "" if the key is not in
-	// the replay's file.
+	// From is the value, hidden if it is secret. To is the value in a replay; "" if the replay leaves
+	// the key out.
 	From, To string
 	// Reason says why the replay does not keep the statement; "" if the replay keeps it.
 	Reason string
-	// Unknown says that the release does not have the key, so that the site itself has to change
-	// it. Warning says how the loss of the statement affects jobs; "" if the loss has no effect.
+	// Unknown is set if the release does not have the key: the site itself must then change it.
+	// Warning says how the loss of the statement affects jobs; "" if the loss has no effect.
 	Unknown bool
 	Warning string
 }
@@ -109,13 +109,13 @@ type Settings struct {
 	// User is the user that runs slurmdbd and owns the file, which must have mode 0600.
 	User             string
 	LogFile, PidFile string
-	// PluginDir is the directory of Slurm's plugins; "" for slurmdbd's own.
+	// PluginDir is the directory of Slurm's plugins; "" for slurmdbd's default.
 	PluginDir string
-	// TrackWCKey says that slurmctld uses wckeys; slurmdbd must then use them too.
+	// TrackWCKey is set if slurmctld uses wckeys: slurmdbd must then use them too.
 	TrackWCKey bool
 }
 
-// Adapt says what happens to a site's statement in a replay with a release.
+// Adapt says what a replay with the given release does with a site's statement.
 func (s Settings) Adapt(key, value string, release slurmspec.Release) Finding {
 	i := slices.IndexFunc(Keys, func(k Key) bool { return strings.EqualFold(k.Name, key) })
 	if i < 0 { // impossible: the parser has refused it
@@ -181,7 +181,7 @@ func (s Settings) values() []setting {
 	return slices.DeleteFunc(list, func(v setting) bool { return v.value == "" })
 }
 
-// Write returns the slurmdbd.conf of a run, including the site's statements that the run keeps.
+// Write returns the slurmdbd.conf of a run. It includes the site's statements that the run keeps.
 func (s Settings) Write(site []Finding) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# slurmdbd of cluster %s in a replay. Do not edit: written anew for every run.\n", s.Cluster)

@@ -10,8 +10,8 @@ import (
 
 var settings = Settings{Cluster: "c", Address: "127.3.0.1", Port: 7002, User: "me", LogFile: "/dev/stdout", PidFile: "/shm/pid"}
 
-// TestAdapt: Adapt keeps the keys that decide what accounts and limits mean. All other keys get the
-// replay's value or are dropped. For a key that the release does not have, the reason says what
+// TestAdapt: Adapt keeps the keys that decide what accounts and limits mean. All other keys get
+// the replay's value or are dropped. For a key that the release lacks, the reason says what
 // replaces the key.
 func TestAdapt(t *testing.T) {
 	for _, test := range []struct {

@@ -1,4 +1,4 @@
-// Package syntax reads the text of Slurm's configuration files as src/common/parse_config.c does:
-// lines with their comments, continuations and escapes, the Key=Value pairs of a line, and the
-// values of the types that Slurm's parser knows.
+// Package syntax reads Slurm's configuration files as src/common/parse_config.c does. It joins
+// continued lines, removes comments and escapes, splits lines into Key=Value pairs, and parses the
+// values of all types of Slurm's parser.
 package syntax

@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/spelling"
 )
 
-// Grammar has the keys that a file, or the rest of a line, may have, by their lower-case names,
-// like the option tables of Slurm (s_p_options_t).
+// Grammar lists the keys that a file, or the rest of a line, may have, by their names in lower
+// case. It corresponds to an option table of Slurm (s_p_options_t).
 type Grammar map[string]Key
 
 // Key is one key of a grammar.
@@ -21,7 +21,7 @@ type Key struct {
 	Attributes Grammar
 }
 
-// Lookup returns the key of a name in any case.
+// Lookup returns the key with the given name. The case of the name does not matter.
 func (g Grammar) Lookup(name string) (Key, bool) {
 	k, ok := g[strings.ToLower(name)]
 	return k, ok
@@ -53,7 +53,7 @@ func (g Grammar) Add(k Kind, names ...string) Grammar {
 	return g
 }
 
-// Check returns an error if there is no such key, or if Slurm refuses its value.
+// Check returns an error if the key does not exist or if Slurm refuses its value.
 func (g Grammar) Check(name, value string) error {
 	k, known := g.Lookup(name)
 	if !known {

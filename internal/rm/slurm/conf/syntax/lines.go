@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Quote formats a value so that the parser reads it back. The parser removes escapes before
-// it looks at quotes, so a value may need both.
+// Quote formats a value so that the parser reads it back. The parser removes escapes before it
+// looks at quotes, so a value may need both quotes and escapes.
 func Quote(v string) string {
 	bare := v != "" && !strings.ContainsFunc(v, func(r rune) bool { return r < 0x80 && IsSpace(byte(r)) })
-	// A bare value that looks quoted would lose its quotes.
+	// The parser would remove the quotes of an unquoted value that looks quoted.
 	if bare && len(v) >= 2 && v[0] == '"' && strings.IndexByte(v[1:], '"') == len(v)-2 {
 		bare = false
 	}
@@ -61,7 +61,7 @@ func Lines(data []byte) iter.Seq[Line] {
 			text, continued := cutContinuation(cutComment(string(data[:end])))
 			data = data[end:]
 			joined.WriteString(text)
-			if continued && len(data) > 0 { // the last line of the file may end in a backslash
+			if continued && len(data) > 0 { // the last line may end in a backslash
 				continue
 			}
 			if !yield(Line{first, unescape(joined.String())}) {
@@ -90,9 +90,8 @@ func cutComment(line string) string {
 	return line
 }
 
-// cutContinuation reports whether the next line continues this line: whether this line ends in an
-// odd number of backslashes, perhaps with blanks after them. It returns the text before the last
-// backslash.
+// cutContinuation reports whether the line continues on the next line: it ends in an odd number of
+// backslashes, perhaps followed by blanks. It returns the text before the last backslash.
 func cutContinuation(line string) (string, bool) {
 	end := len(line)
 	for end > 0 && IsSpace(line[end-1]) {
@@ -134,8 +133,8 @@ type Pair struct {
 
 // CutPair cuts the first Key=Value from a line. It accepts the same text as Slurm's regular
 // expression (keyvalue_pattern): blanks around "=", a sign just before it, and a value in quotes.
-// A blank or the end of the line must follow the closing quote, and there is no escape for a
-// quote inside. ok is false if the line does not begin with a pair.
+// A blank or the end of the line must follow the closing quote. A quoted value cannot contain a
+// quote. ok is false if the line does not begin with a pair.
 func CutPair(line string) (p Pair, rest string, ok bool) {
 	i := SkipSpace(line, 0)
 	start := i
@@ -175,8 +174,8 @@ func CutPair(line string) (p Pair, rest string, ok bool) {
 	return p, line[end:], true
 }
 
-// SkipSpace returns the index of the first byte of s from i on that is not a space; len(s) if all
-// these bytes are spaces.
+// SkipSpace returns the index of the first byte of s at or after i that is not a space; len(s) if
+// there is none.
 func SkipSpace(s string, i int) int {
 	for i < len(s) && IsSpace(s[i]) {
 		i++

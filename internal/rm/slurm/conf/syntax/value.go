@@ -39,9 +39,9 @@ func (k Kind) Check(value string) error {
 	return nil
 }
 
-// ParseUint reads a number as Slurm's s_p_handle_uint16, 32 and 64 do: decimal,
-// 0x hexadecimal or 0 octal, "k" for 1024 times (not for 16 bits), and UNLIMITED or
-// INFINITE for the largest value of the type.
+// ParseUint reads a number as Slurm's s_p_handle_uint16, 32 and 64 do. The number is decimal,
+// hexadecimal (0x) or octal (0). "k" multiplies it by 1024 (not for 16 bits). UNLIMITED and
+// INFINITE are the largest value of the type.
 func ParseUint(s string, maximum uint64) (uint64, error) {
 	if strings.EqualFold(s, "UNLIMITED") || strings.EqualFold(s, "INFINITE") {
 		return maximum, nil

@@ -15,7 +15,7 @@ import (
 
 // File is a topology.yaml, or the switches of a topology.conf.
 type File struct {
-	// Topologies are the file's topologies, the cluster's default first.
+	// Topologies are the file's topologies. The cluster's default comes first.
 	Topologies []Topology
 	// Warnings are about text that slurmctld ignores. Each has the file and the line.
 	Warnings []string
@@ -25,13 +25,13 @@ type File struct {
 
 // Topology is one topology of a file.
 type Topology struct {
-	// Name is the name by which partitions choose it.
+	// Name is the name with which partitions select the topology.
 	Name string
 	// Plugin is the plugin that places jobs: "topology/tree".
 	Plugin string
 	// Groups are the topology's switches, blocks, rings or toruses.
 	Groups []Group
-	// Sizes are the sizes of blocks in nodes, the planning base first.
+	// Sizes are the sizes of blocks in nodes. The planning base comes first.
 	Sizes []int
 
 	line      int
@@ -43,11 +43,11 @@ type Group struct {
 	// Name identifies the group in its topology. Nodes is a host list of nodes. Children is a host
 	// list of switches.
 	Name, Nodes, Children string
-	// At is the file and the line.
+	// At is the group's file and line.
 	At string
 }
 
-// errorf returns an error that begins with the group's place.
+// errorf returns an error that begins with the group's file and line.
 func (g *Group) errorf(format string, args ...any) error {
 	return fmt.Errorf("%s: %w", g.At, fmt.Errorf(format, args...))
 }
@@ -59,9 +59,9 @@ var kinds = []struct{ key, groups, name string }{
 	{"torus3d", "toruses", "name"}, {"tree", "switches", "switch"},
 }
 
-// Parse reads a file. The parameter name is the file's name in messages. The error is about the
-// first mistake with which slurmctld would not start, or says that the file is larger or deeper
-// than this package reads.
+// Parse reads a file. name is the file's name in messages. The error is about the first mistake
+// that keeps slurmctld from starting, or says that the file exceeds this package's limits of size
+// or depth.
 func Parse(name string, text []byte) (*File, error) {
 	f := &File{r: reader{name: name}}
 	list, err := f.r.document(text)
@@ -89,7 +89,7 @@ func Parse(name string, text []byte) (*File, error) {
 	return f, nil
 }
 
-// Tree returns the file that has the switches of a topology.conf. The error is as for [Parse].
+// Tree makes a File of the switches of a topology.conf. It returns the same errors as [Parse].
 func Tree(name string, switches []Group) (*File, error) {
 	f := &File{r: reader{name: name}, Topologies: []Topology{{Name: "default", Plugin: "topology/tree", Groups: switches}}}
 	if len(switches) == 0 {
@@ -138,7 +138,7 @@ func (f *File) topology(v value) (Topology, error) {
 	return t, f.checkGroups(&t)
 }
 
-// nouns says what the groups of each plugin are.
+// nouns are the words for the groups of each plugin.
 var nouns = map[string]string{"topology/tree": "switch", "topology/block": "block", "topology/ring": "ring",
 	"topology/torus3d": "torus"}
 
@@ -186,7 +186,7 @@ func (f *File) checkGroups(t *Topology) error {
 	return nil
 }
 
-// maxLevels is how many levels of switches slurmctld resolves.
+// maxLevels is the number of levels of switches that slurmctld resolves.
 const maxLevels = 20
 
 // checkTree checks that every child exists and that the switches form no cycle.
@@ -243,21 +243,21 @@ func (f *File) checkSizes(t *Topology) error {
 	return nil
 }
 
-// Cluster has the facts about a cluster against which a file is checked.
+// Cluster describes the cluster that a file must fit.
 type Cluster struct {
-	// Nodes are the names of all nodes. Known reports whether a name is a node's.
+	// Nodes are the names of all nodes. Known reports whether a node has the given name.
 	Nodes []string
 	Known func(name string) bool
 	// Expand expands a host list of nodes.
 	Expand func(list string) ([]string, error)
 	// Partitions has the name of each partition's topology, by partition.
 	Partitions map[string]string
-	// OwnPlaces says that slurm.conf has Topology= in lines of nodes.
+	// OwnPlaces is set if NodeName lines of slurm.conf have Topology=.
 	OwnPlaces bool
 }
 
-// Check checks the nodes of a file, and the topologies that partitions name. The error is about a
-// mistake with which slurmctld would not start.
+// Check checks the names of nodes in the file, and the topologies that partitions name. The error
+// is about a mistake that keeps slurmctld from starting.
 func (f *File) Check(c Cluster) (warnings []string, err error) {
 	for partition, name := range c.Partitions {
 		if !slices.ContainsFunc(f.Topologies, func(t Topology) bool { return t.Name == name }) {
@@ -302,8 +302,8 @@ func (c Cluster) expand(g Group) ([]string, error) {
 	return c.Expand(g.Nodes)
 }
 
-// Missing returns the first plugin of the file that a release does not have yet; "" if the release
-// has all.
+// Missing returns the first plugin of the file that the release lacks; "" if the release has all
+// of them.
 func (f *File) Missing(release slurmspec.Release) string {
 	for _, t := range f.Topologies {
 		if life, ok := history.Plugins[t.Plugin]; ok && !life.Includes(release) {

@@ -16,8 +16,8 @@ import (
 	"rmreplay/internal/spelling"
 )
 
-// The limits of a file. They bound the time that a hostile file takes: the time of the YAML parser
-// grows with the square of a line's length and of the depth.
+// The limits of a file. They bound the time for a hostile file: the YAML parser's time grows with
+// the square of a line's length and of the depth.
 const (
 	maxBytes = 4 << 20
 	maxLine  = 16 << 10
@@ -33,17 +33,17 @@ const (
 	aNumber
 	numbers
 	anObject
-	objects      // a list of objects, or one object alone
+	objects      // a list of objects, or a single object
 	flagOrObject // "flat: true", or "flat:" with options
 )
 
-// field says what value a key has.
+// field describes the value of a key.
 type field struct {
 	kind kind
 	of   schema // the keys of an object
 }
 
-// schema has the keys of an object.
+// schema lists the keys of an object.
 type schema map[string]field
 
 var dims = field{anObject, schema{"x": {kind: aNumber}, "y": {kind: aNumber}, "z": {kind: aNumber}}}
@@ -95,7 +95,7 @@ func (r *reader) warnf(line int, format string, args ...any) {
 	r.warnings = append(r.warnings, fmt.Sprintf("%s:%d: %s", r.name, line, fmt.Sprintf(format, args...)))
 }
 
-// document returns the topologies of a file, which are a list or a single one.
+// document returns the topologies of a file: a list, or a single topology.
 func (r *reader) document(text []byte) ([]value, error) {
 	if err := r.checkLimits(text); err != nil {
 		return nil, err
@@ -155,8 +155,7 @@ func (r *reader) checkLimits(text []byte) error {
 	return nil
 }
 
-// value reads a YAML node as a value of the field's kind. The parameter what names the place in
-// messages.
+// value reads a YAML node as a value of the field's kind. In messages, what names the value.
 func (r *reader) value(n ast.Node, f field, what string) (value, error) {
 	v := value{line: n.GetToken().Position.Line}
 	switch n := n.(type) {

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// NodeState parses a node's configured state as Slurm's state_str2int does. "" means in service.
+// NodeState parses a node's configured state as Slurm's state_str2int does. An empty result means
+// that the node is in service.
 func NodeState(s string) (string, error) {
 	upper := strings.ToUpper(s)
 	switch {

@@ -29,7 +29,7 @@ func flags(names ...string) map[string]options.Option {
 	return all
 }
 
-// lists has the keys of slurm.conf that are lists of options, if all possible options are known.
+// lists are the keys of slurm.conf whose values are lists of options and whose options are all known.
 var lists = map[string]map[string]options.Option{
 	"accountingstorageenforce": of("AccountingStorageEnforce"),
 	"dependencyparameters": {
@@ -73,8 +73,7 @@ func CheckOption(key, name, value string) error {
 	return nil
 }
 
-// checkValue checks the value of an option. An error lists the right values; the parameter otherwise is
-// appended to this list.
+// checkValue checks the value of an option. An error lists the right values, followed by otherwise.
 func checkValue(o options.Option, value, otherwise string) error {
 	switch {
 	case o.Number:
@@ -114,7 +113,7 @@ func checkValue(o options.Option, value, otherwise string) error {
 // wrongValue returns the mistake in the value of a known option; "" for a right value.
 func wrongValue(key, item string, o options.Option) string {
 	if !o.Number && o.Words == nil {
-		return "" // slurmctld finds the name of a flag, whatever follows
+		return "" // slurmctld finds the flag's name and ignores the rest
 	}
 	_, value, _ := strings.Cut(item, "=")
 	if err := checkValue(o, value, ""); err != nil {
@@ -123,7 +122,7 @@ func wrongValue(key, item string, o options.Option) string {
 	return ""
 }
 
-// Ignored returns the mistakes in a whole list: items that slurmctld accepts, but ignores or misunderstands.
+// Ignored returns the mistakes in a whole list: items that slurmctld accepts, but ignores or misreads.
 func Ignored(key, list string) (mistakes []string) {
 	known := lists[strings.ToLower(key)]
 	if known == nil {
@@ -140,9 +139,9 @@ func Ignored(key, list string) (mistakes []string) {
 	return mistakes
 }
 
-// Mistakes returns the mistakes in the list of a key whose unknown options slurmctld ignores:
-// options that are spelled almost like a known option, and values that slurmctld misunderstands.
-// slurmctld finds an option anywhere in the text of the list.
+// Mistakes returns the mistakes in a list whose unknown options slurmctld ignores. A mistake is a
+// name spelled almost like a known option, or a value that slurmctld misreads. slurmctld finds an
+// option anywhere in the text of the list.
 func Mistakes(key, list string) (mistakes []string) {
 	known := lists[strings.ToLower(key)]
 	if known == nil || history.Options[key].Refused {

@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/rm/slurm/associations"
 )
 
-// actions are the modes of PreemptMode that exclude each other in a value. GANG, WITHIN and
-// PRIORITY may be added to each of them.
+// actions are the modes of PreemptMode of which a value may have only one. GANG, WITHIN and
+// PRIORITY may be added to each mode.
 var actions = []string{"cancel", "cluster", "off", "on", "requeue", "suspend"}
 
 // preemptMode checks the modes in one value (preempt_mode_num in slurm_protocol_defs.c). The caller
@@ -33,7 +33,7 @@ func preemptMode(value string) error {
 	return nil
 }
 
-// preemption checks PreemptMode with PreemptType.
+// preemption checks whether PreemptMode fits PreemptType.
 func preemption(get Settings) error {
 	modes, plugin := words(get.lower("PreemptMode")), get.lower("PreemptType")
 	suspends := slices.Contains(modes, "suspend") || slices.Contains(modes, "on")
@@ -58,9 +58,9 @@ func preemption(get Settings) error {
 	return nil
 }
 
-// NothingPreempts warns if PreemptType is preempt/qos, but the site's commands for sacctmgr let no
-// QOS preempt another. slurmctld then starts, but never preempts a job. The parameter accounts has
-// these commands, and file is the name of their file; "" for a cluster without such commands.
+// NothingPreempts warns if PreemptType is preempt/qos and the site's commands for sacctmgr let no
+// QOS preempt another QOS. slurmctld then starts, but never preempts a job. accounts are these
+// commands. file is the name of their file; "" for a cluster without commands.
 func NothingPreempts(get Settings, accounts []byte, file string) []string {
 	preempts := func(s associations.Setting) bool { return s.Option == "preempt" && s.Value != "" && s.Value != "-1" }
 	if get.lower("PreemptType") != "preempt/qos" || slices.ContainsFunc(associations.Settings(accounts), preempts) {

@@ -31,8 +31,8 @@ func selectTypeParameters(value string) error {
 	return nil
 }
 
-// selection checks SelectTypeParameters with SelectType (select_g_init in src/interfaces/select.c,
-// select_p_node_init in src/plugins/select/cons_tres).
+// selection checks whether SelectTypeParameters fits SelectType (select_g_init in
+// src/interfaces/select.c, select_p_node_init in src/plugins/select/cons_tres).
 func selection(get Settings) error {
 	value, set := get("SelectTypeParameters")
 	processors := slices.ContainsFunc(words(value), func(option string) bool {
@@ -53,9 +53,9 @@ func selection(get Settings) error {
 	return nil
 }
 
-// CheckNode returns an error if slurmctld of a release refuses the CPUs of a node with a plugin of
-// SelectType. 22.05 can only allocate one CPU per core or one CPU per thread (select_p_node_init in
-// src/plugins/select/cons_common).
+// CheckNode returns an error if slurmctld of the release refuses the CPUs of a node under the
+// given SelectType. Slurm 22.05 allocates either one CPU per core or one CPU per thread
+// (select_p_node_init in src/plugins/select/cons_common).
 func CheckNode(n hpc.Node, selectType string, release slurmspec.Release) error {
 	cores := n.Sockets * n.CoresPerSocket
 	if release.Since(slurmspec.R2302) || !strings.HasPrefix(selectType, "select/cons_") || n.CPUs == cores ||

@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Refusal is a value with which slurmctld does not start because of the value of another key.
+// Refusal is a value that keeps slurmctld from starting because of the value of another key.
 type Refusal struct {
 	// Key is the key whose statement is reported, in the spelling of the manual page.
 	Key string
@@ -25,8 +25,8 @@ func (get Settings) lower(key string) string {
 	return strings.ToLower(value)
 }
 
-// Together returns the values that slurmctld of a release refuses because they exclude each other.
-// Each value must have passed [Check].
+// Together returns the values that slurmctld of the release refuses because they contradict each
+// other. Each value must have passed [Check].
 func Together(get Settings, release slurmspec.Release) []Refusal {
 	var found []Refusal
 	for _, rule := range []struct {
@@ -40,7 +40,7 @@ func Together(get Settings, release slurmspec.Release) []Refusal {
 		err := rule.of(get)
 		if value, _ := get(rule.key); err != nil && value != "" {
 			found = append(found, Refusal{rule.key, err})
-		} else if err != nil { // only a PreemptType without PreemptMode
+		} else if err != nil { // preemption reports only a PreemptType without PreemptMode
 			found = append(found, Refusal{"PreemptType", err})
 		}
 	}
@@ -72,7 +72,7 @@ func jobIDs(get Settings) error {
 	return nil
 }
 
-// sharedResources checks the resources that share GPUs (gres_init in src/interfaces/gres.c).
+// sharedResources checks the generic resources that share GPUs (gres_init in src/interfaces/gres.c).
 func sharedResources(get Settings) error {
 	types := words(get.lower("GresTypes"))
 	for _, shared := range []string{"mps", "shard"} {
@@ -111,7 +111,7 @@ func mcsPlugin(get Settings) error {
 	return nil
 }
 
-// decay refuses usage that neither decays nor is reset, because it would overflow.
+// decay refuses a configuration in which usage neither decays nor is reset: usage would overflow.
 func decay(get Settings) error {
 	value, set := get("PriorityDecayHalfLife")
 	if _, reset := get("PriorityUsageResetPeriod"); set && !reset && strings.Trim(value, "0:-") == "" {

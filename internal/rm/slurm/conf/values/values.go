@@ -1,8 +1,8 @@
-// Package values finds values of slurm.conf with which slurmctld does not start. The parser checks
-// only the types of values. The checks follow _validate_and_set_defaults and _parse_partitionname
-// in src/common/read_config.c, preempt_mode_num in slurm_protocol_defs.c, and the plugins select
-// and gres, of Slurm 22.05 to 26.05. Keys and options that only some of these releases have are in
-// [rmreplay/internal/slurmspec/history]. They are translated before this package checks them.
+// Package values finds values of slurm.conf that keep slurmctld from starting. The parser checks only the types
+// of values. The checks follow _validate_and_set_defaults and _parse_partitionname in src/common/read_config.c,
+// preempt_mode_num in slurm_protocol_defs.c, and the plugins select and gres, of Slurm 22.05 to 26.05. If only
+// some of these releases have a key or an option, package [rmreplay/internal/slurmspec/history] lists it. The
+// adaptation translates such keys and options before this package checks them.
 package values
 
 import (
@@ -77,7 +77,8 @@ func apply(checks map[string]check, key, value string) error {
 	return nil
 }
 
-// knownOptions refuses an option that no release knows, if slurmctld refuses unknown options of the key.
+// knownOptions refuses an option that no release knows. It does so only for keys whose unknown
+// options slurmctld refuses.
 func knownOptions(key, value string) error {
 	for name, list := range history.Options {
 		for _, option := range strings.Split(value, ",") {
@@ -123,8 +124,7 @@ func atLeast(minimum uint64) check {
 	}
 }
 
-// spanSyntax is what _is_valid_timespec in src/common/parse_time.c accepts, without negative
-// numbers.
+// spanSyntax is the syntax that _is_valid_timespec in src/common/parse_time.c accepts, except negative numbers.
 var spanSyntax = regexp.MustCompile(`^(\d+(:\d+){0,2}|\d+-\d*|\d+-\d+(:\d+){1,2})$`)
 
 // span checks the syntax of a time such as MaxTime, as slurmctld does. It sets no upper bound.
@@ -173,8 +173,8 @@ func trackable(value string) error {
 	return nil
 }
 
-// weight is an item of a list of weights. strtod reads the number, and slurmctld looks only at the first letter behind
-// it (_tres_weight_item in src/common/assoc_mgr.c).
+// weight is an item of a list of weights. slurmctld reads the number with strtod, and looks only
+// at the first letter after it (_tres_weight_item in src/common/assoc_mgr.c).
 var weight = regexp.MustCompile(`(?i)^[^=\s]+=([+-]?(\d+\.?\d*|\.\d+|0x[0-9a-f.]+|inf(inity)?)(e[+-]?\d+)?([kmgtp].*)?|[kmgtp].*)$`)
 
 // Weights returns an error if slurmctld refuses a list of weights of TRES, such as the value of PriorityWeightTRES or
@@ -218,7 +218,7 @@ func overSubscribe(value string) error {
 	return errors.New("slurmctld does not know this value (want NO, EXCLUSIVE, YES[:COUNT] or FORCE[:COUNT])")
 }
 
-// schedulerParameters checks the two options whose values have a limit.
+// schedulerParameters checks the two options whose values have an upper bound.
 func schedulerParameters(value string) error {
 	for _, limit := range []struct {
 		option   string

@@ -7,8 +7,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// TestCheck: Check accepts the values that slurmctld accepts, and refuses those with which
-// slurmctld ends. TestSlurmctldRefuses in package conf tries refused values on slurmctld itself.
+// TestCheck: Check accepts the values that slurmctld accepts, and refuses values that make
+// slurmctld exit.
 func TestCheck(t *testing.T) {
 	for _, test := range []struct {
 		key       string
@@ -157,7 +157,8 @@ func TestNothingPreempts(t *testing.T) {
 	}
 }
 
-// TestMistakes: an option that slurmctld knows or finds, and one that is near no other, are no mistakes.
+// TestMistakes: an option is no mistake if slurmctld knows or finds it, or if no known option is
+// similar.
 func TestMistakes(t *testing.T) {
 	for _, test := range []struct{ key, list, want string }{
 		{"SchedulerParameters", "bf_intervall=30,bf_continue", "SchedulerParameters has no option bf_intervall, so Slurm ignores it; " +

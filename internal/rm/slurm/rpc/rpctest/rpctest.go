@@ -1,5 +1,5 @@
-// Package rpctest has helpers for tests of Slurm's messages: it runs the stock programs of Slurm's
-// releases, and has a recorder that takes slurmctld's place.
+// Package rpctest has helpers for tests of Slurm's messages: they run the stock programs of
+// Slurm's releases, and a recorder that takes slurmctld's place.
 package rpctest
 
 import (
@@ -58,13 +58,13 @@ func ReadMessage(c net.Conn) (*rpc.Message, error) {
 // message.
 type Recorder struct {
 	net.Listener
-	// Messages has the messages that [Recorder.Next] has not returned.
+	// Messages are the messages that [Recorder.Next] has not returned yet.
 	Messages chan *rpc.Message
 	failures chan error
 }
 
-// NewRecorder starts a recorder that answers each message with what the function reply returns.
-// The recorder ends with the test.
+// NewRecorder starts a recorder that answers each message with the result of reply. The recorder
+// stops when the test ends.
 func NewRecorder(t *testing.T, reply func(*rpc.Message) *rpc.Message) *Recorder {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -124,9 +124,9 @@ func (r *Recorder) Next(t *testing.T) *rpc.Message {
 	return nil
 }
 
-// DecodeFields reads a body of a version into a struct. The struct has the message's fields in
-// their order; only their types decide how a field is read. DecodeFields does not use package rpc's
-// encoders, so tests can check them. A field that the version does not have keeps its value.
+// DecodeFields reads a body in the given version into a struct. The struct lists the message's
+// fields in order; a field's type alone decides how it is read. DecodeFields does not use package
+// rpc's encoders, so tests can check them. A field that the version does not have keeps its value.
 func DecodeFields(t *testing.T, version rpc.Version, body []byte, into any) {
 	t.Helper()
 	d := wire.NewDecoder("fields", body)
@@ -174,12 +174,12 @@ func DecodeFields(t *testing.T, version rpc.Version, body []byte, into any) {
 	}
 }
 
-// fieldsBefore are the fields of a [rpc.JobDesc] that follow a string which only versions since
-// 23.11 have. No submission of this project sets these strings: the container's id and the sizes to
-// choose from.
+// fieldsBefore are the fields of a [rpc.JobDesc] before which versions since 23.11 have an
+// additional string. No submission of this project sets these strings: the container's id and the
+// sizes to choose from.
 var fieldsBefore = map[string]bool{"CoreSpec": true, "BoardsPerNode": true}
 
-// jobDescHas reports whether a version's job description has a field of [rpc.JobDesc].
+// jobDescHas reports whether a version has a field of [rpc.JobDesc].
 func jobDescHas(version rpc.Version, field string) bool {
 	switch field {
 	case "SelectPlugin":

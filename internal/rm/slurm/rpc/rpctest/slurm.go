@@ -14,15 +14,14 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// RootsVariable is the environment variable with a directory of unpacked Slurm packages: one root
-// for each release, named "24.11". Tests of newer releases need it.
+// RootsVariable is the environment variable with a directory of unpacked Slurm packages. It has
+// one root for each release, such as "24.11". Tests of newer releases need it.
 const RootsVariable = "RMREPLAY_SLURM_ROOTS"
 
 // Slurm is a release of Slurm whose stock programs a test runs.
 type Slurm struct {
 	Release slurmspec.Release
-	// root is the directory that the release's packages are unpacked in; empty for the installed
-	// release.
+	// root is the directory with the release's unpacked packages; empty for the installed release.
 	root string
 }
 
@@ -32,10 +31,10 @@ func (s *Slurm) libraries() string {
 	return filepath.Join(s.root, "usr/lib", arch)
 }
 
-// Each runs a test with 22.05, 24.11 and 26.05, if they are not older than the parameter oldest.
-// The programs come from the roots in [RootsVariable]. Without a root for 22.05, the release
-// installed on this machine is used for 22.05. Each skips, with a message, a release without the
-// programs. Under -short it skips all releases.
+// Each runs a test with 22.05, 24.11 and 26.05, from the release oldest on. The programs come from
+// the roots in [RootsVariable]. Without a root for 22.05, Each uses the release that is installed
+// on this machine. Each skips a release whose programs are missing, with a message. Under -short
+// it skips all releases.
 func Each(t *testing.T, oldest slurmspec.Release, programs []string, test func(*testing.T, *Slurm)) {
 	t.Helper()
 	roots := os.Getenv(RootsVariable)
@@ -92,9 +91,8 @@ func (s *Slurm) find(program string) (string, error) {
 	return "", fmt.Errorf("%s is not below %s", program, s.root)
 }
 
-// command returns the words that run one of the release's programs under the name argv0. The
-// programs of a root are run by the dynamic loader of the same root, since the C library of this
-// machine may be older.
+// command returns the words that run a program of the release under the name argv0. A root's own
+// dynamic loader runs its programs, since this machine's C library may be older.
 func (s *Slurm) command(program, argv0 string) ([]string, error) {
 	path, err := s.find(program)
 	if err != nil {
@@ -163,8 +161,8 @@ func (s *Slurm) program(t *testing.T, stock, path string) string {
 }
 
 // OwnAddress returns the loopback address of this machine's host name: 127.0.1.1 on many Debian
-// machines. A stock daemon with NoCtldInAddrAny or NoInAddrAny listens there and nowhere else. If
-// the name has no loopback address, it skips the test with a message.
+// machines. A stock daemon with NoCtldInAddrAny or NoInAddrAny listens only there. Without a
+// loopback address for the name, OwnAddress skips the test with a message.
 func OwnAddress(t testing.TB) string {
 	t.Helper()
 	host, err := os.Hostname()
@@ -182,8 +180,8 @@ func OwnAddress(t testing.TB) string {
 	return ""
 }
 
-// ControllerConf writes a slurm.conf with which clients connect to a port of an address of this
-// machine, and returns its path. The parameter more has further lines.
+// ControllerConf writes a slurm.conf that makes clients connect to the given address and port of
+// this machine, and returns its path. The parameter more contains further lines.
 func (s *Slurm) ControllerConf(t *testing.T, dir, address string, port int, more string) string {
 	t.Helper()
 	if s.root != "" {
@@ -216,8 +214,8 @@ SlurmctldLogFile=%[4]s/ctld.log
 	return path
 }
 
-// RunClient runs a stock client with a slurm.conf and returns its output. The environment has no
-// other variables that could change the client's options.
+// RunClient runs a stock client with a slurm.conf and returns its output. Its environment excludes
+// all variables that could change the client's options.
 func (s *Slurm) RunClient(t *testing.T, conf, dir, stdin string, args ...string) (string, error) {
 	t.Helper()
 	words, err := s.command(args[0], args[0])
@@ -242,5 +240,5 @@ func (s *Slurm) Codec() rpc.Codec {
 	return codec
 }
 
-// Version returns the version of the protocol in which the driver speaks to the release.
+// Version returns the protocol version that the driver uses with the release.
 func (s *Slurm) Version() rpc.Version { return rpc.Version(s.Release.DriverProtocol()) }

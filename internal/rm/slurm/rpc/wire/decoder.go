@@ -8,11 +8,11 @@ import (
 // noBitmap is the size that means a missing bitmap (NO_VAL in slurm.h).
 const noBitmap = 0xfffffffe
 
-// Decoder reads values from a message. The decoder keeps the first failure, and every later read
-// returns zero. So a caller can read all fields of a message and call [Decoder.Finish] once at the
-// end. The decoder compares every length with the bytes that are left before it allocates memory.
+// Decoder reads values from a message. The decoder keeps the first failure, and all later reads
+// return zero. So a caller can read all fields and call [Decoder.Finish] once at the end. The
+// decoder compares every length with the remaining bytes before it allocates memory.
 //
-// Each method takes the name of the field, which an error repeats.
+// Each method takes the name of the field for error messages.
 type Decoder struct {
 	// What names the message in errors: "a batch launch".
 	What string
@@ -25,13 +25,13 @@ type Decoder struct {
 // NewDecoder returns a decoder of b. The parameter what names the message in errors.
 func NewDecoder(what string, b []byte) Decoder { return Decoder{What: what, b: b} }
 
-// Err returns the first failure; nil if every read so far has succeeded.
+// Err returns the first failure; nil if all reads so far succeeded.
 func (d *Decoder) Err() error { return d.err }
 
 // Left returns the number of bytes that have not been read.
 func (d *Decoder) Left() int { return len(d.b) - d.off }
 
-// Fail records a failure, unless there is one already. The error names the message and the
+// Fail records a failure, unless one is already recorded. The error names the message and the
 // position.
 func (d *Decoder) Fail(format string, args ...any) {
 	if d.err == nil {
@@ -126,8 +126,8 @@ func (d *Decoder) SkipBitmap(field string) {
 	}
 }
 
-// Count reads the number of an array's elements. The parameter size is the least number of bytes
-// that one element takes. More elements than the bytes left can hold are a failure.
+// Count reads the number of an array's elements. size is the smallest number of bytes per element.
+// A number of elements that cannot fit into the remaining bytes is a failure.
 func (d *Decoder) Count(size int, field string) int {
 	n := d.U32(field)
 	if d.err == nil && uint64(n)*uint64(size) > uint64(d.Left()) {
@@ -152,8 +152,7 @@ func array[T any](d *Decoder, size int, field string, read func(string) T) []T {
 	return a
 }
 
-// Taken returns the bytes that the function read consumes, without copying them; nil after a
-// failure.
+// Taken returns the bytes that read consumes, without copying them; nil after a failure.
 func (d *Decoder) Taken(read func()) []byte {
 	start := d.off
 	read()
@@ -175,8 +174,8 @@ func (d *Decoder) U32s(field string) []uint32 { return array(d, 4, field, d.U32)
 // U64s reads an array of numbers of 64 bits; an empty array is returned as nil.
 func (d *Decoder) U64s(field string) []uint64 { return array(d, 8, field, d.U64) }
 
-// Finish ends a message: it returns the first failure, or an error if bytes are left. Bytes
-// after the last field mean that the fields were read wrongly.
+// Finish ends a message: it returns the first failure, or an error if bytes are left. Bytes after
+// the last field show that the fields were misread.
 func (d *Decoder) Finish() error {
 	if d.err == nil && d.Left() != 0 {
 		d.Fail("%d bytes are left after the last field", d.Left())

@@ -1,12 +1,11 @@
-// Package wire reads and writes the primitive values of Slurm's wire protocol, as Slurm's
-// own pack.c and pack.h do: numbers, strings, arrays, blocks of bytes, and bitmaps.
+// Package wire reads and writes the primitive values of Slurm's wire protocol, as Slurm's own
+// pack.c and pack.h do: numbers, strings, arrays, blocks of bytes, and bitmaps.
 //
-// All numbers are big-endian. A string is its length (u32, with the closing NUL), then its
-// bytes. Length 0 is C's NULL, which this package reads and writes as the empty string. An
-// array is the number of its elements (u32), then the elements. An instant is an i64: seconds
-// since the Unix epoch.
+// All numbers are big-endian. A string is its length (u32, with the closing NUL), then its bytes.
+// Length 0 is C's NULL; this package uses the empty string for it. An array is the number of its
+// elements (u32), then the elements. An instant is an i64: seconds since the Unix epoch.
 //
-// The package does not know any messages: package rpc says which fields a message has.
+// The package knows no messages: package rpc defines the fields of each message.
 package wire
 
 import (
@@ -44,8 +43,9 @@ func (e *Encoder) Bool16(v bool) {
 // Time appends an instant in seconds since the Unix epoch; 0 is "not set".
 func (e *Encoder) Time(seconds int64) { e.U64(uint64(seconds)) }
 
-// Str appends a string. An empty string is sent as NULL, which every field of the protocol reads as
-// "not given". A NUL ends the string, as in C, so no text can shift the fields after it.
+// Str appends a string. An empty string is sent as NULL, which every field of the protocol reads
+// as "not given". As in C, the text ends at its first NUL, so no text can shift the fields after
+// it.
 func (e *Encoder) Str(s string) {
 	s = untilNUL(s)
 	if s == "" {
