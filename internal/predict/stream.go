@@ -55,7 +55,7 @@ func (c *Case) Value() float64 {
 type Cases struct {
 	List []Case
 	// NeverRan counts jobs that left the queue without a start. Unknown counts jobs whose end is
-	// unknown.
+	// unknown. Predictors also receive the submissions of these jobs.
 	NeverRan, Unknown int
 	// NoStart counts jobs whose start is not recorded. Such a job is assumed to start at its
 	// submission, the earliest possible instant.
@@ -76,7 +76,7 @@ type Cases struct {
 }
 
 // MadeNote returns a note about fields that predictors read and that rules made. The note says
-// what this means for scores.
+// what this means for scores. It returns "" if there is no such field.
 func (c *Cases) MadeNote() string {
 	var made []string
 	for _, f := range workload.Fields {
