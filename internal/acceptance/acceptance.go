@@ -170,7 +170,8 @@ func means(foreseen, is *admission.Finding) bool {
 }
 
 // patience is the virtual time after which a job that has not started on the idle machine is
-// judged to never start.
+// judged to never start. It covers several cycles of the backfill scheduler, and several queries
+// for the reasons of pending jobs.
 const patience = 5 * time.Minute
 
 // deadline is the reason of a job that cannot end before its deadline.

@@ -180,7 +180,8 @@ func TestFollowSimulation(t *testing.T) {
 }
 
 // TestCompare compares a record with two runs of the model. The first run has the same scheduler
-// options as the record, and the second run has others.
+// options as the record, and the second run has others. The verdict names the jobs that differ,
+// and the decision that caused the first difference.
 func TestCompare(t *testing.T) {
 	r := record(t, "bf_interval=15", nil)
 	same, err := Compare(t.Context(), []*run.Run{r}, nil, Options{Dir: t.TempDir()})

@@ -12,7 +12,8 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Lockstep says how well the model's single decisions agree with the decisions in a record.
+// Lockstep says how well the model's single decisions agree with the decisions in a record. The
+// model makes each decision in Slurm's state.
 type Lockstep struct {
 	// AllInstants is the number of seconds with decisions. Instants is the number of seconds whose
 	// decisions are counted.

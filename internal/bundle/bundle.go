@@ -1,5 +1,9 @@
-// Package bundle packs a workload and its cluster into one file, which a site can publish. The
-// file is a tar archive, compressed with gzip if its name ends in .gz.
+// Package bundle packs a workload and its cluster into one file, which a site can publish: a tar
+// archive, compressed with gzip if its name ends in .gz. Commands that read a workload or a cluster
+// also read the archive.
+//
+// The archive may come from anybody. So only members with the names of a bundle's files are read, each
+// once and up to a largest size. No member decides to which path it is written.
 package bundle
 
 import (

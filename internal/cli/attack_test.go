@@ -23,7 +23,9 @@ import (
 
 // TestAttacks lets another user attack running replays with stock Slurm commands, which the
 // daemons would believe (auth/none). The attacker runs as that user, and in user namespaces as the
-// daemons' user or as root.
+// daemons' user or as root. The daemons run none of the attacker's programs, and the schedule
+// stays the same, with a private network and with a shared one. If the tests do not run as root,
+// the attacker is the user who replays, but still cannot reach the daemons.
 func TestAttacks(t *testing.T) {
 	needSlurm(t)
 	quiet := startReplay(t, mixedTrace())

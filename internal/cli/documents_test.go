@@ -73,7 +73,9 @@ func needDocumentedSlurm(t *testing.T) {
 	t.Setenv(install.Variable, root)
 }
 
-// checkDocument executes the sessions of a document of docs and compares their output.
+// checkDocument executes the sessions of a document of docs and compares their output. files are
+// files that the sessions need, as "FILE:NAME": a file of testdata and its name in the sessions'
+// directory.
 func checkDocument(t *testing.T, name string, files ...string) {
 	t.Helper()
 	path := filepath.Join("..", "..", "docs", filepath.FromSlash(name))

@@ -31,10 +31,11 @@ const (
 	RuleNoAssociation  = "no_association"
 )
 
-// Check returns all problems that would make a replay of the workload wrong or impossible. These
-// are the findings of [workload.ValidateIn], odd statements of the configuration, mistakes in the
-// workload's actions and in the cluster's commands for sacctmgr, jobs that slurmctld would refuse
-// because of their associations, and jobs that a default limit would end.
+// Check returns all problems that would make a replay of the workload wrong or impossible. These are the
+// findings of [workload.ValidateIn], odd statements of the configuration, mistakes in the workload's actions
+// and in the cluster's commands for sacctmgr, jobs that slurmctld would refuse because of their associations,
+// and jobs that a default limit would end. If cluster is nil, Check does not compare the workload with a
+// cluster, and does not read the files that actions name. Dates in the texts are in the given time zone.
 func Check(w *workload.Workload, cluster *conf.Cluster, zone *time.Location) []workload.Problem {
 	var known workload.Cluster
 	if cluster != nil {
@@ -93,8 +94,7 @@ func checkAssociations(w *workload.Workload, cluster *conf.Cluster) (list []work
 	return list
 }
 
-// declaredBy returns the declarations in a cluster's commands for sacctmgr; nil if the cluster has
-// no commands.
+// declaredBy returns what a cluster's commands for sacctmgr declare; nil without such commands.
 func declaredBy(cluster *conf.Cluster) *associations.Set {
 	if cluster.Accounts == nil || !cluster.Accounting() {
 		return nil

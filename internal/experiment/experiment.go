@@ -1,15 +1,14 @@
 // Package experiment makes the replay or simulation that a [Spec] describes, or a set of
 // realizations. It can run several realizations at once.
 //
-// [Run] loads and checks everything, starts the engine, plays the workload, compares the result
-// with the engine's own accounting, writes the record and computes the metrics. The command line,
-// a server and a test all run a replay this way. The package does not write to the terminal. It
+// [Run] loads and checks everything, starts the engine, plays the workload, compares the result with
+// the engine's own accounting, writes the record and computes the metrics. The command line, a
+// server and a test all run a replay this way. The package does not write to the terminal. It
 // reports the progress of a run to [Hooks].
 //
-// Errors have types: [FieldError] for a value of the specification, and [InputError] for a file or
-// directory. [IsMissing] recognizes errors about something that the machine lacks. A run without a
-// valid result is not an error: its summary is marked as not valid, and [Valid] returns an error
-// for such a summary.
+// Errors have types: [FieldError] for a value of the specification, [InputError] for a file or
+// directory, and [IsMissing] for a machine that lacks something. A run without a valid result is not
+// an error: its summary says that it is not valid, and [Valid] returns an error for such a summary.
 package experiment
 
 import (
@@ -141,7 +140,7 @@ func checkRun(dir string, overwrite bool) error {
 }
 
 // CheckSpec returns an error if a field of the specification is wrong, or if the specification's
-// cluster is wrong.
+// cluster is wrong. It does not read the workload.
 func CheckSpec(spec Spec) error {
 	p := &Prepared{spec: spec}
 	return p.check()

@@ -23,9 +23,8 @@ type Export struct {
 	// Cluster is the cluster, and ClusterDir the directory that it was read from.
 	Cluster    *conf.Cluster
 	ClusterDir string
-	// KeyFile holds the secret key of at least [transform.LeastKey] bytes. If it is empty, a random
-	// key is used and not stored. Then nobody can find the original names, or match the names with
-	// the names in another bundle.
+	// KeyFile holds the secret key of at least [transform.LeastKey] bytes. If it is empty, a random key is used and
+	// not stored. Then nobody can find the original names, or match the names with those of another bundle.
 	KeyFile string
 	// KeepHosts says that the names of nodes and switches are not replaced. KeepCluster says the
 	// same about the name of the cluster.

@@ -19,8 +19,8 @@ import (
 )
 
 // BenchmarkModel times the model of Slurm's scheduler: for a day of the example, and for the short
-// workload with long queues if that file exists. It also shows how the time grows with the jobs,
-// the nodes and the queue.
+// workload with long queues if that file exists. It also shows how the time grows with the jobs, the nodes
+// and the queue. cpu-ms is the processor time of a run in user mode. docs/SLURM-MODEL.md has the results.
 func BenchmarkModel(b *testing.B) {
 	b.Run("example", func(b *testing.B) {
 		day, files := example.Example(97)
@@ -74,7 +74,8 @@ func userTime(b *testing.B) time.Duration {
 }
 
 // bursts returns a cluster, and a workload whose jobs come in bursts. A burst has queue jobs at
-// the same time, and the next burst comes when the nodes have had time for this one.
+// the same time, and the next burst comes when the nodes have had time for this one. Jobs have up
+// to a quarter of the nodes.
 func bursts(b *testing.B, jobs, nodes, queue int) (dir string, w *workload.Workload) {
 	b.Helper()
 	dir = clusterWith(b, map[string]string{"users": "ann:1001:red:2001\n", "slurm.conf": fmt.Sprintf(`ClusterName=bursts

@@ -15,10 +15,9 @@ type Target struct {
 	plugins string // the directory of its plugins; "" if it is not installed
 }
 
-// FindTarget finds a Slurm. The parameter named is an argument of [install.FindSlurm], or a
-// release that is not installed, such as "26.05". If named is empty, the default Slurm is used or,
-// without a default, the newest supported release. The error is a [FieldError] if named is neither
-// an installed Slurm nor a release.
+// FindTarget finds a Slurm. The parameter named is an argument of [install.FindSlurm], or a release that is not
+// installed, such as "26.05". If named is empty, the default Slurm is used or, without a default, the newest
+// supported release. The error is a [FieldError] if named is neither an installed Slurm nor a release.
 func FindTarget(named string) (Target, error) {
 	in, missing := install.FindSlurm(named)
 	switch {

@@ -204,7 +204,7 @@ func (e *simEngine) fitNodes(nodes, processors int) error {
 }
 
 // needsNodes returns a text about a part of the workload that a pool of processors cannot play.
-// The text includes a verb: "node events, which need".
+// The text includes a verb: "node events, which need". It returns "" if there is no such part.
 func needsNodes(w *workload.Workload) string {
 	switch {
 	case len(w.NodeEvents) > 0:

@@ -79,9 +79,9 @@ func sitePartition(c *conf.Cluster, p conf.Partition) workload.SitePartition {
 	return sp
 }
 
-// siteQOS returns the QOS that the cluster's commands for sacctmgr declare. The usual QOS come
-// first: QOS with the name of a partition, and QOS that Slurm itself makes. All others follow in
-// the order of their names.
+// siteQOS returns the QOS that the cluster's commands for sacctmgr declare. The usual QOS come first:
+// QOS with the name of a partition, and QOS that Slurm itself makes. All others follow in the order of
+// their names. Without such commands, siteQOS returns the QOS that the partitions need, without limits.
 func siteQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 	if c.Accounts == nil {
 		return neededQOS(c)
@@ -134,7 +134,8 @@ func ordinary(c *conf.Cluster, names []string) string {
 }
 
 // neededQOS returns a QOS for each open partition: the QOS with the partition's name or, if it
-// does not exist, the first QOS that the partition allows and that ordinary users may use.
+// does not exist, the first QOS that the partition allows and that ordinary users may use. If
+// every partition allows the QOS normal, the list is nil.
 func neededQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 	const own = "normal"
 	needed := false
@@ -162,7 +163,8 @@ func neededQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 	return list
 }
 
-// maxPerJob returns the limit of a QOS on a job's amount of a resource; 0 without a limit.
+// maxPerJob returns the limit of a QOS on a job's amount of a resource; 0 without a limit. A job
+// that exceeds its user's limit never starts, so these limits count as well.
 func maxPerJob(policy *associations.Policy, resource string) (most int) {
 	for _, limits := range []associations.TRES{policy.MaxTRESPerJob, policy.MaxTRESPerUser, policy.MaxTRESPerAccount, policy.GrpTRES} {
 		if limit, set := limits[resource]; set && limit > 0 && (most == 0 || int(limit) < most) {
@@ -198,8 +200,13 @@ func (p *Prepared) made() []workload.MadeField {
 	return p.workload.Completion.Fields
 }
 
-// drawOf returns the seed with which a realization draws a field. number is the number of the
-// realization, and place is the index of the field.
+// drawOf returns the seed with which a realization draws a field. number is the number of the realization,
+// and place is the index of the field. In the first half of the realizations, realization i has draw i of
+// every field. The second half uses the same draws of each field once more, in a different order for each
+// field. So two realizations share the draw of at most one field. The correlation of the results of two
+// realizations that share a draw is the part of the variance that this field causes. This is replicated
+// sampling (McKay, NUREG/CR-6311, 1995; Mara and Rakoto Joseph, J. Stat. Comput. Simul. 78, 2008). If a
+// half has fewer realizations than there are fields, there are too few orders. Then no draw is used twice.
 func (s Set) drawOf(place, fields, number int, seed uint64) uint64 {
 	i, half := number-1, s.Count/2
 	if i < half || i >= 2*half || half < fields {

@@ -164,7 +164,7 @@ func (e *slurmEngine) find() error {
 }
 
 // CanReplay returns an error if this machine cannot replay with the given Slurm and cluster, for
-// example because that Slurm is not installed ([IsMissing]).
+// example because that Slurm is not installed ([IsMissing]). It does not start a process.
 func CanReplay(s Slurm) error {
 	e := &slurmEngine{}
 	if err := e.check(&Spec{Slurm: &s}); err != nil {

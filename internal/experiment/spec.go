@@ -73,8 +73,8 @@ type Slurm struct {
 	// 0 means 1.
 	Cluster    string  `json:"cluster"`
 	NodeFactor float64 `json:"node_factor,omitempty"`
-	// The delays on the nodes: the time before a job's script starts, the duration of the prolog, and
-	// the duration of the epilog. For the syntax, see [rmreplay/internal/rm/slurm/nodes.ParseDelay].
+	// The delays on the nodes: the time before a job's script starts, the duration of the prolog, and the duration
+	// of the epilog. For the syntax, see [rmreplay/internal/rm/slurm/nodes.ParseDelay]. "" means no delay.
 	LaunchDelay string `json:"launch_delay,omitempty"`
 	PrologDelay string `json:"prolog_delay,omitempty"`
 	EpilogDelay string `json:"epilog_delay,omitempty"`

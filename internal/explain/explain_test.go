@@ -644,7 +644,8 @@ func TestPostponed(t *testing.T) {
 }
 
 // A job is compared with the jobs that started before it by its priority at that time, not at its
-// start. Its priority grew from 1,000 to 9,000 while it waited.
+// start. Its priority grew from 1,000 to 9,000 while it waited. Between two known priorities, it
+// grows linearly.
 func TestPriorityWhileItWaited(t *testing.T) {
 	const behind = "for 100 % of its wait it waited behind jobs with a higher priority"
 	for _, test := range []struct {
@@ -705,6 +706,7 @@ func TestPriorityWhileItWaited(t *testing.T) {
 
 // If the record has the parts of priorities, the points of fair-share come from all jobs of the
 // same user and account. They were 0 in between, and the job's own priorities do not show this.
+// The age grows linearly.
 func TestFairShareWhileItWaited(t *testing.T) {
 	var h history
 	for i, minute := range []int{5, 30, 60} {

@@ -41,7 +41,7 @@ type Group struct {
 	Mean              metrics.Float `json:"mean_wait_s"`
 	MeanSinceEligible metrics.Float `json:"mean_wait_since_eligible_s"`
 	// NeverStarted counts jobs without a wait: jobs that never started, or never started again after
-	// a lost run.
+	// a lost run. NeverStartedWait is their time in the queue, in seconds.
 	NeverStarted     int                `json:"never_started_jobs"`
 	NeverStartedWait metrics.Float      `json:"never_started_wait_s"`
 	Parts            []metrics.WaitPart `json:"wait_parts"`

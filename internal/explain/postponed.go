@@ -9,8 +9,9 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// Postponed says that the run submitted a job later than the workload does. The job's wait is then
-// too short.
+// Postponed says that the run submitted a job later than the workload does. The job's wait is then too
+// short. The job depends, directly or through other jobs, on a preset job. A replay on Slurm submits preset
+// jobs only at their starts, and slurmctld refuses dependencies on jobs that have not been submitted.
 type Postponed struct {
 	By      string  `json:"by"` // the preset job
 	Seconds float64 `json:"seconds"`
@@ -24,8 +25,8 @@ func (rec *Record) postponed(row *run.Row) *Postponed {
 	return nil
 }
 
-// postponedBy returns the preset job that delayed the submission of a job; "" if no preset job
-// did.
+// postponedBy returns the preset job that delayed the submission of a job; "" if no preset job did. The
+// map seen has the jobs that were examined, because dependencies of a hostile record may form a circle.
 func (rec *Record) postponedBy(row *run.Row, seen map[string]bool) string {
 	request := rec.requests[row.Job]
 	if request == nil || request.Dependency == "" || row.RecordedSubmit == 0 || seen[row.Job] ||

@@ -84,7 +84,9 @@ type rank struct {
 type shared struct{ user, account string }
 
 // priorities returns the priorities of a job before its first start. A requeued job does not count
-// as waiting for its priority ([waits.Requeued]).
+// as waiting for its priority ([waits.Requeued]). If the job started only once, the last of them
+// is the priority at its start: the record has only the priority at the last start. The ranking is
+// empty if the record has no priority while the job waited.
 func (rec *Record) priorities(row *run.Row) (known ranking) {
 	var parts [][]rm.PriorityPart
 	start := row.FirstStart()

@@ -127,7 +127,7 @@ type holding struct {
 }
 
 // heldAt returns the run in which a job holds processors at an instant, and reports whether such a
-// run exists.
+// run exists. A suspended job holds no processors.
 func heldAt(row *run.Row, t hpc.Time) (h holding, ok bool) {
 	at := func(s run.Segment) bool { return s.Start <= t && (s.End == 0 || s.End > t) }
 	runs := row.Runs()

@@ -47,8 +47,8 @@ type Story struct {
 	Lost []Lost `json:"lost_runs"`
 	// Stops are the periods in which the job was suspended.
 	Stops []Stop `json:"suspensions"`
-	// Priority is the job's priority at its start, or its last priority while it waited; 0 if
-	// unknown.
+	// Priority is the job's priority at its start, or its last priority while it waited; 0 if unknown.
+	// PriorityParts are the parts of Priority; empty if the record does not have them, as after a replay on Slurm.
 	Priority      uint32            `json:"priority"`
 	PriorityParts []rm.PriorityPart `json:"priority_parts"`
 
@@ -76,7 +76,8 @@ type Story struct {
 	ranks          bool
 	gap            time.Duration
 	// Holders are the jobs that held the nodes on which the job ran next. They are taken from the
-	// middle of the job's longest wait for nodes, behind other jobs or without a reason.
+	// middle of the job's longest wait for nodes, behind other jobs or without a reason. The wait may
+	// be after a lost run. The holders are in descending order of their processors.
 	Holders []Holder `json:"holders"`
 	// LetStart says what happened when the job started.
 	LetStart []string `json:"let_it_start"`
@@ -371,8 +372,9 @@ func startedDuring(row *run.Row, from hpc.Time, periods []waits.Period) (process
 	return 0, false
 }
 
-// longest returns the longest span in which the job waited for nodes, behind jobs with a higher
-// priority or for an unknown reason. It also returns the sum of all these spans, in seconds.
+// longest returns the longest span in which the job waited for nodes, behind jobs with a higher priority or for
+// an unknown reason. It also returns the sum of all these spans, in seconds. Spans after a lost run count only if
+// requeued is true, because they belong to a separate cause. The returned span has the part that its reason says.
 func (s *Story) longest(requeued bool) (span Span, sum float64) {
 	for _, r := range s.Reasons {
 		part := r.Part
@@ -408,7 +410,7 @@ func (s *Span) middle() hpc.Time {
 
 // holders finds the jobs that held the job's next nodes in the middle of its longest span
 // ([Story.longest]). For a job that never started, it finds the jobs that held nodes of the job's
-// partition.
+// partition. It finds no jobs if such spans are a small part of the wait ([worthHolders]).
 func (s *Story) holders(rec *Record, row *run.Row) {
 	longest, sum := s.longest(true)
 	if sum <= worthHolders*s.Wait {

@@ -337,7 +337,8 @@ func (p *pool) compute(exact bool) error {
 }
 
 // bases returns, for each job, the last of the jobs up to this job that has two properties: no job
-// waited when it arrived, and no earlier job started or ended at its arrival.
+// waited when it arrived, and no earlier job started or ended at its arrival. The state of the
+// machine then follows from the running jobs.
 func (p *pool) bases() []int {
 	ends := make([]hpc.Time, 0, len(p.jobs))
 	for i := range p.jobs {
@@ -367,9 +368,9 @@ type present struct {
 	next int // the first job that has not arrived
 }
 
-// advance returns two lists of earlier jobs in their state at the arrival of job number before:
-// the running jobs in the order of their starts, and the waiting jobs in the order of their
-// arrival.
+// advance returns two lists of earlier jobs in their state at the arrival of job number before: the
+// running jobs in the order of their starts, and the waiting jobs in the order of their arrival.
+// Jobs that end at this instant have ended. The index must not decrease from call to call.
 func (h *present) advance(jobs []job, before int) (running, waiting []job) {
 	at := jobs[before].arrival
 	h.jobs = append(h.jobs, jobs[h.next:before]...)

@@ -1,6 +1,7 @@
 // Package filekind recognizes files that people give in place of a workload or of a cluster's
 // configuration. Examples are configurations, other commands' output, archives, and pages of a web
-// server.
+// server. It returns the kind of such a file, and the command or option that reads the file.
+// Formats of workloads recognize their own files: see package formats.
 package filekind
 
 import (

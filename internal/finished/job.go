@@ -1,5 +1,6 @@
 // Package finished defines a record of a finished job that does not depend on the source. Its
-// builder makes workloads from such records.
+// builder makes workloads from such records. The readers of sacct, of slurmdbd's database and of
+// run records use it. The package does not depend on these readers.
 package finished
 
 import (

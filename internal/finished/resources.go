@@ -67,10 +67,9 @@ func (r *Job) take(tres allocation) (taken bool) {
 	return taken
 }
 
-// takeOthers sets licenses and generic resources other than GPUs from a list of TRES. A request
-// has generic resources per node. The result all is false if the list has something that a job
-// cannot request, such as a burst buffer or an amount that cannot be divided evenly among the
-// nodes.
+// takeOthers sets licenses and generic resources other than GPUs from a list of TRES. A request has
+// generic resources per node. The result all is false if the list has something that cannot be
+// requested, such as a burst buffer or an amount that cannot be divided evenly among the nodes.
 func (r *Job) takeOthers(list string) (all bool) {
 	if !strings.ContainsRune(list, '/') {
 		return true

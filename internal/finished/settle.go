@@ -122,7 +122,7 @@ func (b *Builder) looks(e *built, ended string) []Job {
 }
 
 // settleRecords processes the records that had to wait for other records: records of jobs that had
-// not ended or were resized.
+// not ended or were resized. Each run of a job becomes a separate record.
 func (b *Builder) settleRecords() error {
 	for _, e := range b.list {
 		list := b.looks(e, NoteSuperseded)

@@ -132,7 +132,8 @@ func tasksAt(list []predict.Case) int {
 	return n
 }
 
-// again gives a job the run times of an earlier job, or of the tasks of an earlier array.
+// again gives a job the run times of an earlier job, or of the tasks of an earlier array. It
+// returns false if the earlier job was cancelled before it started.
 func (q *Queue) again(job *hpc.Job, before []predict.Case, d draws, opts Options, realization int) bool {
 	array, limit, limited := strings.Cut(job.Array, "%")
 	comes := false

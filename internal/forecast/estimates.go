@@ -75,8 +75,8 @@ func (c *Course) scanEstimates(log io.Reader) error {
 	return nil
 }
 
-// LastBackfill returns the start of the last backfill cycle from a line of sdiag's output such as
-// "Last cycle when: Mon Mar 4 03:59:33 2024 (1709524773)". ok is false for other lines.
+// LastBackfill returns the start of the last backfill cycle if a line of sdiag's output has it: "Last cycle when: Mon
+// Mar 4 03:59:33 2024 (1709524773)". sdiag prints such a line only for the backfill scheduler.
 func LastBackfill(line string) (at hpc.Time, ok bool) {
 	text, ok := strings.CutPrefix(strings.TrimSpace(line), "Last cycle when:")
 	if !ok {

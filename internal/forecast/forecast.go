@@ -43,8 +43,7 @@ type Options struct {
 	Progress func(done, all int)
 }
 
-// Later is the value of a start after the horizon ([Options.Horizon]). The forecast does not say
-// when it is.
+// Later is the value of a start of which the forecast only says that it is after the horizon ([Options.Horizon]).
 const Later = hpc.Never - 1
 
 // realizations returns the number of realizations. It is 1 if all realizations would be equal.
@@ -75,9 +74,8 @@ func seen(start, horizon hpc.Time) hpc.Time {
 	return start
 }
 
-// Covers reports whether a start is between the quantiles P10 and P90 of its forecast, both
-// included. The result beyond reports whether start and P10 are both after the horizon: such a
-// start does not test the interval's width.
+// Covers reports whether a start is between the quantiles P10 and P90 of its forecast, both included. The result
+// beyond reports whether start and P10 are both after the horizon: such a start does not test the interval's width.
 func Covers(start, p10, p90 hpc.Time) (covers, beyond bool) {
 	beyond = start == Later && p10 == Later
 	return !beyond && p10 <= start && start <= p90, beyond

@@ -236,7 +236,8 @@ func (c *Course) phases(at hpc.Time) map[Key]*phase {
 }
 
 // unmet sets stuck for waiting jobs that never start, because a job that they depend on has
-// already ended in a way that does not fulfil the dependency.
+// already ended in a way that does not fulfil the dependency. slurmctld reports no event for such
+// waiting jobs. The window does not have the ended job.
 func (c *Course) unmet(at hpc.Time, all map[Key]*phase) {
 	conditions := unmet.New(c.workload)
 	if !conditions.Any() {
@@ -260,7 +261,8 @@ func (c *Course) unmet(at hpc.Time, all map[Key]*phase) {
 }
 
 // Freeze returns the state of a run's resource manager just before an instant: running jobs with
-// their starts, nodes and limits, pending jobs, nodes out of service, and reservations.
+// their starts, nodes and limits, pending jobs, nodes out of service, and reservations. It returns
+// an error if the instant is outside the run, or if the record does not have the state.
 func (c *Course) Freeze(at hpc.Time) (*Queue, error) {
 	first := max(c.workload.Start, c.Manifest.VirtualStart)
 	if at <= first || c.Manifest.VirtualEnd != 0 && at > c.Manifest.VirtualEnd {

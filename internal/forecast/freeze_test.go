@@ -94,6 +94,8 @@ func options(t *testing.T, c *forecast.Course) forecast.EvaluateOptions {
 }
 
 // TestExact checks that a frozen run with the true run times continues like the run, to the second.
+// The workload has arrays, dependencies, cancellations, drained nodes and a reservation. A job
+// keeps its place in the queue if it was submitted before the start of a job that it depends on.
 func TestExact(t *testing.T) {
 	for _, policy := range []string{"fcfs", "easy"} {
 		w := draw(220, 1)
@@ -326,7 +328,7 @@ func TestVariants(t *testing.T) {
 }
 
 // TestLimits checks that a job that runs until its time limit succeeds. The job that depends on it
-// then starts.
+// then starts. A job without a limit never ends.
 func TestLimits(t *testing.T) {
 	for limit, want := range map[time.Duration]hpc.Time{time.Hour: at(3600), hpc.Unlimited: hpc.Never} {
 		w := &workload.Workload{Epoch: epoch, Source: "a chain"}

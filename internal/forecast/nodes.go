@@ -13,7 +13,8 @@ import (
 const settled = 3 * time.Second
 
 // early makes the node states of the window's start apply earlier: from the beginning of the
-// pre-roll, or from just after the start of the node's last preset job.
+// pre-roll, or from just after the start of the node's last preset job. Otherwise pending jobs
+// could start on such a node at the window's start, before slurmctld has received its state.
 func early(w *workload.Workload) {
 	last := map[string]hpc.Time{}
 	for _, job := range w.Jobs.All() {

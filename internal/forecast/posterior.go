@@ -13,19 +13,17 @@ import (
 	"rmreplay/internal/forecast/nested"
 )
 
-// posterior has the distributions of a realization. The few finished jobs of a user or an array do
-// not determine the run times of that user's jobs or that array's tasks exactly. If the prediction
-// for one of them is too short, the predictions for the others are probably also too short. So a
-// realization first draws a distribution for each group, from the distributions that are likely
-// given the group's ended jobs. The realization then draws run times from the distribution of the
-// job's group. In one realization all jobs of a group are therefore long, or all are short.
+// posterior has the distributions of a realization. The few jobs of a user or an array that have ended do not show
+// exactly how long that user's jobs or that array's tasks run. If the prediction for one of them is too short, the
+// predictions for the others are probably also too short. So a realization first draws a distribution for each group,
+// from the distributions that are likely given the group's ended jobs. The realization then draws run times from the
+// distribution of the job's group. In one realization all jobs of a group are therefore long, or all are short.
 //
-// The distribution of the widest group is a Bayesian bootstrap of its jobs (Rubin, "The Bayesian
-// bootstrap", The Annals of Statistics 9(1), 1981). The distribution of each narrower group is a
-// draw of the Dirichlet process of [Shares]. It consists of the group's jobs and of sticks from
-// the wider group's draw, with weights that are gamma variables (Sethuraman, "A constructive
-// definition of Dirichlet priors", Statistica Sinica 4(2), 1994). A group that has the same jobs
-// as the wider group has the same distribution.
+// The distribution of the widest group is a Bayesian bootstrap of its jobs (Rubin, "The Bayesian bootstrap", The
+// Annals of Statistics 9(1), 1981). The distribution of each narrower group is a draw of the Dirichlet process of
+// [Shares]: it has the group's jobs, and sticks (Sethuraman, "A constructive definition of Dirichlet priors",
+// Statistica Sinica 4(2), 1994) from the wider group's draw, with weights that are gamma variables. A group that has
+// the same jobs as the wider group has the same distribution.
 type posterior struct {
 	seed  [8]byte // the seed of the realization
 	drawn map[groupLimit]*drawn
@@ -128,12 +126,11 @@ func (d *drawn) likely(rng *rand.Rand, of *pool, limit float64) empirical.Distri
 // shortfall is the probability that a job runs longer than a distribution says.
 const shortfall = 0.01
 
-// propose draws the weights of a group's distribution, given the group's ended jobs. It appends to
-// masses first the group's own weights, and then the weights of the sticks. The own weights are
-// the weights of the group's run times and of its tail. The tail also consists of sticks. The
-// sticks come from the part of the wider group's draw that is longer than the group's longest job
-// so far (Susarla and Van Ryzin, "Nonparametric Bayesian estimation of survival curves from
-// incomplete observations", Journal of the American Statistical Association 71(356), 1976).
+// propose draws the weights of a group's distribution, given the group's ended jobs, and appends them to masses:
+// first the group's own weights, and then the weights of the sticks. The own weights are those of the group's run
+// times and of its tail. The tail also consists of sticks. They are drawn from the part of the wider group's draw
+// that is longer than the group's longest job so far (Susarla and Van Ryzin, "Nonparametric Bayesian estimation of
+// survival curves from incomplete observations", Journal of the American Statistical Association 71(356), 1976).
 func (d *drawn) propose(masses []empirical.Mass, rng *rand.Rand, of *pool, limit float64) (all []empirical.Mass,
 	own int) {
 	add := func(list []empirical.Mass) {

@@ -30,9 +30,8 @@ type realization struct {
 	starts         map[Key][]hpc.Time // the starts of each job at the instant from or later, in order
 	// open are the tasks for which the realization waits, by job; -1 for a job that is not an array.
 	open map[string]map[int]bool
-	// whole says that starts are whole seconds, as in Slurm. Each launch counts as the start:
-	// slurmctld mostly launches a script in the second of the allocation, and reports a longer delay
-	// only when the job ends.
+	// whole says that starts are whole seconds, as in Slurm. Each launch is taken as the start, because slurmctld mostly
+	// launches a script in the second of the allocation, and reports a longer delay only when the job ends.
 	whole bool
 	unmet *unmet.Jobs
 	// reasons has the last reason for which each job waited. beyond has those jobs of open that request more than a

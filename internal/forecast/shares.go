@@ -63,8 +63,7 @@ type share struct {
 	start, end hpc.Time // 0 if the job has not started or not ended
 }
 
-// used returns the share of its limit that an ended job used, or its run time in seconds if it has
-// no limit.
+// used returns the share of its limit that an ended job used, or its run time in seconds if it has no limit.
 func (s *share) used() float64 {
 	return s.end.Sub(s.start).Seconds() / cmp.Or(s.limit, 1)
 }
@@ -225,11 +224,10 @@ func (s *Shares) weighGroup(of group, at hpc.Time, limit float64) weighed {
 	return known
 }
 
-// weigh estimates the distribution of run times from ended and running jobs: the shares of their
-// limits, times the given limit ([stats.ProductLimit]). It corrects two errors. Short jobs end
-// first, so the ended jobs are too short on average. Short jobs that started before the first
-// known end are missing, so the known jobs of that time are too long. limit is in seconds, or 0.
-// If no job has ended, there is no distribution.
+// weigh estimates the distribution of run times from ended and running jobs: the shares of their limits, times the
+// given limit ([stats.ProductLimit]). It corrects two errors: short jobs end first, so the jobs that have ended are
+// too short on average; and short jobs that started before the first known end are missing, so the known jobs of that
+// time are too long. The parameter limit is in seconds, or 0. If no job has ended, there is no distribution.
 func (s *Shares) weigh(jobs []*share, at hpc.Time, limit float64) (w weighed) {
 	longest := 0.0
 	list := make([]stats.Observation, len(jobs))
@@ -288,7 +286,9 @@ func (w *weighed) evenly(limit float64) (masses []empirical.Mass) {
 var concentrations = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, math.Inf(1)}
 
 // learnConcentrations finds the concentration of each level that would have predicted the last
-// jobs best. Each job is predicted from the jobs that had ended when it started.
+// jobs best. Each job is predicted from the jobs that had ended when it started. The best
+// concentration maximizes the likelihood of the bins in which the jobs' used shares are. The edges
+// of the bins are quantiles of all shares. The wider levels are learned first.
 func (s *Shares) learnConcentrations() {
 	const bins = 20
 	var ended []*share

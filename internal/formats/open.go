@@ -215,7 +215,7 @@ func SaveAs(path string, wl *workload.Workload, format string) (losses workload.
 
 // Replaces returns an error if a workload must not replace the file at path. Such files are parts
 // of a run record, files of an unknown format, and logs that are inputs of the command or lie in
-// an input directory.
+// an input directory. An input in our own format may be replaced.
 func Replaces(path string, inputs ...string) error {
 	var log bool
 	if run.HasPart(path) {

@@ -24,9 +24,9 @@ var errArray = errors.New("not an array (want 0-15, 1,3,5-7 or 0-15:4, perhaps w
 // limit, a specification that repeats its ranges could use up all memory.
 const maxArrayElements = 2 * MaxArrayIndex
 
-// ParseArray reads a job array's indices like _valid_array_inx in Slurm's src/slurmctld/job_mgr.c:
-// numbers, and ranges with an optional step. An optional limit on the number of running tasks
-// follows ("1-10:2%3").
+// ParseArray reads a job array's indices like _valid_array_inx in Slurm's src/slurmctld/job_mgr.c: numbers, and
+// ranges with an optional step. An optional limit on the number of running tasks follows ("1-10:2%3"). An error
+// says what is wrong with the specification. It does not repeat the specification, because the caller names it.
 func ParseArray(spec string) (Array, error) {
 	var a Array
 	indices, limit, hasLimit := strings.Cut(spec, "%")

@@ -25,7 +25,8 @@ func (u User) Equal(other User) bool {
 }
 
 // CheckUserName returns an error for a name of a user or group that is impossible in passwd(5) or
-// group(5), from which the daemons read the users.
+// group(5), from which the daemons read the users. For example, a line break in a name would add
+// another user there. An empty name means that there is no name, and is not an error.
 func CheckUserName(name string) error {
 	switch {
 	case strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }):

@@ -30,7 +30,8 @@ var durationUnits = func() map[string]float64 {
 var amount = regexp.MustCompile(`^(\d+\.?\d*|\.\d+) *([a-zµ]*) *`)
 
 // ParseDuration reads a duration as people write it: 90s, 5m, 1h30m, 2h30, 5 min, 2d, 1w, or a
-// plain number of seconds. It also reads Slurm's forms HH:MM:SS, D-HH:MM:SS, D-HH:MM and D-HH.
+// plain number of seconds. It also reads Slurm's forms HH:MM:SS, D-HH:MM:SS, D-HH:MM and D-HH. The
+// error says which forms are accepted.
 func ParseDuration(text string) (time.Duration, error) {
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
 		return ofSeconds(seconds)

@@ -19,7 +19,8 @@ type Recorded struct {
 	Processors           int
 	Priority             uint32
 	// TimeLimit is the effective time limit if it differs from the requested limit: the partition's
-	// default, for example, or a limit that an operator set.
+	// default, for example, or a limit that an operator set. It is 0 if it does not differ or is not
+	// known, and for an array whose tasks had different limits.
 	TimeLimit time.Duration
 	// UsedMemory is the largest memory that the job used, in KiB for each of its processors (field
 	// 7 of an SWF record). MovedBytes is how much it read and wrote, in bytes. Both are 0 if

@@ -25,7 +25,8 @@ type Nothing struct{}
 func (Nothing) Estimate(*hpc.Job, int, *hpc.FileSystem) Estimate { return Estimate{} }
 
 // Behaviour predicts from the job's own given behaviour: its mean rate, and its run time without
-// other jobs.
+// other jobs. On a real site, the services of the workload-adaptive scheduler learn these values
+// from earlier jobs of the class.
 type Behaviour struct {
 	// Factor multiplies the predicted use; 1 for perfect estimates. The predicted run time is
 	// always exact.

@@ -101,7 +101,8 @@ func (p *planner) divide(running []Running) Groups {
 	return g
 }
 
-// share returns a pending job's contribution to the sums.
+// share returns a pending job's contribution to the sums. The run time is the predicted run time,
+// but at most the time limit.
 func (p *planner) share(j *Job) share {
 	d := j.Limit
 	if j.Estimate.RunTime > 0 {

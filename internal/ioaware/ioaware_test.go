@@ -28,7 +28,7 @@ func predicted(nodes int, limit time.Duration, use int64) Job {
 }
 
 // example returns a state for which the original plugin's numbers are known: 100 nodes, and three
-// running jobs with ten nodes and 100 minutes each.
+// running jobs with ten nodes and 100 minutes each. There are total licenses.
 func example(total int64) (*Cluster, []Running) {
 	run := func(start, use int64) Running {
 		return Running{Job: requested(10, 100*time.Minute, use), End: at(start).Add(100 * time.Minute)}

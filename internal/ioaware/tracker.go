@@ -67,7 +67,7 @@ func (t *Tracker) Shift(v int64) {
 }
 
 // WhenBelow returns the earliest instant, not before after, from which the function is below v for
-// the duration d.
+// the duration d. It returns [hpc.Never] if there is no such instant.
 func (t *Tracker) WhenBelow(after hpc.Time, d time.Duration, v int64) hpc.Time {
 	i, found := t.search(after)
 	if found {

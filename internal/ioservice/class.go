@@ -17,7 +17,8 @@ func NamedClass(name string) string {
 }
 
 // ClassOfArguments returns the ID of the class of jobs whose scripts have these arguments. The ID
-// is the SHA-256 of the arguments as JSON, as Python's json.dumps formats it.
+// is the SHA-256 of the arguments as JSON, as Python's json.dumps formats it. The first argument
+// is the script's path.
 func ClassOfArguments(arguments []string) string {
 	quoted := make([]string, len(arguments))
 	for i, a := range arguments {
@@ -56,7 +57,8 @@ var errJobType = errors.New("not a job type (want jobtype=NAME; at the comment's
 const nameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
 // NameInComment returns the name of the class at the beginning of a job's comment (jobtype=NAME;).
-// A plugin may have put variety_id=ID; before it.
+// A plugin may have put variety_id=ID; before it. It returns "" if the comment does not name a
+// class.
 func NameInComment(comment string) (string, error) {
 	if rest, found := strings.CutPrefix(comment, "variety_id="); found {
 		_, comment, _ = strings.Cut(rest, ";")

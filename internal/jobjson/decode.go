@@ -168,7 +168,7 @@ func namesOf(t reflect.Type, names []string) []string {
 
 // Nearest returns the known name that a wrong name most likely means. It is a name that differs
 // only in case, underscores or unit, or else the name with the fewest edits, if these are at most
-// a third of its letters.
+// a third of its letters. It returns "" if no name is near.
 func Nearest(name string, known []string) string {
 	plain := bare(name)
 	for _, k := range known {

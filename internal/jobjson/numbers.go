@@ -10,11 +10,13 @@ import (
 )
 
 // maxPoint limits numbers without an exponent: [plainNumber] writes at most maxPoint digits before
-// the point, and at most maxPoint zeros after it.
+// the point, and at most maxPoint zeros after it. A duration has at most 10 such digits and 9 such
+// zeros.
 const maxPoint = 30
 
 // plainNumbers writes the numbers of a JSON text without exponents and without trailing zeros of a
-// fraction. JSON libraries write 0.000000001 as 1e-09, and 4 as 4.0.
+// fraction. JSON libraries write 0.000000001 as 1e-09, and 4 as 4.0. It returns nil if the text is
+// not JSON, or if no number changes.
 func plainNumbers(text []byte) []byte {
 	var plain bytes.Buffer
 	enc, dec := jsontext.NewEncoder(&plain, lenient), jsontext.NewDecoder(bytes.NewReader(text), lenient)

@@ -1,4 +1,9 @@
-// Package jobjson is the JSON form of a job: its request, its behaviour and its recorded outcome.
+// Package jobjson has the JSON form of a job: what it asks for, how it behaves, and what became of
+// it. The trace format and the run record both use it.
+//
+// Durations are decimal numbers of seconds with names that end in _s, memory is in MiB,
+// and instants are RFC 3339. A reader also accepts an instant as seconds from the source's epoch.
+// Fields that are not set are left out, except for run_time_s.
 package jobjson
 
 import (

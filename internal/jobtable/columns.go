@@ -250,7 +250,8 @@ func limit(r *run.Row) float64 {
 }
 
 // cpuTime sums up the ended periods in which the job held processors, including periods of lost
-// runs; NaN for a job without such periods.
+// runs; NaN for a job without such periods. rmreplay metrics has the sums of these times as
+// held_processor_s_by_state.
 func cpuTime(r *run.Row) float64 {
 	sum := math.NaN()
 	for _, s := range r.Held() {

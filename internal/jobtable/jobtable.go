@@ -1,5 +1,5 @@
 // Package jobtable makes tables of a run's jobs. Options select the jobs, the columns and the
-// order.
+// order. A run is a record, or a recorded workload ([rmreplay/internal/run.FromWorkload]).
 package jobtable
 
 import (
@@ -38,7 +38,7 @@ var Default = []string{"id", "user", "account", "partition", "qos", "cpus", "nod
 	"run_time", "state"}
 
 // Fields are the names that a filter can use: the fields of `workload transform --filter`, and the
-// fields of the job's outcome.
+// fields of the job's outcome. A duration is in seconds, or -1 if the job did not reach its end.
 type Fields struct {
 	transform.Fields
 	Task       int     `expr:"task"`    // of an array, or -1

@@ -32,8 +32,9 @@ type Policy struct {
 var errForeign = errors.New("the request comes from a web page of another site (want it from a program, " +
 	"from the server's own pages, or from a link to a page)")
 
-// Admit returns an error unless the request comes from a program, from the server's own pages, or
-// from a link to one of these pages.
+// Admit returns an error unless the request comes from a program, from the server's own pages, or from
+// a link to one of these pages. On an error, the caller must answer with the status 403. Admit also
+// sets the headers that prevent other sites from showing the answer in their frames and documents.
 func (p Policy) Admit(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
 	h.Set("X-Frame-Options", "DENY")
@@ -76,7 +77,9 @@ func sameHost(origin, host string) bool {
 
 // rebound reports whether a browser may have reached an address of this machine by the name of
 // another site (DNS rebinding). To the browser, such a server and that site's pages have the same
-// origin.
+// origin. Browsers send Origin with all methods except GET and HEAD. Slurm's plugin
+// jobcomp/elasticsearch sends no Origin, so its POST requests may name any host. On an address
+// that other machines reach, a server without a secret is open to the whole network in any case.
 func rebound(r *http.Request) bool {
 	if local, known := r.Context().Value(http.LocalAddrContextKey).(net.Addr); known {
 		if tcp, ok := local.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {

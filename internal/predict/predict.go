@@ -1,5 +1,19 @@
-// Package predict has the common parts of all predictors of run times: the prediction, the data
-// about a job that a predictor may use, and the stream of events from which it learns.
+// Package predict has the parts that all predictors of run times share: the prediction, the data
+// about a job that a predictor may use, and the stream of events from which it learns. The same
+// predictors also predict the memory and the I/O of jobs: see [Target].
+//
+// # No leakage
+//
+// A predictor must not use anything that is unknown at the submission. Three rules ensure this:
+//
+//   - A predictor sees a [Submission]: an instant and an [hpc.Request]. The job's behaviour (its
+//     run time, its exit code) is another type, which no method of [Predictor] takes.
+//   - At a job's end, it receives the run time through [Predictor.Start] and [Predictor.End], and
+//     the value of another target through [Measurer.Measure].
+//   - [Play] calls the methods in the order of time. If a job ends at the instant of a submission,
+//     the predictor receives the end first, as in the simulator.
+//
+// So the prediction for a job that is submitted at t depends only on events until t.
 package predict
 
 import (
@@ -133,7 +147,10 @@ func (p Prediction) Probability(seconds float64) float64 {
 }
 
 // QuantileAfter is [Prediction.Quantile] for a job that has already run for elapsed seconds. The
-// result is the quantile of the whole run time, among the run times longer than elapsed.
+// result is the quantile of the whole run time, among the run times longer than elapsed. If the
+// distribution has no longer run times, the result is elapsed. For an elapsed time above the
+// median, it computes with the share s of longer run times, since 1-s rounds to 1 in the far tail.
+// The share s(1-q) of all run times is longer than the result.
 func (p Prediction) QuantileAfter(q, elapsed float64) float64 {
 	q = within(q, 0, 1)
 	ran := p.Probability(elapsed)

@@ -55,7 +55,7 @@ func (c *Case) Value() float64 {
 type Cases struct {
 	List []Case
 	// NeverRan counts jobs that left the queue without a start. Unknown counts jobs whose end is
-	// unknown.
+	// unknown. Predictors also receive the submissions of these jobs.
 	NeverRan, Unknown int
 	// NoStart counts jobs whose start is not recorded. Such a job is assumed to start at its
 	// submission, the earliest possible instant.

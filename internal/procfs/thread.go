@@ -66,7 +66,8 @@ func (t *Thread) Asleep() (bool, error) {
 	return channel != running, err
 }
 
-// channel is the meaning of a thread's wait channel for its state.
+// channel is the meaning of a thread's wait channel for its state. The wait channel is the
+// kernel's function in which the thread sleeps.
 type channel int
 
 const (

@@ -115,7 +115,7 @@ func Left(history []Snapshot) (e Estimate) {
 }
 
 // atSpeed returns how many seconds a run will still take at the speed of its last part. It also
-// returns the snapshot at which that part begins.
+// returns the snapshot at which that part begins. The time is infinite if that part made no progress.
 func atSpeed(history []Snapshot, part float64) (seconds float64, since *Snapshot) {
 	now := &history[len(history)-1]
 	share := Share(&now.Progress)

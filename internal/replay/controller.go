@@ -24,7 +24,9 @@ type Event struct {
 	*rm.Event
 	// Job is the index of the event's job in the workload; -1 if the event is not about a job.
 	Job int
-	// Over is set if all tasks of the job have now ended, or if the job was rejected.
+	// Over is set if all tasks of the job have now ended, or if the job was rejected. A rejected job
+	// counts as ended, because its user learns of it at once. (In Madon et al., FGCS 2024, dependent
+	// jobs treat rejected jobs in the same way.)
 	Over bool
 	// End is when the job ended according to the resource manager, which may be before the event; 0
 	// unless Over.

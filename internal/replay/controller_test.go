@@ -98,7 +98,8 @@ func (l *timeline) Event(ev rm.Event) error {
 	case rm.Ended:
 		o := ev.Outcome
 		// Real Slurm starts a job up to about a second after the earliest possible instant, and a run
-		// takes up to a tenth of a second longer.
+		// takes up to a tenth of a second longer. All times of these schedules are multiples of ten
+		// seconds.
 		step := func(t hpc.Time) int { return int(t.Sub(l.epoch).Round(10*time.Second) / time.Second) }
 		l.lines = append(l.lines, fmt.Sprintf("%s %s %d-%d", ev.Job, o.State, step(o.Start), step(o.End)))
 	case rm.Commanded:

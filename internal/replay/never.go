@@ -7,10 +7,9 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// NeverStart returns those jobs of the list pending that can never start, in the order of the
-// list. The list has the jobs that a replay gave up ([Result.Undrained]). The parameter never
-// lists jobs with dependencies that can never be met. NeverStart also returns jobs that wait for
-// such a job.
+// NeverStart returns those jobs of the list pending that can never start, in the order of the list. The
+// list has the jobs that a replay gave up ([Result.Undrained]). The parameter never has jobs whose
+// dependencies can never be met. NeverStart also returns jobs that wait for such a job.
 func NeverStart(w *workload.Workload, pending, never []string) []string {
 	if len(never) == 0 {
 		return nil

@@ -13,7 +13,7 @@ import (
 
 // sessionTimes are a user's recorded sessions. Each session lasts from its first to its last
 // submission, because only a submission proves that the user was present (Zakay & Feitelson, JSSPP
-// 2012).
+// 2012). Sessions do not overlap, so both lists are in order.
 type sessionTimes struct{ start, end []hpc.Time }
 
 func recordedPresence(g *session.Graph) presence {

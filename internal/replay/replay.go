@@ -33,7 +33,7 @@ type Options struct {
 	// that are always requeued because of their exit code.
 	DrainLimit time.Duration
 	// DefaultLimit is an upper bound of the time limit of jobs that request no limit; 0 if no bound
-	// is known.
+	// is known. The expected ends of running jobs are computed with it.
 	DefaultLimit time.Duration
 	// Processors is the size of the machine, for the progress; 0 if not known.
 	Processors int

@@ -15,7 +15,9 @@ import (
 )
 
 // TestJobsOfOthers checks that jobs start that the driver leaves to Slurm, and that they do not
-// keep the driver's jobs waiting for ever.
+// keep the driver's jobs waiting for ever. From 300 s on, "single" waits with a priority for all
+// four nodes. Therefore sched/builtin starts neither "behind", which the driver has to hold again
+// and again, nor jobs that come later.
 func TestJobsOfOthers(t *testing.T) {
 	eachRelease(t, func(t *testing.T, in *install.Installation) {
 		epoch := workload.DefaultEpoch

@@ -434,7 +434,8 @@ func TestWindowWithFeedback(t *testing.T) {
 }
 
 // TestPerformance checks that processors of double speed halve run times, including run times of
-// single tasks, but change neither time limits nor endless jobs.
+// single tasks, but change neither time limits nor endless jobs. Processors half as fast must make
+// jobs reach their limits.
 func TestPerformance(t *testing.T) {
 	w := &workload.Workload{Epoch: after(0)}
 	for i := range 20 {

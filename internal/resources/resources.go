@@ -138,7 +138,8 @@ func number(path string) (uint64, error) {
 	return strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64)
 }
 
-// Shortage names the resource that was short when an operation failed, and its amount.
+// Shortage names the resource that was short when an operation failed, and its amount. It returns
+// "" if the error has another cause.
 func Shortage(err error) string {
 	switch {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):

@@ -118,7 +118,8 @@ type Capabilities struct {
 	// FixedPriorities says that the resource manager can order jobs by a priority given at submission.
 	FixedPriorities bool
 	// PresetAt returns when the loop submits a preset job. The job starts at start, and its window
-	// begins at window.
+	// begins at window. It is nil if the resource manager itself delays a preset job until its start.
+	// In that case the loop submits each preset job at its recorded submit time.
 	PresetAt func(start, window hpc.Time) hpc.Time
 }
 

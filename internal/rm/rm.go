@@ -71,7 +71,7 @@ const (
 	Acted     EventKind = "action"  // an administrator's action has ended or failed: Reason
 	Commanded EventKind = "command" // a command was carried out or refused: Reason
 	// Dependency says that the dependencies of a pending job can never be met: the job waits for
-	// ever.
+	// ever. Reason is Slurm's reason.
 	Dependency EventKind = "dependency"
 	// Waiting reports that the reason for which a pending job waits has changed. Reason is the new
 	// reason, in Slurm's words. Outcome, if set, has the job's priority. Outcome.Start is the start

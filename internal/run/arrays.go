@@ -94,7 +94,7 @@ func giveArrayLimit(tasks []Row, m *Manifest) {
 }
 
 // overlay returns the spans of a wait. It puts more in place of the parts of spans that have no
-// reason, or whose reason is the queue.
+// reason, or whose reason is the queue. The spans are in order of time.
 func overlay(spans []Span, more Span) (list []Span) {
 	add := func(s Span, from, to hpc.Time) {
 		if s.From, s.To = max(s.From, from), min(s.To, to); s.From < s.To {

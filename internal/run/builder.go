@@ -383,7 +383,11 @@ func (r *taskRow) requeue(e *rm.Event) {
 	rare.exitCode, rare.signal = 0, 0
 }
 
-// amend sets the start and the processors of the present run to the accounting's values.
+// amend sets the start and the processors of the present run to the accounting's values. The time
+// of an event is the time at which the driver saw the event, so it may not fit the accounting's
+// end. With gang scheduling, slurmctld's launch message for an exclusive job leaves out those
+// processors of the job's nodes that other jobs hold. The accounting has all processors of the
+// job.
 func (r *taskRow) amend(o *rm.Outcome) {
 	if !r.started {
 		return

@@ -78,7 +78,8 @@ type Row struct {
 	AskedCPUsPerTask int    `parquet:"asked_cpus_per_task"`
 
 	// The parts of the request that delay the job's eligibility: the begin time after the submission,
-	// a hold, a dependency, and the limit on running tasks of the job's array.
+	// a hold, a dependency, and the limit on running tasks of the job's array. Older records do not
+	// have them.
 	AskedBegin      time.Duration `parquet:"asked_begin_ns,optional"`
 	AskedHold       bool          `parquet:"asked_hold,optional"`
 	AskedDependency bool          `parquet:"asked_dependency,optional"`

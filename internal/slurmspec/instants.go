@@ -31,8 +31,9 @@ func ParseInstant(text string, zone *time.Location) (hpc.Time, error) {
 
 var errNotTime = errors.New("not a time (want 2024-03-01T08:00:00, or seconds since 1970)")
 
-// ParseTime reads an instant as Slurm's commands print it. It is in ISO 8601 with or without a
-// zone, with a T or a blank before the hour, or in seconds since 1970 (SLURM_TIME_FORMAT=%s).
+// ParseTime reads an instant as Slurm's commands print it. It is in ISO 8601 with or without a zone,
+// with a T or a blank before the hour, or in seconds since 1970 (SLURM_TIME_FORMAT=%s). An instant
+// without a zone is in the given zone. ParseTime returns 0 for the words that mean an unknown time.
 func ParseTime(text []byte, zone *time.Location) (hpc.Time, error) {
 	if t, ok := isoTime(text, zone); ok {
 		return t, nil

@@ -41,8 +41,8 @@ type KnownRelease struct {
 	Number uint16
 	// Oldest is the number of the oldest protocol that slurmctld accepts; 0 if it is not known.
 	Oldest uint16
-	// Driver is the number of the protocol that rmreplay's nodes and clients use with the release's
-	// daemons; 0 for a release that rmreplay does not run.
+	// Driver is the number of the protocol that rmreplay's nodes and clients use with the release's daemons; 0 for a
+	// release that rmreplay does not run. It is the newest protocol that slurmctld accepts and that rmreplay can write.
 	Driver uint16
 }
 

@@ -26,7 +26,8 @@ func Nearest(mistyped string, maxEdits int, known []string) string {
 }
 
 // Meant returns the end of an error about a wrong name: "did you mean NAME?", or else "want" and
-// all known names.
+// all known names. The case of letters does not count, and the beginning of a single name is
+// enough.
 func Meant(wrong string, known []string) string {
 	lower := strings.ToLower(wrong)
 	near := Nearest(lower, max(1, len(lower)/3), known)

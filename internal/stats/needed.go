@@ -59,7 +59,7 @@ func PooledDeviation(sets ...[]float64) (deviation float64, freedom int) {
 
 // DeviationInterval returns two factors for a standard deviation with the given degrees of
 // freedom, of normal observations. Multiplied by them, it bounds the true standard deviation at a
-// confidence level.
+// confidence level. The factors are NaN without degrees of freedom.
 func DeviationInterval(freedom int, level float64) (low, high float64) {
 	if freedom < 1 {
 		return math.NaN(), math.NaN()

@@ -38,8 +38,8 @@ type Need struct {
 	// these seeds can detect; null if there are too few seeds to detect any difference.
 	Seeds      int           `json:"seeds"`
 	Detectable metrics.Float `json:"detectable_difference"`
-	// For10 and For5 are the numbers of seeds that detect differences of 10 % and 5 % of the mean; 0
-	// if the mean is 0, or if more than a million seeds are needed.
+	// For10 and For5 are the numbers of seeds that detect differences of 10 % and 5 % of the mean; 0 if the mean
+	// is 0, or if more than a million seeds are needed. One seed is enough for a figure that does not vary.
 	For10 int `json:"seeds_for_10_percent"`
 	For5  int `json:"seeds_for_5_percent"`
 }

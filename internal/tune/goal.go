@@ -42,7 +42,7 @@ type Measurement struct {
 	Objective float64
 	Limited   map[Quantity]float64
 	// Failure says why the run has no result: it failed, is not valid, or lacks a value of the
-	// objective.
+	// objective. It is empty for a good run.
 	Failure string
 }
 
@@ -75,7 +75,8 @@ func (c *Constraint) excess(site, other float64) float64 {
 }
 
 // violation returns how much a setting violates the constraints. It uses the blocks on which both
-// this setting and the site's own setting have run.
+// this setting and the site's own setting have run. It returns 0 if the setting fulfils all
+// constraints, and infinity if a run failed.
 func (g *Goal) violation(site, other map[int]Measurement, blocks []int) float64 {
 	total := 0.0
 	sums := map[Quantity]*[3]float64{} // the sums for the site and for the other setting, and the number of blocks

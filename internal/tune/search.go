@@ -370,8 +370,8 @@ func (s *Search) sort(alive []*Tried, blocks []int) {
 	slices.SortStableFunc(alive, func(a, b *Tried) int { return cmp.Compare(sums[a], sums[b]) })
 }
 
-// final runs the best settings on all blocks. Among the settings that fulfil the constraints, it
-// returns the setting with the best mean.
+// final runs the best settings on all blocks. Among the settings that fulfil the constraints, it returns the setting
+// with the best mean. If no setting is better than the site's own setting, final returns the site's own setting.
 func (s *Search) final(ctx context.Context, site *Tried, parents []*Tried) (*Tried, error) {
 	last := []*Tried{site}
 	for _, t := range parents {

@@ -32,7 +32,8 @@ type Parameter struct {
 	Values []string // the values of a categorical parameter
 	// Now is the site's own value, near which a search begins; empty if it is not known.
 	Now string
-	// When, if not nil, is the condition under which the parameter has an effect.
+	// When, if not nil, is the condition under which the parameter has an effect. If the condition is
+	// not fulfilled, the parameter has the site's value.
 	When *Condition
 
 	line int // the line in the file

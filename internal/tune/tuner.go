@@ -87,7 +87,8 @@ func (f *File) Plan() Plan {
 }
 
 // Check checks everything that needs no run: the workloads, the cluster, and whether each
-// parameter can have its values.
+// parameter can have its values. It sets those of the site's own values that the file does not
+// have. All its errors are errors of the input.
 func (t *Tuner) Check() error {
 	f := t.File
 	if t.Model && f.Slurm == nil {

@@ -74,7 +74,8 @@ func bypassing(t *testing.T, prefix, library string) (found map[string]int, call
 
 // ofCLibrary reports whether the C library makes a system call for its own purposes. These are a
 // lock that only running threads hold, threads and processes that the preload library lets it make
-// (their stacks end there), and a change of the user of all threads.
+// (their stacks end there), and a change of the user of all threads. The first execve is that of
+// strace.
 func ofCLibrary(call, innermost string) bool {
 	library, function, _ := strings.Cut(innermost, ":")
 	switch call {

@@ -94,7 +94,8 @@ func TestOrderOfWokenThreads(t *testing.T) {
 
 // TestReadyInTurn checks that a thread that waits for several descriptors finds all descriptors
 // that are ready when it has its turn, and not only the descriptors that were ready when the
-// kernel woke it.
+// kernel woke it. If another thread has taken the input, the thread waits on: here until its
+// deadline, 60 s after the wait began.
 func TestReadyInTurn(t *testing.T) {
 	for _, call := range []string{"poll", "select", "epoll"} {
 		l := newLab(t, Policy{})

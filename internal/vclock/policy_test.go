@@ -63,7 +63,8 @@ func TestTooManyInherited(t *testing.T) {
 }
 
 // TestKnowsNoProgram checks that the clock's code does not name Slurm. The clock serves any
-// program, and everything that is special to Slurm is in the engine's policy.
+// program, and everything that is special to Slurm is in the engine's policy. Comments may name
+// Slurm as a reason.
 func TestKnowsNoProgram(t *testing.T) {
 	slurm := regexp.MustCompile("(?i)slurm|jobcomp|nss_wrapper|munge")
 	comment := regexp.MustCompile(`(?s)/\*.*?\*/|//[^\n]*`)

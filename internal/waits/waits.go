@@ -1,5 +1,5 @@
-// Package waits divides the time that a job waited into its parts. All commands that show waits
-// use it, so that they show the same numbers under the same names.
+// Package waits divides the time that a job waited into its parts. All commands that show waits use
+// it, so that they show the same numbers under the same names.
 //
 // A job waits while it is in the queue: from its submission to its first start, and from each
 // requeue to the next start. The time of a lost run does not count as waiting. The parts of a wait
@@ -7,21 +7,19 @@
 //
 //   - the time after a lost run is [Requeued];
 //   - the reasons that the resource manager gave ([run.Row.Reasons]), by [PartOf];
-//   - while the number of running tasks of the job's array was at the array's limit
-//     ([run.AtArrayLimit], for recorded workloads and the simulator's policies, which lack such
-//     reasons), [OwnLimit];
-//   - before the job was eligible, its request: a begin time; a hold or a dependency, until the
-//     first task of its array was eligible; or a limit of its array, if the record comes from a
-//     replay. If fewer tasks run than this limit allows, a task that is not eligible is [Priority]
-//     in the simulator, where it is in the queue behind other tasks of its array. It is [Unknown]
-//     in accounting, which has no reason for it;
+//   - while as many tasks of the job's array ran as its limit allows ([run.AtArrayLimit], for
+//     recorded workloads and the simulator's policies, which lack such reasons), [OwnLimit];
+//   - before the job was eligible, its request: a begin time; a hold or a dependency, until the first task of its
+//     array was eligible; or a limit of its array, if the record comes from a replay. If fewer tasks run than this
+//     limit allows, a task that is not eligible is [Priority] in the simulator, where it is in the queue behind other
+//     tasks of its array. It is [Unknown] in accounting, which has no reason for it;
 //   - before the window of a workload ([run.BeforeWindow]), [Unknown];
-//   - after the job was eligible, its place in the queue ([run.Row.First]), which the simulator
-//     records: [Priority] until the job was the first of its partition, and then [Resources];
+//   - after the job was eligible, its place in the queue ([run.Row.First]), which the simulator records: [Priority]
+//     until the job was the first of its partition, and then [Resources];
 //   - the rest is [Unknown].
 //
-// A replay queries reasons only every few minutes. So a reason that makes a job ineligible ends at
-// the latest when the job becomes eligible.
+// A replay queries reasons only every few minutes. So a reason for which a job was not eligible ends
+// at the latest when the job became eligible.
 package waits
 
 import (
@@ -200,6 +198,7 @@ type Span struct {
 	// Reason is Slurm's reason, or [run.BeforeWindow]; empty if the record does not have it.
 	Reason string
 	// Planned is the start that the scheduler planned for the job at that time; 0 without a plan.
+	// Backfill is what the backfill scheduler did with the job; empty if the record does not have it.
 	Planned  hpc.Time
 	Backfill rm.Backfill
 }

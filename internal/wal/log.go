@@ -511,7 +511,8 @@ func (j *Log) commit(group []*Pending) error {
 		err = f.Sync()
 	}
 	if err != nil {
-		// After a failed fsync, the contents of the disk are unknown.
+		// After a failed fsync, the contents of the disk are unknown. The file is cut back, and later
+		// records go into a new file.
 		j.active, j.uncut, j.cutAt = nil, f, at
 		return errors.Join(err, j.cut())
 	}

@@ -52,8 +52,7 @@ func (f Field) Words() string {
 type Completion struct {
 	Fields []MadeField `json:"fields"`
 	Site   SiteFacts   `json:"site"`
-	// Like is the data that the rule "like" learned from another log, by field; absent without that
-	// rule.
+	// Like has what the rule "like" learned from another log, by field; absent without that rule.
 	Like *Likeness `json:"like,omitempty"`
 }
 
@@ -168,12 +167,11 @@ type Lack struct {
 
 // Lacks returns the fields that a workload lacks, in the order of [Fields]. Time limits and users
 // are lacking if any job lacks them. Accounts, QOS and partitions have defaults, so they are
-// lacking only if no job has them. Memory counts as lacking if no job has it. It also counts as
-// lacking if most jobs lack it and no job has an option that only command lines have: many
-// schedulers do not allocate memory unless a job requests it, and users seldom request it. If the
-// records have no option of a command line, it is not known which jobs requested whole nodes. Jobs
-// that run when the window begins lack nodes if the record does not name them. Usage is lacking if
-// the workload is recorded without usage.
+// lacking only if no job has them. Memory is lacking if no job has it, or if most jobs lack it and
+// no job has an option that only command lines have: many schedulers do not allocate memory unless
+// a job requests it, and users seldom request it. If the records have no option of a command line,
+// it is not known which jobs requested whole nodes. Jobs that run when the window begins lack nodes
+// if the record does not name them. Usage is lacking if the workload is recorded without usage.
 func Lacks(w *Workload) (list []Lack) {
 	n := w.Jobs.Len()
 	var noLimit, noUser, noMemory, noNodes, recorded int

@@ -66,7 +66,8 @@ type Info struct {
 	neverStartedLimits int     // the tasks whose time limits count
 
 	// Offered work is the number of requested processors (or nodes) times the time for which the job
-	// runs if nobody cancels it: its run time, but at most its time limit.
+	// runs if nobody cancels it: its run time, but at most its time limit. For a job that requests
+	// whole nodes only the requested processors count.
 	OfferedCPUS  float64 `json:"offered_cpu_s"`
 	OfferedNodeS float64 `json:"offered_node_s"` // of the jobs that ask for nodes
 
@@ -316,7 +317,7 @@ func Occupied(runTime, limit time.Duration) (d time.Duration, ends bool) {
 }
 
 // Ran returns how long a recorded job ran: its run time, or less if a cancellation, for example,
-// ended it earlier.
+// ended it earlier. It returns the run time of a job whose start or end is not recorded.
 func Ran(rec *hpc.Recorded, runTime time.Duration) time.Duration {
 	if rec == nil || rec.Start.IsZero() || rec.End.IsZero() {
 		return runTime

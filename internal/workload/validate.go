@@ -26,8 +26,8 @@ type Cluster struct {
 	// MaxArraySize is the key of slurm.conf: one more than the largest index. 0 means not
 	// known.
 	MaxArraySize int
-	// WholeMemory are the partitions that allocate memory but have no default for it: a job that
-	// requests no memory gets all memory of its nodes.
+	// WholeMemory are the partitions that allocate memory but have no default for it: a job that requests
+	// no memory gets all memory of its nodes. The default partition is also listed under the empty name.
 	WholeMemory map[string]bool
 }
 

@@ -1,5 +1,8 @@
-// Package workload defines [Workload]: the submissions to a resource manager, and all other events
-// that affect a cluster from outside.
+// Package workload has the [Workload]: the submissions to a resource manager, and everything else
+// that happens to a cluster from outside. It also checks whether a replay of a workload is
+// meaningful, and has the parts that all [Format]s share.
+//
+// Package formats reads a workload of any known format; docs/FORMATS.md describes the formats.
 package workload
 
 import (

@@ -416,7 +416,8 @@ func (w *worker) waitForNodes(n int, deadline time.Time) error {
 }
 
 // play submits each job at its time. If the previous submission has not been accepted by then, it
-// waits.
+// waits. It waits until all jobs have ended. It returns the machine's mean load after the last
+// submission.
 func (w *worker) play(jobs []job, begin time.Time) (load float64, err error) {
 	ids, err := w.userIDs()
 	if err != nil {

@@ -50,7 +50,9 @@ func allowed(h hit) []verdict {
 		}
 		return []verdict{valid}
 	}
-	// A replay without one of its processes cannot continue.
+	// A replay without one of its processes cannot continue. The hit has no effect if the process
+	// survives the signal or has done its work. If the signal hits a Slurm program that is asked for
+	// its version, rmreplay reports that Slurm is missing (status 5).
 	return []verdict{valid, {"1", "failed"}, {"1", noRecord}, {"5", noRecord}, {"3", "complete"}}
 }
 

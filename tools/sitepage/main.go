@@ -1,6 +1,11 @@
-// Command sitepage writes a table in Markdown. It compares the waits in a site's record with the
-// waits in draws of the fields that were not recorded: for all jobs, for all jobs except the jobs
-// of one day, by size and by hour.
+// Command sitepage writes a table in Markdown that compares the waits in a site's record with the
+// waits in draws of the fields that were not recorded: for all jobs, for all jobs except those of
+// one day, by size and by hour. Each directory of draws gets two columns. Runs on Slurm are
+// compared job by job with the runs of the model that have the same seeds.
+//
+//	go run ./tools/sitepage -without 2024-01-03 record.jsonl easy model replay > page.md
+//
+// tools/site-page makes the record and the draws from a table of jobs.
 package main
 
 import (

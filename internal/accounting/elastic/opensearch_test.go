@@ -63,7 +63,8 @@ func TestOpenSearch(t *testing.T) {
 	}
 }
 
-// testPages compares the pages of an index with the pages of the store that was sent there.
+// testPages compares the pages of an index with the pages of the store that was sent there. The
+// index lacks some panels.
 func testPages(t *testing.T, node *servertest.OpenSearch, index string, derived bool, absent ...string) {
 	s := newStore(t, 900, derived)
 	send(t, s, node, index, derived)

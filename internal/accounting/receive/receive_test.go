@@ -384,7 +384,7 @@ func browse(t *testing.T, server, method, host string, header ...string) int {
 }
 
 // TestSlow checks that clients that send no body, or only a part of a body, lose their connection
-// and the turns for larger bodies.
+// and the turns for larger bodies. Pauses of the server do not count as the client's.
 func TestSlow(t *testing.T) {
 	in, err := intake.Open(context.Background(), t.TempDir(), intake.Options{Now: time.Now, Report: func(err error) { t.Log(err) }})
 	if err != nil {

@@ -346,8 +346,8 @@ func runFields(r *run.Row, m *run.Manifest, cluster string, number uint32) field
 	return f
 }
 
-// ran sets the node list of a job that ran without a known node list to [document.UnknownNodes].
-// The job then counts as a job that ran.
+// ran sets the node list of a job that ran without a known node list to [document.UnknownNodes]. The
+// job then counts as a job that ran. The simulator and some logs record only the number of nodes.
 func ran(f *fields, start hpc.Time) {
 	if start != 0 && f.Nodes == "" && (f.TotalCPUs != nil || f.TotalNodes != nil) {
 		f.Nodes = document.UnknownNodes

@@ -58,7 +58,7 @@ func clientID(i int) string {
 }
 
 // clientQuestions are searches, with the number of hits and parts of the response that they must
-// produce.
+// produce. status is not 0 if the response must be an error.
 var clientQuestions = []struct {
 	name   string
 	body   m

@@ -157,7 +157,7 @@ func (s *interval) key(instant query.SQL) query.SQL {
 }
 
 // positive returns a multiple of the interval's length. The multiple is so large that its sum with
-// any time is positive.
+// any time is positive. This is necessary because the database's division rounds towards 0.
 func (s *interval) positive() int64 {
 	return (2*maxOffset/s.length + 1) * s.length
 }

@@ -1,6 +1,6 @@
 // Package servertest starts other projects' programs for tests. tools/test-servers installs these
 // programs: OpenSearch 2 and 3, Apache Kafka, and Python with packages that read rmreplay's
-// output.
+// output. A test is skipped if its program is missing.
 package servertest
 
 import (

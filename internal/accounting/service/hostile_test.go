@@ -61,7 +61,7 @@ func certify(t *testing.T, cert, key string) *x509.CertPool {
 // TestHostile sends documents over TLS with a password while hostile clients occupy connections:
 // 1,000 idle connections, handshakes that never end, requests and bodies that arrive byte by byte,
 // responses that nobody reads, a body that is too long, and a body that is too long after
-// decompression.
+// decompression. All documents must be acknowledged.
 func TestHostile(t *testing.T) {
 	scratch := t.TempDir()
 	cert, key, auth, dir := filepath.Join(scratch, "cert"), filepath.Join(scratch, "key"), filepath.Join(scratch, "auth"), filepath.Join(scratch, "data")

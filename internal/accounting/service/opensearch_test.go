@@ -25,7 +25,9 @@ import (
 
 // TestForwardKilled lets clients post documents to a server that forwards them to a node of
 // OpenSearch, and kills server and node in turn. The first part only forwards; in the second part,
-// an index of three shards is the server's store.
+// an index of three shards is the server's store. In the end the index must have each job once,
+// with its document. With RMREPLAY_LONG_TESTS it posts a million documents and kills 100 times:
+// see longKills.
 func TestForwardKilled(t *testing.T) {
 	t.Parallel()
 	node := servertest.NewOpenSearch(t, servertest.OpenSearch2)

@@ -117,7 +117,7 @@ func (s *site) register(jobs web.Source) {
 const readyTime = 20 * time.Second
 
 // ready returns a function that waits until the store contains all documents that had arrived
-// before the directory was opened.
+// before the directory was opened. Until then, answers would be about a part of the jobs.
 func (s *site) ready() func(ctx context.Context) error {
 	before := s.intake.Status().Received
 	return func(ctx context.Context) error {

@@ -186,8 +186,7 @@ func (s *Store) ExpireHealth(before time.Time) (removed int64, err error) {
 	return removed, nil
 }
 
-// changeHealth removes and adds rows. It rewrites the files that lose rows, and appends to the
-// last file if it has room.
+// changeHealth removes and adds rows. It rewrites the files that lose rows, and the last file if that has room.
 func (s *Store) changeHealth(figures []figureRow, counts []countRow, drop func(cluster string, until int64) bool) (removed int64, err error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()

@@ -64,10 +64,10 @@ func digest(document []byte) uint64 {
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-// A file of keys contains the keys of a part's rows in ascending order, with the standing of each
-// row. Its parts are: a header (magic, number of rows, number of the first row), the words of a
-// Bloom filter, the keys (16 bytes each), the rows' numbers minus the number of the first row (4
-// bytes each), the digests (8), the traits (1), and the CRC-32C of all preceding bytes.
+// A file of keys contains the keys of a part's rows in ascending order, with the standing of each row.
+// Its parts are: a header (magic, number of rows, number of the first row), the words of a Bloom
+// filter, the keys (16 bytes each), the rows' numbers minus the number of the first row (4 bytes each),
+// the digests (8), the traits (1), and the CRC-32C of all preceding bytes. Integers are little-endian.
 const (
 	keysMagic  = "rmrkeys1"
 	keysHeader = len(keysMagic) + 16

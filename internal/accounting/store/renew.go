@@ -9,8 +9,9 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// renew repairs values of older formats. Up to format 4, wait_s was the wait since eligible. Up to 5,
-// unknown hours were 0. Up to 6, the column lost was missing. Up to 8, jobs that never ran had exit codes.
+// renew repairs values of older formats. Up to format 4, wait_s was the wait since eligible. Up to
+// 5, unknown hours were 0. Up to 6, the column lost was missing. Up to 8, jobs that never ran had
+// exit codes. If the process is killed, the next start repeats the work.
 func (s *Store) renew() error {
 	if s.durable.Format == Format {
 		return nil

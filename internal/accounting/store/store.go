@@ -228,7 +228,8 @@ func (s *Store) path(elements ...string) string {
 // Dir returns the store's directory.
 func (s *Store) Dir() string { return s.dir }
 
-// vacant returns an error if a directory has no store, but contains other files.
+// vacant returns an error if a directory has no store, but contains other files. Such a directory has another
+// use, and its permissions must not change. An unfinished store may have a lock, directories and a journal.
 func vacant(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -114,7 +114,8 @@ func (p *panel) noteRuns(t *table, r *request, s *sizes) {
 }
 
 // leaveOutFrozen removes the runs in which computing took no time from a request for times. If
-// only such runs have figures in the range, it keeps them.
+// only such runs have figures in the range, it keeps them. Their times of 0 would lower the means
+// of other schedulers. It returns a note on them.
 func (r *request) leaveOutFrozen(s *sizes) (notes []string) {
 	names := r.clusters()
 	var frozen []string
@@ -370,7 +371,8 @@ func (s *sizes) touched(names []string, from, until time.Time) (touched, answere
 	return touched, answered
 }
 
-// kinds counts the named schedulers: schedulers of sites, and schedulers of runs.
+// kinds counts the named schedulers: schedulers of sites, and schedulers of runs. An empty list
+// means all schedulers.
 func (s *sizes) kinds(names []string) (sites, runs int) {
 	for _, c := range s.list {
 		switch {

@@ -313,7 +313,8 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 	return out, nil
 }
 
-// alone changes the page's parameters v into the parameters of the API's CSV.
+// alone changes the page's parameters v into the parameters of the API's CSV. If the page shows
+// two clusters, the parameters select this request's cluster, in this request's range of time.
 func (r *request) alone(v url.Values) {
 	v.Set("format", "csv")
 	v.Del("rows") // the file has the jobs of all pages
@@ -511,7 +512,7 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 	return render(w, "page", f)
 }
 
-// readable returns the parameters that can be read.
+// readable returns the parameters that can be read. It checks each filter separately.
 func (v *server) readable(ctx context.Context, values url.Values, live bool) url.Values {
 	kept := url.Values{}
 	for _, name := range []string{"a", "b", "zone", "from", "until", "last", "f", "q", "column", "columns", "sort", "rows",

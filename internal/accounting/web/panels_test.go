@@ -488,7 +488,7 @@ func TestAbsurdJobs(t *testing.T) {
 }
 
 // TestUnknownAmounts: unknown amounts are not 0, notes count the jobs with unknown amounts, and
-// distributions omit jobs that never ran.
+// distributions omit jobs that never ran. A job that exceeded its limit does not reduce the waste of others.
 func TestUnknownAmounts(t *testing.T) {
 	job := func(id int, rest string) string {
 		return fmt.Sprintf(`{"jobid":%d,"cluster":"vale","@submit":"2024-03-01T00:00:00","@end":"2024-03-01T02:00:00",%s}`, id, rest)

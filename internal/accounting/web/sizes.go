@@ -98,8 +98,8 @@ func (s *sizes) extent(names []string, now time.Time) (oldest, newest time.Time)
 	return oldest, newest
 }
 
-// capacity returns the number of processors of the clusters whose jobs can match a filter; 0 if
-// the number of one of these clusters is unknown.
+// capacity returns the number of processors of the clusters whose jobs can match a filter; 0 if the number
+// of one of these clusters is unknown. Clusters without jobs count only if all these clusters have no jobs.
 func (s *sizes) capacity(chosen question.Filter) (cpus int64) {
 	list := slices.DeleteFunc(slices.Clone(s.list), func(c size) bool {
 		can, _ := question.Possible(chosen, "cluster", c.Name)

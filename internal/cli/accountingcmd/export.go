@@ -73,6 +73,7 @@ preset jobs, which already run when the workload begins.
 }
 
 // formatFor returns the given format or, if that is "", the format that the file's name implies.
+// It returns an error if the format is not known or does not fit the file's name.
 func formatFor(path, format string) (string, error) {
 	switch {
 	case format == "":

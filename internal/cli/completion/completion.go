@@ -62,7 +62,7 @@ func (v Values) of(c *cobra.Command, flag string) func() []string {
 
 // Register registers the completion of flags and arguments for root and all its subcommands. The
 // completions are known values. If the usage text says that the value is a path, they are files or
-// directories.
+// directories. The function namesFile reports whether a flag's value is a path.
 func Register(root *cobra.Command, values Values, namesFile func(*pflag.Flag) bool) {
 	for _, c := range root.Commands() {
 		Register(c, values, namesFile)

@@ -1,5 +1,6 @@
 // Package iocmd is the command group `rmreplay io`. It has two parts: a service that estimates the
-// I/O of jobs for I/O-aware scheduling, and a driver that schedules a live cluster.
+// I/O of jobs for I/O-aware scheduling, and a driver that schedules a live cluster. Packages
+// ioservice and ioaware do the work.
 package iocmd
 
 import (

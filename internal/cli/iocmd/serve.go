@@ -116,7 +116,8 @@ The service does not authenticate clients. By default only this machine can reac
 	return c
 }
 
-// sayOnce reports an error after which the service continues.
+// sayOnce reports an error after which the service continues. It reports the same error only once
+// in a row.
 type sayOnce struct {
 	say  func(format string, args ...any)
 	last string

@@ -1,6 +1,6 @@
 // Package sitecmd has the commands that prepare a site's records. `workload validate` finds jobs
 // that a cluster would not run. `workload complete` fills in fields that were not recorded. `site
-// export` writes a bundle without the site's names.
+// export` writes a bundle without the site's names. Package cli adds them to the program.
 package sitecmd
 
 import (

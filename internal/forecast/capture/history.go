@@ -8,14 +8,17 @@ import (
 	"rmreplay/internal/input"
 )
 
-// After wholeAfter, the whole history is read again. Otherwise the stored history would grow without limit.
+// After wholeAfter, the whole history is read again. Otherwise the stored history would grow
+// without limit. sacct is also queried for the time overlap before the earlier capture, because
+// slurmdbd may have received an end later than slurmctld.
 const (
 	wholeAfter = 24 * time.Hour
 	overlap    = 15 * time.Minute
 )
 
 // since returns the beginning of the range of sacct's query. It also sets the earlier history, to
-// which sacct's output is appended.
+// which sacct's output is appended. It returns zero if the options request no history. An earlier
+// capture that cannot be read is ignored.
 func (c *capturing) since() time.Time {
 	if c.opts.History <= 0 {
 		return time.Time{}

@@ -1,5 +1,6 @@
 // Package hint makes a line for users who submit a job. The line says which time limit similar
-// jobs need, and when such a job is expected to start.
+// jobs need, and when such a job is expected to start. It queries the services `predict serve` and
+// `forecast serve`. Its Lua scripts connect it to sbatch.
 package hint
 
 import (

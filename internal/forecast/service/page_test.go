@@ -178,6 +178,7 @@ func toReaders(t *testing.T, tab *chromium.Browser) {
 
 // TestOtherSites: pages of other sites cannot read the service through a visitor's browser,
 // neither at the service's address nor under a name of another site that leads to this address.
+// They may link to pages of the service.
 func TestOtherSites(t *testing.T) {
 	b := chromium.Open(t, "--host-resolver-rules=MAP *.test 127.0.0.1")
 	_, s := judgedService(t)

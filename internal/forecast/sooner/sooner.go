@@ -21,7 +21,8 @@ import (
 type Change struct {
 	// Name is the change as an option of `scontrol update`: "TimeLimit=1:00:00".
 	Name string
-	// Shorter says that the time limit is shorter: Slurm kills the job if it runs longer.
+	// Shorter says that the time limit is shorter: Slurm kills the job if it runs longer. Fewer says
+	// that the job runs on fewer nodes.
 	Shorter, Fewer bool
 	Request        hpc.Request
 }

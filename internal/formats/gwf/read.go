@@ -154,7 +154,7 @@ func (s *reader) line(line []byte) error {
 const (
 	lastInstant = 7258118400 // 2200-01-01
 	// firstAbsolute is the smallest time that counts as seconds since 1970. Smaller times count from
-	// the log's beginning.
+	// the log's beginning. It is in 1973. All logs are later than 1973, and shorter than three years.
 	firstAbsolute = 1e8
 	maxSeconds    = 4e9
 	// maxMemoryKiB is the largest request for memory, in KiB per processor: 4 TiB, as much as large nodes

@@ -126,7 +126,7 @@ func (s *reader) record(text []byte) error {
 var errEnd = errors.New("too few fields")
 
 // fields reads one field after another. A field is a number, or a text between quotes, in which
-// two quotes mean one quote.
+// two quotes mean one quote. After an error all fields are empty.
 type fields struct {
 	rest []byte
 	at   int // the number of fields that were read

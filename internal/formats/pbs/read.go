@@ -38,7 +38,8 @@ const (
 	// NoteHostDropped counts jobs that asked for hosts by their names.
 	NoteHostDropped = "named_host_dropped"
 	// NoteNodesShared counts jobs whose nodes shared hosts. Torque's nodes are virtual, and its
-	// schedulers may place several of them on one host (JOBNODEMATCHPOLICY of Maui and Moab).
+	// schedulers may place several of them on one host (JOBNODEMATCHPOLICY of Maui and Moab). Such a
+	// job asks for as many nodes as it had hosts.
 	NoteNodesShared = "nodes_shared_hosts"
 	// NoteVirtualMemory counts jobs that limit their virtual memory and ask for no memory. Virtual
 	// memory is not memory, so these jobs' memory is not known.
@@ -307,7 +308,8 @@ const exitWalltime = -29
 
 // fate returns the state of an ended job from its exit status. 0 to 255 is the script's status.
 // 256+N (Torque: also 128+N) means that signal N ended the job. A negative status means that PBS
-// ended it.
+// ended it. A signal at the time limit means that the limit ended the job, and a signal after a
+// deletion that qdel ended it.
 func (j *job) fate() hpc.State {
 	status := j.ExitCode
 	j.ExitCode = 0

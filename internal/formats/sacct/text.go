@@ -44,7 +44,8 @@ func recognize(head []byte) workload.Confidence {
 }
 
 // delimiterOf returns the delimiter of a header. It is the characters after the column name of a
-// job's ID, or before the name if this is the last column.
+// job's ID, or before the name if this is the last column. The delimiter is a bar, or the value of
+// sacct --delimiter. It cannot contain blanks, quotes, letters or digits.
 func delimiterOf(header string) (delimiter string, ok bool) {
 	isName := func(c byte) bool { return c == '_' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' }
 	for at := 0; at < len(header); at++ {

@@ -518,7 +518,7 @@ func FuzzRead(f *testing.F) {
 }
 
 // TestCutArrays checks that a list of tasks that sacct cut off is not taken for a step, and that
-// its tasks come from the command line.
+// its tasks come from the command line. A step without a job is counted.
 func TestCutArrays(t *testing.T) {
 	const header = "JobID|User|Submit|Start|End|State|ReqCPUS|SubmitLine\n"
 	const times = "|ann|2024-03-01T08:00:00|None|2024-03-01T09:00:00|CANCELLED by 7|1|"

@@ -134,7 +134,7 @@ func (s *writer) orderJobs() {
 }
 
 // nameNumbers gives each name without a number the smallest free number, in the order of the
-// names' appearance.
+// names' appearance. It counts the jobs that have such names.
 func (s *writer) nameNumbers() {
 	tables := []struct {
 		field string

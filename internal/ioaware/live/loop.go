@@ -59,7 +59,8 @@ func (c *Cluster) pause() time.Duration {
 
 // changed reports whether a round may lead to new decisions. Reasons are that jobs were submitted
 // or have ended, that ended jobs still had nodes, that nodes are no longer reserved, or that the
-// measured use has fallen.
+// measured use has fallen. It reads slurmctld's counters, for which slurmctld needs no lock. A
+// failure does not count as a change; the next round reports what is wrong.
 func (c *Cluster) changed(ctx context.Context) bool {
 	if c.completing || c.Now() >= c.booked {
 		return true

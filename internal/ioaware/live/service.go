@@ -15,7 +15,7 @@ import (
 )
 
 // Service sends requests over TCP to an analytical service: rmreplay io serve, or the service of
-// the Slurm-LDMS project.
+// the Slurm-LDMS project. It implements [Forecaster].
 type Service struct {
 	Address string // HOST:PORT
 }

@@ -170,7 +170,8 @@ func TestForkClient(t *testing.T) {
 
 // TestEpilogProgram sends the message of the Slurm-LDMS project's epilog program
 // (slurm_epilog_variety_id, sevi.c): one object as cJSON prints it, without a newline, on a
-// connection that the program closes after the answer.
+// connection that the program closes after the answer. White space before the object must not
+// matter.
 func TestEpilogProgram(t *testing.T) {
 	s, address := serve(t, nil)
 	for i, before := range []string{"", " ", "\n", "\r\n\t  \n"} {

@@ -35,6 +35,7 @@ type savedPast struct {
 }
 
 // maxSavedPast is the largest number of jobs that are saved one by one. It keeps the file small.
+// The jobs of those users whose last job ended longest ago are left out.
 const maxSavedPast = 200000
 
 type savedKey struct {
@@ -111,7 +112,7 @@ func (h *History) latest(maxGroups int) (kept []key) {
 }
 
 // forget keeps only h.maxGroups groups of each kind, and only the data of these groups and of open
-// jobs.
+// jobs. So the memory of a service stays bounded, even if its users use ever new names.
 func (h *History) forget() {
 	groups := map[key]*group{}
 	h.counts = [kinds]int{}

@@ -316,7 +316,8 @@ func (f *fitted) check(k Kind) error {
 func (m *Model) Until() hpc.Time { return m.until }
 
 // Before returns an error if the model's data do not end before a workload begins. The model would
-// then have used events of the workload.
+// then have used events of the workload. A workload begins with its window, or with its first
+// submission.
 func (m *Model) Before(w *workload.Workload) error {
 	begin := w.Start
 	if begin == 0 && w.Jobs.Len() > 0 {

@@ -33,9 +33,9 @@ type Loss struct {
 	Weight                    Weight
 }
 
-// ELoss is the loss that the paper calls E-Loss. Predictions that are too long count by their
-// squares, predictions that are too short by their absolute values, and jobs of a large area count
-// more than others.
+// ELoss is the loss that the paper calls E-Loss. Predictions that are too long count by their squares, predictions
+// that are too short by their absolute values, and jobs of a large area count more than others. The paper's text
+// was not available, so the loss was identified by the results in the authors' files (predictsim, sim_analysis).
 var ELoss = Loss{OverSquared: true, Weight: LargeArea}
 
 // Weight is the weight of a job in the loss, from its processors and its run time in seconds

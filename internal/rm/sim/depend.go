@@ -38,7 +38,7 @@ type needs struct {
 	all     int
 	decided bool // the needs are met, or can never be met
 	// tasks are the needs of each task if tasks have their own dependencies (aftercorr); nil for a
-	// task that no longer waits.
+	// task that no longer waits. With tasks, left is the number of tasks that still wait.
 	tasks []*needs
 }
 

@@ -19,7 +19,7 @@ type Job struct {
 	// Limit is the job's time limit; [hpc.Unlimited] if it has none.
 	Limit time.Duration
 	// Expected is the scheduler's expectation of the job's run time: its time limit, or less if the
-	// policy has predictions ([Machine.Predict]).
+	// policy has predictions ([Machine.Predict]). Policies plan with this time.
 	Expected time.Duration
 	// Submit is when the job was submitted. Eligible is when the job was first allowed to start:
 	// after its dependencies and its begin time.

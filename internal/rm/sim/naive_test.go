@@ -17,7 +17,7 @@ import (
 )
 
 // naive is EASY on nodes as in the literature: at each change it reserves nodes for the head, and
-// tries every job.
+// tries every job. The machine stores no results of earlier looks.
 type naive struct {
 	m     *sim.Machine
 	queue []*sim.Job

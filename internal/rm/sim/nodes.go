@@ -64,7 +64,7 @@ type nodes struct {
 	largest   map[*Partition]int // the largest number of processors of a node
 	demands   map[demandKey]*demand
 	// occupied are the nodes with a job. filled are the nodes whose processors all have jobs. out are
-	// the nodes that are down or drained.
+	// the nodes that are down or drained. A reservation that begins now counts as a job.
 	occupied, filled, out nodeset.Set
 	used                  nodeset.Set // nodes with uses, including future ones
 	booked                booking.Bookings
@@ -491,7 +491,7 @@ func (n *nodes) place(j *Job, at hpc.Time) bool {
 }
 
 // visit goes through the nodes on which a job may run, in the order of preference. It adds the
-// nodes with room to nodes.order.
+// nodes with room to nodes.order. It ends when more nodes cannot change the result.
 type visit struct {
 	n         *nodes
 	j         *Job

@@ -11,7 +11,8 @@ import (
 )
 
 // TestFirstInQueue checks that a start's outcome says since when the job was the first in its
-// queue, under each policy, on a pool and on nodes.
+// queue, under each policy, on a pool and on nodes. Of four processors, job a has all, b needs
+// all, and c and d need one each.
 func TestFirstInQueue(t *testing.T) {
 	cluster := &sim.Cluster{Nodes: []hpc.Node{{Name: "n1", CPUs: 2}, {Name: "n2", CPUs: 2}}}
 	jobs := []*hpc.Job{

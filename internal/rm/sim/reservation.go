@@ -42,7 +42,8 @@ func (r *reservation) shut(to nodeset.Set, from, until hpc.Time) {
 }
 
 // admits reports whether a job may use a node in an interval: only the job's own reservation may
-// include the node then.
+// include the node then. A job that requests a reservation runs only in that reservation
+// (job_test_resv in Slurm's src/slurmctld/reservation.c).
 func (n *nodes) admits(j *Job, node int32, from, until hpc.Time) bool {
 	own := n.find(j.demand.reservation)
 	switch {

@@ -52,8 +52,8 @@ func (e *Engine) awaitSingleton(c *condition) {
 	n.check(e)
 }
 
-// check meets the condition of the first waiting singleton if no other job with its ownName runs and no
-// earlier job with this name is pending (_find_singleton_job in Slurm's src/slurmctld/job_scheduler.c).
+// check meets the condition of the first waiting singleton if no other job with its ownName runs and no earlier job
+// with this name is pending (_find_singleton_job in Slurm's src/slurmctld/job_scheduler.c). Later singletons wait.
 func (n *namesakes) check(e *Engine) {
 	for len(n.waiting) > 0 && n.waiting[0].needs.decided {
 		n.waiting = n.waiting[1:]

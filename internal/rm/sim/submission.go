@@ -40,7 +40,8 @@ type known struct {
 }
 
 // past are the four possible results of an ended submission: ended well or badly, refused, or
-// forgotten by slurmctld. All ended submissions with the same result share one entry.
+// forgotten by slurmctld. All ended submissions with the same result share one entry. Dependencies
+// need only this result. Arrays keep their own record, because dependencies may name their tasks.
 type past struct{ well, badly, refused, gone submission }
 
 // store allocates submissions and their jobs in large blocks.

@@ -158,7 +158,7 @@ func testWindowStatistics(t *testing.T, slurm *install.Installation) {
 func startsAnew(slurm *install.Installation) bool { return slurm.Release.Since(slurmspec.R2311) }
 
 // TestReconfiguration: from 23.11 on, slurmctld restarts itself when it is reconfigured, and its
-// log begins as at its start.
+// log begins as at its start. Jobs run on, and the changed configuration is in force.
 func TestReconfiguration(t *testing.T) { eachSlurm(t, testReconfiguration) }
 
 func testReconfiguration(t *testing.T, slurm *install.Installation) {
@@ -206,7 +206,8 @@ func testReconfiguration(t *testing.T, slurm *install.Installation) {
 }
 
 // TestWindowReservations: reservations that exist when the window begins are made even if preset
-// jobs run on their nodes, or may still run when a reservation begins.
+// jobs run on their nodes, or may still run when a reservation begins. Jobs that wait for such a
+// reservation start in it when the window begins.
 func TestWindowReservations(t *testing.T) { eachSlurm(t, testWindowReservations) }
 
 func testWindowReservations(t *testing.T, slurm *install.Installation) {

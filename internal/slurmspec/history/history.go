@@ -8,7 +8,8 @@ import (
 )
 
 // Lifetime is the range of releases that have a key, an option or a plugin: from Since on, and
-// older than Until.
+// older than Until. A zero Since means the oldest series of [slurmspec.Releases] or an older one.
+// A zero Until means that the newest series still has the key, option or plugin.
 type Lifetime struct{ Since, Until slurmspec.Release }
 
 // Keys has the keys of slurm.conf that one of the known series lacks. It follows
@@ -87,6 +88,7 @@ var Attributes = map[string]Lifetime{
 }
 
 // Defunct are the keys that a release reads but ignores, with the first series that ignores them.
+// slurmctld logs an error for each (_defunct_option in src/common/read_config.c), except for LaunchType.
 var Defunct = map[string]slurmspec.Release{
 	"AccountingStorageUser":          slurmspec.R2511,
 	"CoreSpecPlugin":                 slurmspec.R2405,
@@ -282,7 +284,8 @@ type Plugin struct {
 }
 
 // Plugins are the plugins that some series from 22.05 to 26.05 lacks: plugins whose kind decides
-// scheduling, and others that sites name.
+// scheduling, and others that sites name. It follows the directories of src/plugins. Plugins named
+// "none" are left out: since 23.11 this name means that no plugin is loaded.
 var Plugins = map[string]Plugin{
 	"auth/slurm":                {Lifetime: Lifetime{Since: slurmspec.R2311}},
 	"hash/sha3":                 {Lifetime: Lifetime{Since: slurmspec.R2405}},

@@ -295,7 +295,20 @@ func (p *parser) has(names ...string) bool {
 }
 
 // Complete fills in the values that sbatch itself derives from the options before it submits
-// (_opt_verify in src/sbatch/opt.c). The controller then receives the same values as from sbatch:
+// (_opt_verify in src/sbatch/opt.c), so that the controller receives the same values as from
+// sbatch:
+//
+//   - as many nodes as a node list names;
+//   - tasks from --ntasks-per-node and the number of nodes, or from nodes, sockets, cores and
+//     threads if the options request these;
+//   - no more nodes than tasks;
+//   - at least a task's CPUs on every node;
+//   - one thread a core for --hint=nomultithread, compute_bound and memory_bound, and one core a
+//     socket for memory_bound.
+//
+// [Parse] calls Complete. A caller that makes a request without [Parse], but with the meaning of
+// sbatch's options, must call Complete itself. A second call changes nothing. The error says that
+// the node list cannot be read.
 func Complete(r *hpc.Request) error {
 	applyHint(r)
 	if r.NodeList != "" {

@@ -258,7 +258,8 @@ func taskOf(array *hpc.Job, task int) *hpc.Job {
 	return &job
 }
 
-// reduce removes all tasks except the tasks in the list left.
+// reduce removes all tasks except the tasks in the list left. The record must have the start and
+// the end of each task that started or ended.
 func reduce(job *hpc.Job, left []int) {
 	_, limit, limited := strings.Cut(job.Array, "%")
 	if job.Array = IndexList(left); limited {

@@ -69,7 +69,7 @@ func (u *submitter) accounts() []string {
 }
 
 // commands returns the commands for sacctmgr that make the QOS, the accounts and the associations.
-// With them, Slurm refuses no job because of its names.
+// With them, Slurm refuses no job because of its names. Each account may use each QOS.
 func (n *names) commands() string {
 	var b strings.Builder
 	qos := slices.Sorted(maps.Keys(n.qos))

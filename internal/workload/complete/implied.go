@@ -129,8 +129,8 @@ func (r *running) add(f *fact) {
 	r.free -= h.cpus
 }
 
-// reservation returns when enough processors are free if the running jobs run to their limits. It
-// also returns how many processors then remain free.
+// reservation returns when enough processors are free if the running jobs run to their limits. It also returns
+// how many processors then remain free. ok is false if enough processors are already free, or never will be.
 func (r *running) reservation(cpus int) (at hpc.Time, spare int, ok bool) {
 	free := r.free
 	if free >= cpus {

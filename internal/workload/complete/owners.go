@@ -127,8 +127,9 @@ func (m *maker) accounts(field *workload.MadeField) {
 	})
 }
 
-// usages makes the usage with which the workload begins. It is each user's rate of use in the
-// record, in the steady state of the site's decay, times a lognormal factor with a deviation of 1.
+// usages makes the usage with which the workload begins. It is each user's rate of use in the record, in the
+// steady state of the site's decay, times a lognormal factor with a deviation of 1. The factor is random
+// because users were more or less busy before the workload. A user has at least what the preset jobs have used.
 func (m *maker) usages(field *workload.MadeField) {
 	type owner struct{ account, user string }
 	used, least := map[owner]float64{}, map[owner]float64{}

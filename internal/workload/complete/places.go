@@ -181,8 +181,9 @@ func fittingQOS(all []*workload.SiteQOS, f *fact, p *workload.SitePartition) (li
 	return list
 }
 
-// qos gives each batch a QOS that admits all its jobs: the first such QOS or, with a random
-// probability, another one.
+// qos gives each batch a QOS that admits all its jobs: the first such QOS or, with a random probability,
+// another one. A QOS that limits a user's number of jobs must also admit the user's earlier batches. If no
+// QOS admits both, the earlier batches are ignored, because only the rule for users gave them to this user.
 func (m *maker) qos(field *workload.MadeField) {
 	names, named := namesOf(field)
 	usual := between(m.rng, 0.6, 0.95)

@@ -14,7 +14,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// hashes are the hashes of all files that WriteExample writes, by seed.
+// hashes are the hashes of all files that WriteExample writes, by seed. They change only with the
+// generator.
 var hashes = map[uint64]string{
 	1: "f5424f5f64c43a65",
 	2: "13c2f82375500b2e",

@@ -366,7 +366,8 @@ func (g *daint) choosePresets(list []*draft) []*draft {
 }
 
 // evenOut swaps chosen jobs with others until the sum of measure over the chosen jobs differs from
-// the wanted value by at most few. over is the excess at the beginning.
+// the wanted value by at most few. over is the excess at the beginning. The jobs nearest to the
+// border between the two lists are swapped first.
 func evenOut(chosen, others []*draft, over, few float64, measure func(*draft) float64) {
 	for i := len(chosen) - 1; i >= 0 && math.Abs(over) > few; i-- {
 		for j := range others {
@@ -394,7 +395,7 @@ func swap[T any](list []T) func(i, j int) {
 }
 
 // splitPresets assigns as many preset jobs to the multicore nodes as these have room for, and the
-// others to the GPU nodes.
+// others to the GPU nodes. The time that a preset job has run is uniformly distributed.
 func (g *daint) splitPresets() {
 	room := int(math.Round(mcLoad * mcNodes))
 	for _, d := range g.presets {

@@ -22,7 +22,7 @@ type pool struct {
 var downAtStart = [2]int{12, 5}
 
 // place puts the preset jobs on nodes of their kind. The placement resembles that of a machine
-// after long use.
+// after long use. Each job gets a range of free nodes, mostly neighbours, with gaps.
 func (g *daint) place() {
 	for k := range g.pools {
 		p := &pool{}

@@ -1,5 +1,9 @@
-// Package generate makes synthetic workloads from a seed: days of a large machine ([Daint]), the
-// Lublin-Feitelson model ([Lublin]), and workloads that resemble a given workload ([Like]).
+// Package generate makes synthetic workloads from a seed: days like those of a large
+// machine ([Daint]), the Lublin-Feitelson model ([Lublin]), and workloads that resemble a
+// given one ([Like]).
+//
+// All random numbers come from the seed, in a fixed order: the same options give the same
+// workload. docs/GENERATORS.md has the equations and their sources.
 package generate
 
 import (

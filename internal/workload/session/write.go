@@ -66,7 +66,8 @@ type (
 )
 
 // WriteJSON writes the graphs as JSON Lines, one object for each user. An object has the user's
-// sessions in order, the IDs of their jobs, and the sessions on which they depend.
+// sessions in order, the IDs of their jobs, and the sessions on which they depend. It returns w's
+// error.
 func (s *Sessions) WriteJSON(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	enc := json.NewEncoder(b)

@@ -319,9 +319,8 @@ func (a *Anonymizer) Step() Step {
 	}}
 }
 
-// jobIDs returns the new ID of each job. A task that a window made a separate job, ARRAY_TASK,
-// keeps the array's name in its ID, because the model of slurmctld counts the task towards the
-// array's limit.
+// jobIDs returns the new ID of each job. A task that a window made a job of its own, ARRAY_TASK, keeps
+// the array's name in its ID, because the model of slurmctld counts the task towards the array's limit.
 func (a *Anonymizer) jobIDs(w *workload.Workload) map[string]string {
 	width := len(fmt.Sprint(w.Jobs.Len()))
 	ids, arrays := make(map[string]string, w.Jobs.Len()), map[string]bool{}

@@ -318,7 +318,7 @@ func jobsBefore(w *workload.Workload, at hpc.Time) string {
 const toKeep = " (rmreplay workload complete --cluster gives such jobs nodes)"
 
 // settle gives nodes to the jobs that run when the window begins, and removes the jobs for which
-// there are no nodes.
+// there are no nodes. It returns the number of jobs that it left out.
 func settle(w *workload.Workload, env *Environment) (homeless int) {
 	if env.Place != nil {
 		if n := env.Place(w); n > 0 {

@@ -129,7 +129,8 @@ func (c *Compiler) bool(v any) SQL {
 		given += int64(len(should))
 	}
 	// If minimum_should_match is 0, Elasticsearch does not pass it to Lucene. Lucene then requires
-	// one of the should clauses, unless there are other clauses.
+	// one of the should clauses, unless there are other clauses. Without must, filter and should,
+	// minimum_should_match has no effect.
 	if given > 0 && len(parts)+len(should) > 0 {
 		least = int(given)
 	}

@@ -158,7 +158,8 @@ func (t *Tree[J]) First() *Entry[J] {
 	return j
 }
 
-// firstWithin returns the first job whose Expected is at most limit, or nil.
+// firstWithin returns the first job whose Expected is at most limit, or nil. The tree must have
+// the aggregate minExpected.
 func (t *Tree[J]) firstWithin(limit int64) *Entry[J] {
 	j := t.root
 	if j == nil || j.total > limit {

@@ -143,6 +143,7 @@ func requests(j *hpc.Job, licenses string) *hpc.Job {
 
 // TestIOPoliciesKeepNodesForAWideJob checks that a job that needs all nodes starts before the
 // small jobs behind it. This holds with and without tracked nodes, and even if jobs do no I/O.
+// Only job a starts before it, on the nodes that the first job leaves idle.
 func TestIOPoliciesKeepNodesForAWideJob(t *testing.T) {
 	for spec, filled := range map[string]float64{ // when a starts; bf-licenses fills idle nodes every 30 s
 		"io-baseline": 0, "io-aware:track-nodes": 0, "workload-adaptive:track-nodes": 0, "bf-licenses:track-nodes": 30,

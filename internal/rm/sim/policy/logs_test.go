@@ -83,7 +83,9 @@ func measure(t *testing.T, cfg sim.Config, jobs []*hpc.Job) string {
 }
 
 // TestPyss compares the start times of three logs with the start times under the EASY scheduler of
-// the pyss simulator (as in Gaussier, Glesser, Reis and Trystram, SC'15).
+// the pyss simulator (as in Gaussier, Glesser, Reis and Trystram, SC'15). The reference files have
+// the input of pyss, after its own filters, and its schedule. If both simulators use the same
+// order of events at one instant, all start times agree.
 func TestPyss(t *testing.T) {
 	for _, log := range []struct {
 		name             string
@@ -110,7 +112,10 @@ func TestPyss(t *testing.T) {
 
 // TestPredictionsOfPyss compares average bounded slowdowns under predictions with the published
 // slowdowns of Gaussier, Glesser, Reis and Trystram (SC'15), who used their own simulator
-// (github.com/jad-darrous/predictsim, experiments/data/LOG/sim_analysis/metrics_complete).
+// (github.com/jad-darrous/predictsim, experiments/data/LOG/sim_analysis/metrics_complete). The row
+// of nag is the best of their combinations: E-Loss (squared above, absolute below, parameters 1,
+// weight 1+log(m*r)) with incremental correction and SJBF. Recursive doubling is left out, because
+// in their program it may exceed the time limit.
 func TestPredictionsOfPyss(t *testing.T) {
 	for _, test := range []struct {
 		policy string

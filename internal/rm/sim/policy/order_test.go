@@ -5,9 +5,10 @@ import (
 	"testing"
 )
 
-// TestLearnedConstants compares the constants of F1 to F4 with the constants of the public
-// simulator of Carastan-Santos and de Camargo (github.com/fredgrub/scheduling-simulator,
-// src/tester). Their paper prints them with three digits (SC'17, table 3).
+// TestLearnedConstants compares the constants of F1 to F4 with the constants of the public simulator of
+// Carastan-Santos and de Camargo (github.com/fredgrub/scheduling-simulator, src/tester). Their paper
+// prints them with three digits (SC'17, table 3). The simulator has the fitted function a·f(r) × b·g(n)
+// + c·log10(s). Divided by a·b, this is the printed function, which orders jobs in the same way.
 func TestLearnedConstants(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -14,7 +14,7 @@ type TieRules struct {
 	// end at the shadow time.
 	EndBefore bool
 	// ExtraFirst limits the running jobs that count for the extra processors: only jobs up to the
-	// first job at whose end the head fits.
+	// first job at whose end the head fits. Otherwise every job that is due by the shadow time counts.
 	ExtraFirst bool
 }
 

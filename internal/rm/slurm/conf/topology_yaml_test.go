@@ -74,8 +74,8 @@ func withYAML(t *testing.T, text, attribute string) *Cluster {
 	return mustOpen(t, dir)
 }
 
-// TestDatabaseFile: slurmdbd.conf shows which releases the site may run, and Adapt says what must
-// change in the file for another release.
+// TestDatabaseFile: slurmdbd.conf shows which releases the site may run, and Adapt says what must change in the
+// file for another release. The password in the file appears nowhere. A file that cannot be read is a warning.
 func TestDatabaseFile(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {

@@ -49,7 +49,7 @@ func translated(t *testing.T, text, partition string, release slurmspec.Release)
 }
 
 // TestTranslate: text that a release does not know is translated, or left out with a warning if
-// that changes scheduling.
+// that changes scheduling. The site's own file needs the same changes.
 func TestTranslate(t *testing.T) {
 	const absent = ""
 	for _, test := range []struct {

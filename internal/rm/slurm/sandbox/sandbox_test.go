@@ -28,7 +28,7 @@ func TestNodeIndex(t *testing.T) {
 }
 
 // Free ports are below the range that Linux gives to clients. Otherwise a client of a daemon could
-// get the daemon's port before the daemon listens.
+// get the daemon's port before the daemon listens. FreePorts skips a port that is in use.
 func TestFreePorts(t *testing.T) {
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"rmreplay/internal/slurmspec/history"
 )
 
-// Instead replaces an attribute of a node or a partition that the release does not know. The result instead
-// is the nearest attribute that the release has, and the result to is its value; instead is "" if there is
-// no such attribute. The result effect says how scheduling changes; "" if scheduling stays the same.
+// Instead returns a replacement for an attribute of a node or a partition that the release does not know: the results
+// instead and to are the nearest attribute and its value. The result instead is "" if no attribute does the same. The
+// result effect says how scheduling changes; "" if scheduling stays the same.
 func Instead(key, value string, release slurmspec.Release) (instead, to, effect string) {
 	switch key {
 	case "Exclusive":

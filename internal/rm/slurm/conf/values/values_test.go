@@ -8,7 +8,7 @@ import (
 )
 
 // TestCheck: Check accepts the values that slurmctld accepts, and refuses values that make
-// slurmctld exit.
+// slurmctld exit. TestSlurmctldRefuses in package conf tries refused values on slurmctld itself.
 func TestCheck(t *testing.T) {
 	for _, test := range []struct {
 		key       string
