@@ -210,9 +210,6 @@ func (e *Engine) outcome(j *job, s hpc.State) *rm.Outcome {
 		Name: j.of.job.Name, User: j.of.job.User, Partition: j.part.name, Priority: j.priority,
 		PreemptedBy: j.preemption.By,
 	}
-	if j.eligible == 0 {
-		o.Eligible = 0
-	}
 	if j.limit > 0 {
 		o.TimeLimit = j.limit * 60
 	}
