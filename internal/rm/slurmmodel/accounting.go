@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"rmreplay/internal/rm"
@@ -71,6 +72,7 @@ func newAccounting(e *Engine) (*accounting, error) {
 		}
 		a.accounts = accounts.New(e.cfg.Associations, a.table, shares.FairTree, release)
 		a.shares = fairshare.New(a.accounts, shares, e.cfg.Epoch.Add(-e.cfg.Lead).UnixSeconds(), a.useInitially())
+		a.accounts.Trim()
 		a.enforce = accounts.ReadEnforcement(get)
 		a.limits = limits.New(a.accounts, a.shares, a.enforce, a.settings.AccrueAlways, release)
 	}
@@ -208,13 +210,10 @@ func (a *accounting) compute(j *job, now int64) {
 		p.FairShare = a.shares.Factor(of.assoc)
 	}
 	a.partitions = a.partitions[:0]
-	for i, part := range j.parts {
+	for _, part := range j.parts {
 		a.partitions = append(a.partitions, part.account.priority)
-		if part == j.part {
-			p.Own = i
-		}
 	}
-	p.Partitions = a.partitions
+	p.Partitions, p.Own = a.partitions, max(0, slices.Index(j.parts, j.part))
 	parts := a.settings.Parts(&p, a.cluster, now)
 	of.priority = parts
 	j.priority = a.settings.Update(j.priority, parts.Sum())
@@ -370,11 +369,8 @@ func (a *accounting) view(j *job) *limits.Job {
 			Association: of.assoc, User: strings.ToLower(j.of.job.User), QOS: of.qos,
 			Required: j.request.Required, Submit: j.submit,
 		}
-		for _, p := range j.parts {
-			of.limits.Partitions = append(of.limits.Partitions, p.account.limits)
-		}
-		if len(j.parts) == 1 {
-			of.limits.Partitions = nil
+		for i := 0; len(j.parts) > 1 && i < len(j.parts); i++ {
+			of.limits.Partitions = append(of.limits.Partitions, j.parts[i].account.limits)
 		}
 	}
 	l := of.limits
@@ -411,8 +407,8 @@ func (a *accounting) afterSelection(j *job, alloc *selection.Allocation, nodes i
 	if a.limits == nil {
 		return true
 	}
-	l, wants := a.view(j), a.request(j, nodes, cmp.Or(j.totalCPUs, j.request.MinCPUs))
-	if alloc == nil {
+	l, wants := a.limitedRequest(j, nodes)
+	if alloc == nil || wants == nil {
 		return a.told(j, l, a.limits.PostSelect(l, wants, nil))
 	}
 	wants[tres.Memory] = uint64(amounts.Memory(alloc))
@@ -420,12 +416,20 @@ func (a *accounting) afterSelection(j *job, alloc *selection.Allocation, nodes i
 	return a.told(j, l, a.limits.PostSelect(l, wants, alloc.Nodes))
 }
 
+// limitedRequest returns the view of a job and, if limits on resources apply to it, the TRES that it requests.
+func (a *accounting) limitedRequest(j *job, nodes int) (l *limits.Job, wants tres.Vector) {
+	if l = a.view(j); !a.limits.NoTRES(l) {
+		wants = a.request(j, nodes, cmp.Or(j.totalCPUs, j.request.MinCPUs))
+	}
+	return l, wants
+}
+
 // afterPlan checks the limits on resources for a job that backfill plans on the given nodes.
 func (a *accounting) afterPlan(j *job, nodes selection.Bits) bool {
 	if a.limits == nil {
 		return true
 	}
-	l, wants := a.view(j), a.request(j, nodes.Count(), cmp.Or(j.totalCPUs, j.request.MinCPUs))
+	l, wants := a.limitedRequest(j, nodes.Count())
 	return a.told(j, l, a.limits.PostPlan(l, wants, nodes))
 }
 
