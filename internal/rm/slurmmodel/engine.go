@@ -191,7 +191,7 @@ func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) 
 			return e.events, nil
 		}
 		e.now = max(e.now, next)
-		e.step()
+		e.step(t)
 	}
 }
 
