@@ -66,8 +66,8 @@ type FairShare struct {
 	// Level is Fair Tree's Level FS: the association's share of its level divided by its part of
 	// the level's usage.
 	Level extended.Float
-	// Norm is the association's part of the cluster's usage. Effective is classic fair-share's
-	// effective usage; with Fair Tree, the association's part of its level's usage.
+	// Norm is the association's part of the cluster's usage; not computed with Fair Tree. Effective is
+	// classic fair-share's effective usage; with Fair Tree, the association's part of its level's usage.
 	Norm, Effective float64
 	// Unknown says that Effective is not computed yet. Classic fair-share computes the usage of a
 	// user when a job needs the factor.
