@@ -22,6 +22,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -293,21 +294,15 @@ func measure(record *run.Writer, m run.Manifest, end hpc.Time, opts metrics.Opti
 // decodedOnce returns the same rows. It stores the rows of a small record, because the metrics read them
 // several times, and decoding takes longer than reading.
 func decodedOnce(rows iter.Seq[*run.Row]) iter.Seq[*run.Row] {
-	const most = 10000
-	var list []run.Row
+	var list []*run.Row
 	for row := range rows {
-		if len(list) == most {
+		if len(list) == 10000 {
 			return rows
 		}
-		list = append(list, *row)
+		one := *row
+		list = append(list, &one)
 	}
-	return func(yield func(*run.Row) bool) {
-		for i := range list {
-			if !yield(&list[i]) {
-				return
-			}
-		}
-	}
+	return slices.Values(list)
 }
 
 // summarize returns the metrics of a run with a complete record. The parameter known has the metrics of its jobs; if it
