@@ -18,9 +18,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -267,6 +269,7 @@ func (p *Prepared) create(one realization, manifest run.Manifest, unjournaled bo
 
 // measured is the part of a summary that is computed from a run's jobs.
 type measured struct {
+	rows    iter.Seq[*run.Row]
 	metrics metrics.Metrics
 	reasons []metrics.ReasonTotal
 }
@@ -279,13 +282,27 @@ func measure(record *run.Writer, m run.Manifest, end hpc.Time, opts metrics.Opti
 	m.VirtualEnd = end
 	go func() {
 		defer close(done)
-		rows := record.Histories(end)
-		of = measured{metrics.ComputeAll(rows, opts.WithManifest(&m)), metrics.ReasonsOfAll(rows, &m)}
+		rows := decodedOnce(record.Histories(end))
+		of = measured{rows, metrics.ComputeAll(rows, opts.WithManifest(&m)), metrics.ReasonsOfAll(rows, &m)}
 	}()
 	return func() *measured {
 		<-done
 		return &of
 	}
+}
+
+// decodedOnce returns the same rows. It stores the rows of a small record, because the metrics read them
+// several times, and decoding takes longer than reading.
+func decodedOnce(rows iter.Seq[*run.Row]) iter.Seq[*run.Row] {
+	var list []*run.Row
+	for row := range rows {
+		if len(list) == 10000 {
+			return rows
+		}
+		one := *row
+		list = append(list, &one)
+	}
+	return slices.Values(list)
 }
 
 // summarize returns the metrics of a run with a complete record. The parameter known contains the
@@ -312,7 +329,7 @@ func summarize(record *run.Writer, known *measured, opts metrics.Options) (*metr
 	summary := metrics.Describe(known.metrics, m)
 	summary.Reasons = known.reasons
 	if how := m.Feedback; how != nil {
-		summary.Feedback = metrics.NewFeedbackOf(record.Histories(m.VirtualEnd), *how, opts.WithManifest(m))
+		summary.Feedback = metrics.NewFeedbackOf(known.rows, *how, opts.WithManifest(m))
 	}
 	if len(m.FileSystems) == 0 {
 		return summary, nil

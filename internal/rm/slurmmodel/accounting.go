@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"rmreplay/internal/rm"
@@ -24,7 +25,7 @@ type accounting struct {
 	table    *tres.Table
 	accounts *accounts.Accounts // nil if the cluster has no slurmdbd
 	shares   *fairshare.FairShare
-	limits   *limits.Limits // nil if the cluster has no slurmdbd
+	limits   *limits.Limits // there are none if the cluster has no slurmdbd
 	settings *priority.Settings
 	enforce  accounts.Enforcement
 	cluster  priority.Cluster
@@ -60,6 +61,7 @@ func newAccounting(e *Engine) (*accounting, error) {
 	get, release := e.cfg.Get, e.cfg.Release
 	table := tres.New(keys.Value(get, "AccountingStorageTRES"))
 	a := &accounting{e: e, table: table, requested: table.Vector()}
+	a.limits = limits.New(&accounts.Accounts{TRES: table}, nil, accounts.Enforcement{}, false, release)
 	var err error
 	if a.settings, err = priority.ReadSettings(get, a.table, e.cfg.Associations != nil, release); err != nil {
 		return nil, err
@@ -71,6 +73,7 @@ func newAccounting(e *Engine) (*accounting, error) {
 		}
 		a.accounts = accounts.New(e.cfg.Associations, a.table, shares.FairTree, release)
 		a.shares = fairshare.New(a.accounts, shares, e.cfg.Epoch.Add(-e.cfg.Lead).UnixSeconds(), a.useInitially())
+		a.accounts.Trim()
 		a.enforce = accounts.ReadEnforcement(get)
 		a.limits = limits.New(a.accounts, a.shares, a.enforce, a.settings.AccrueAlways, release)
 	}
@@ -208,13 +211,10 @@ func (a *accounting) compute(j *job, now int64) {
 		p.FairShare = a.shares.Factor(of.assoc)
 	}
 	a.partitions = a.partitions[:0]
-	for i, part := range j.parts {
+	for _, part := range j.parts {
 		a.partitions = append(a.partitions, part.account.priority)
-		if part == j.part {
-			p.Own = i
-		}
 	}
-	p.Partitions = a.partitions
+	p.Partitions, p.Own = a.partitions, max(0, slices.Index(j.parts, j.part))
 	parts := a.settings.Parts(&p, a.cluster, now)
 	of.priority = parts
 	j.priority = a.settings.Update(j.priority, parts.Sum())
@@ -255,9 +255,6 @@ func (a *accounting) begin(j *job) {
 
 // end removes a job that has ended from the counts of its association and QOS.
 func (a *accounting) end(j *job) {
-	if a.limits == nil {
-		return
-	}
 	l := a.view(j)
 	a.limits.Finish(l, a.e.second(), j.end)
 	a.limits.Removed(l, true)
@@ -266,16 +263,13 @@ func (a *accounting) end(j *job) {
 // requeue counts a job as submitted again when it returns to the queue.
 func (a *accounting) requeue(j *job) {
 	j.account.running = nil
-	if a.limits == nil {
-		return
-	}
 	j.account.limits.Accrue, j.account.limits.Submit = 0, j.submit
 	a.limits.Submitted(a.view(j))
 }
 
 // forget removes a pending job that was cancelled or refused from the counts.
 func (a *accounting) forget(j *job) {
-	if a.limits == nil || j.state != pending {
+	if j.state != pending {
 		return
 	}
 	l := a.view(j)
@@ -334,7 +328,7 @@ func (a *accounting) accrue(j *job) {
 	if j.accrue != 0 && len(j.tasks) == 0 { // it gains age already
 		return
 	}
-	if a.limits == nil {
+	if a.accounts == nil {
 		if j.accrue == 0 && j.begin > 0 && j.begin <= a.e.second() && j.priority != 0 {
 			j.accrue = j.begin
 		}
@@ -353,7 +347,7 @@ func (a *accounting) accrue(j *job) {
 
 // dependent sets the age of a job back to 0, because the job waits for a dependency.
 func (a *accounting) dependent(j *job) {
-	if a.limits == nil {
+	if a.accounts == nil {
 		j.accrue = 0
 		return
 	}
@@ -370,11 +364,8 @@ func (a *accounting) view(j *job) *limits.Job {
 			Association: of.assoc, User: strings.ToLower(j.of.job.User), QOS: of.qos,
 			Required: j.request.Required, Submit: j.submit,
 		}
-		for _, p := range j.parts {
-			of.limits.Partitions = append(of.limits.Partitions, p.account.limits)
-		}
-		if len(j.parts) == 1 {
-			of.limits.Partitions = nil
+		for i := 0; len(j.parts) > 1 && i < len(j.parts); i++ {
+			of.limits.Partitions = append(of.limits.Partitions, j.parts[i].account.limits)
 		}
 	}
 	l := of.limits
@@ -398,9 +389,6 @@ func (a *accounting) told(j *job, l *limits.Job, ok bool) bool {
 
 // beforeSelection compares a job with the limits that do not depend on its nodes.
 func (a *accounting) beforeSelection(j *job) bool {
-	if a.limits == nil {
-		return true
-	}
 	l := a.view(j)
 	return a.told(j, l, a.limits.PreSelect(l))
 }
@@ -408,11 +396,8 @@ func (a *accounting) beforeSelection(j *job) bool {
 // afterSelection compares a job with the limits on resources. It compares the allocation or, if
 // alloc is nil, the resources that the job requests on the given number of nodes.
 func (a *accounting) afterSelection(j *job, alloc *selection.Allocation, nodes int) bool {
-	if a.limits == nil {
-		return true
-	}
-	l, wants := a.view(j), a.request(j, nodes, cmp.Or(j.totalCPUs, j.request.MinCPUs))
-	if alloc == nil {
+	l, wants := a.limitedRequest(j, nodes)
+	if alloc == nil || wants == nil {
 		return a.told(j, l, a.limits.PostSelect(l, wants, nil))
 	}
 	wants[tres.Memory] = uint64(amounts.Memory(alloc))
@@ -420,12 +405,17 @@ func (a *accounting) afterSelection(j *job, alloc *selection.Allocation, nodes i
 	return a.told(j, l, a.limits.PostSelect(l, wants, alloc.Nodes))
 }
 
+// limitedRequest returns the view of a job and, if limits on resources apply to it, the TRES that it requests.
+func (a *accounting) limitedRequest(j *job, nodes int) (l *limits.Job, wants tres.Vector) {
+	if l = a.view(j); !a.limits.NoTRES(l) {
+		wants = a.request(j, nodes, cmp.Or(j.totalCPUs, j.request.MinCPUs))
+	}
+	return l, wants
+}
+
 // afterPlan checks the limits on resources for a job that backfill plans on the given nodes.
 func (a *accounting) afterPlan(j *job, nodes selection.Bits) bool {
-	if a.limits == nil {
-		return true
-	}
-	l, wants := a.view(j), a.request(j, nodes.Count(), cmp.Or(j.totalCPUs, j.request.MinCPUs))
+	l, wants := a.limitedRequest(j, nodes.Count())
 	return a.told(j, l, a.limits.PostPlan(l, wants, nodes))
 }
 
@@ -434,26 +424,17 @@ func (a *accounting) limited(j *job) bool { return limits.KeepsBehind(j.reason, 
 
 // preferred returns the nodes that a limit on nodes already counts for other jobs; nil without such a limit.
 func (a *accounting) preferred(j *job) selection.Bits {
-	if a.limits == nil {
-		return nil
-	}
 	return a.limits.Preferred(a.view(j))
 }
 
 // allowedNodes returns how many nodes limits allow a job, and the reason if a job needs more nodes.
 func (a *accounting) allowedNodes(j *job) (int, slurmspec.Reason) {
-	if a.limits == nil {
-		return math.MaxInt, slurmspec.NoReason
-	}
 	n, why := a.limits.MaxNodes(a.view(j))
 	return int(min(n, math.MaxInt)), why
 }
 
 // reservePriority returns MinPrioThresh, the lowest priority that may reserve nodes; 0 if not set.
 func (a *accounting) reservePriority(j *job) uint32 {
-	if a.limits == nil {
-		return 0
-	}
 	return a.limits.MinPriority(a.view(j))
 }
 

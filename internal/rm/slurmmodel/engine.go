@@ -191,7 +191,7 @@ func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) 
 			return e.events, nil
 		}
 		e.now = max(e.now, next)
-		e.step()
+		e.step(t)
 	}
 }
 
@@ -209,9 +209,6 @@ func (e *Engine) outcome(j *job, s hpc.State) *rm.Outcome {
 		State: s, Submit: hpc.Unix(j.submit), Eligible: hpc.Unix(j.eligible), TimeLimit: -1, Restarts: j.restarts,
 		Name: j.of.job.Name, User: j.of.job.User, Partition: j.part.name, Priority: j.priority,
 		PreemptedBy: j.preemption.By,
-	}
-	if j.eligible == 0 {
-		o.Eligible = 0
 	}
 	if j.limit > 0 {
 		o.TimeLimit = j.limit * 60

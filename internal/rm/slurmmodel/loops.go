@@ -91,12 +91,12 @@ func (e *Engine) throttle() {
 	served, asked := e.now.Add(throttled), e.timed
 	for e.next() < served {
 		e.now = max(e.now, e.next())
-		e.step()
+		e.step(served)
 	}
 	e.now = max(e.now, served)
 	told := e.departures.Line.Next() == served || e.timers.Next() == served && e.timers[0].Seq <= asked
 	for told && e.next() <= served {
-		e.step()
+		e.step(served)
 	}
 }
 
@@ -110,15 +110,20 @@ func (e *Engine) passAt() hpc.Time {
 
 // next returns the instant of the next event.
 func (e *Engine) next() hpc.Time {
-	l := &e.loops
+	return max(e.loops.busy, min(e.loops.turn, e.loops.backfill, e.others()))
+}
+
+// others returns the instant of the next event that is no turn of the background loop or of backfill.
+func (e *Engine) others() hpc.Time {
 	served := min(e.terminated.Next(), e.departures.Line.Next())
-	return max(l.busy, min(l.turn, l.backfill, l.decay, l.slice, e.passAt(), served, e.timers.Next()))
+	return min(e.loops.decay, e.loops.slice, e.passAt(), served, e.timers.Next())
 }
 
 // step does one thing that is due. At an instant, passes come first, then threads that slept, the
 // oldest first. Before 24.11 each message of a node gets a new thread, which comes last. Since 24.11
-// the threads that serve these messages are the oldest, and come before passes.
-func (e *Engine) step() {
+// the threads that serve these messages are the oldest, and come before passes. Before the instant
+// until, the caller makes only steps.
+func (e *Engine) step(until hpc.Time) {
 	l := &e.loops
 	switch {
 	case e.cycle != nil && !e.cycle.asleep && l.backfill <= e.now:
@@ -138,7 +143,7 @@ func (e *Engine) step() {
 		e.account.decay()
 	case l.turn <= e.now:
 		l.turn = e.nextTurn(e.now)
-		e.backgroundTurn()
+		e.backgroundTurn(until)
 	case e.serve():
 	default:
 		e.timers.Pop().What()
@@ -158,8 +163,8 @@ func (e *Engine) request(full bool) {
 	e.loops.full = e.loops.full || full
 }
 
-// backgroundTurn is one turn of the background loop.
-func (e *Engine) backgroundTurn() {
+// backgroundTurn is one turn of the background loop. The parameter until is as in [Engine.step].
+func (e *Engine) backgroundTurn(until hpc.Time) {
 	const limitInterval, purgeInterval, day = 30, 60, 24 * 60 * 60
 	l, now := &e.loops, e.second()
 	if now/day != e.stats.Since/day {
@@ -191,9 +196,25 @@ func (e *Engine) backgroundTurn() {
 		l.queued, l.lastSched = false, now
 		e.request(false)
 	default:
+		due := min(l.lastReservations+reservationsInterval, l.lastLimit+limitInterval, l.lastPurge+purge)
+		e.rest(min(until, hpc.Unix(min(due, l.lastFull+interval, (now/day+1)*day))))
 		return
 	}
 	e.setEligible()
+}
+
+// rest leaves out turns of the background loop and of backfill that would find nothing to do. Until the given
+// instant the background loop has nothing to do, unless other events happen.
+func (e *Engine) rest(until hpc.Time) {
+	l := &e.loops
+	if len(e.events) > 0 || l.queued || e.cfg.PreRoll { // with a pre-roll, backfill reads other parameters
+		return
+	}
+	until = min(until, e.others())
+	if e.cycle == nil && !e.par.BF.Off && e.changed < l.lastBackfill {
+		l.backfill = answers.Later(l.backfill, until)
+	}
+	l.turn = answers.Later(l.turn, min(until, l.backfill))
 }
 
 // setEligible finds jobs that have become eligible (set_job_elig_time).

@@ -94,8 +94,8 @@ func (e *Engine) buildQueue(forBackfill bool) *queue {
 				r.priority = j.perPart[i]
 			}
 			q.order = append(q.order, priority.Rank{
-				Reserved: j.reservation != nil, Tier: int32(p.tier), Priority: r.priority,
-				Submit: j.submit, Number: j.id(), Task: uint32(j.task), Place: int32(len(q.records)), // task -1 comes last
+				Urgency: priority.Urgency(j.reservation != nil, p.tier, r.priority), Submit: j.submit,
+				Number: uint64(j.id())<<32 | uint64(uint32(j.task)), Place: int32(len(q.records)), // task -1 comes last
 			})
 			q.records = append(q.records, r)
 		}

@@ -182,12 +182,13 @@ func (e *Engine) outsideFlex(j *job, set selection.Bits) {
 	}
 }
 
-// reservationsTurn is the part of the background loop for reservations. Every five seconds it
+const reservationsInterval = 5 // seconds
+
+// reservationsTurn is the part of the background loop for reservations. After each reservationsInterval it
 // handles their starts and ends, and replaces nodes that are out of service.
 func (e *Engine) reservationsTurn(now int64) {
-	const interval = 5
 	l := &e.loops
-	if now-l.lastReservations >= interval {
+	if now-l.lastReservations >= reservationsInterval {
 		l.lastReservations = now
 		begins, changed := e.reservations.Tick(now)
 		l.queued = l.queued || begins

@@ -257,8 +257,14 @@ func (e *Engine) enforceLimits() {
 }
 
 // runningInList returns the running jobs that are not excluded, in the order of slurmctld's list.
-func (e *Engine) runningInList(excluded func(*job) bool) []*job {
-	return slices.SortedFunc(slices.Values(slices.DeleteFunc(slices.Clone(e.running), excluded)), comparePlaces)
+func (e *Engine) runningInList(excluded func(*job) bool) (list []*job) {
+	for _, j := range e.running {
+		if !excluded(j) {
+			list = append(list, j)
+		}
+	}
+	slices.SortFunc(list, comparePlaces)
+	return list
 }
 
 func comparePlaces(a, b *job) int { return cmp.Compare(a.place, b.place) }

@@ -38,6 +38,9 @@ type Association struct {
 	// Limits has the association's own group limits. The other limits are inherited if they are not
 	// set.
 	Limits Limits
+	// Unlimited says that neither the association nor one above has a limit that can keep a job from
+	// starting. NoTRES says that none of them has a limit on resources.
+	Unlimited, NoTRES bool
 	// Priority is the association's own or inherited priority. PriorityNorm is Priority divided by
 	// the largest priority of an association.
 	Priority     uint32
@@ -63,8 +66,8 @@ type FairShare struct {
 	// Level is Fair Tree's Level FS: the association's share of its level divided by its part of
 	// the level's usage.
 	Level extended.Float
-	// Norm is the association's part of the cluster's usage. Effective is classic fair-share's
-	// effective usage; with Fair Tree, the association's part of its level's usage.
+	// Norm is the association's part of the cluster's usage; not computed with Fair Tree. Effective is
+	// classic fair-share's effective usage; with Fair Tree, the association's part of its level's usage.
 	Norm, Effective float64
 	// Unknown says that Effective is not computed yet. Classic fair-share computes the usage of a
 	// user when a job needs the factor.
@@ -189,10 +192,12 @@ func (a *Accounts) connect(release slurmspec.Release) {
 	}
 	a.List = a.List[:0]
 	a.walk(a.Root, below, order(release))
-	for _, one := range a.List {
+	for _, one := range a.List { // parents come first
+		one.Unlimited, one.NoTRES = one.Limits.letStart(), one.Limits.noTRES()
 		if one == a.Root {
 			continue
 		}
+		one.Unlimited, one.NoTRES = one.Unlimited && one.Parent.Unlimited, one.NoTRES && one.Parent.NoTRES
 		one.ShareParent = one.Parent
 		for one.ShareParent.Shares == associations.SharesOfParent && one.ShareParent != a.Root {
 			one.ShareParent = one.ShareParent.Parent

@@ -45,6 +45,36 @@ add account a_b,ab,a-b parent=a
 	}
 }
 
+// TestTrim checks which usage is still computed, and to which associations no limit applies.
+func TestTrim(t *testing.T) {
+	const commands = `add qos run grptresrunmins=cpu=9
+add qos mins grptresmins=cpu=9
+add cluster tiny
+add account a maxjobs=3
+add account b grptres=cpu=4
+add account c parent=b
+add user x account=a,c
+add user y account=root
+`
+	a := read(t, commands, true, slurmspec.R2411)
+	a.Trim()
+	for name, want := range map[string][2]bool{"run": {false, true}, "mins": {true, true}} {
+		if u := &a.QOS[name].Usage; u.TRES != nil != want[0] || u.Reserved != nil != want[1] {
+			t.Errorf("QOS %s: %v, %v", name, u.TRES, u.Reserved)
+		}
+	}
+	for name, want := range map[string][2]bool{
+		"a/": {false, true}, "a/x": {false, true}, "c/": {false, false}, "c/x": {false, false}, "root/y": {true, true},
+	} {
+		account, user, _ := strings.Cut(name, "/")
+		place := slices.IndexFunc(a.List, func(one *Association) bool { return one.Account == account && one.User == user })
+		one := a.List[place]
+		if one.Unlimited != want[0] || one.NoTRES != want[1] || one.Usage.TRES != nil || one.Usage.Reserved != nil {
+			t.Errorf("%s: unlimited %v, without limits on resources %v", name, one.Unlimited, one.NoTRES)
+		}
+	}
+}
+
 // TestShares checks that associations with fairshare=parent belong to the level of the first
 // account above that has shares of its own.
 func TestShares(t *testing.T) {

@@ -14,7 +14,7 @@ type Usage struct {
 	// Raw is billing × seconds, as sshare's RawUsage.
 	Raw extended.Float
 	// TRES is the usage of each TRES in resource-seconds, in the order of [tres.Table]. slurmctld
-	// computes this usage only if it enforces limits.
+	// computes this usage only if it enforces limits. TRES and Reserved may be nil after [Accounts.Trim].
 	TRES []extended.Float
 	// Wall is the time of the jobs in seconds (grp_used_wall).
 	Wall float64
@@ -90,6 +90,25 @@ func Nodes(set []uint64) iter.Seq[int] {
 
 func (a *Accounts) usage() Usage {
 	return Usage{TRES: make([]extended.Float, a.TRES.Len()), Reserved: a.TRES.Vector()}
+}
+
+// Trim removes the amounts that no limit is compared with. Then they are not computed.
+func (a *Accounts) Trim() {
+	for _, one := range a.List {
+		one.Usage.trim(&one.Limits)
+	}
+	for _, q := range a.QOS {
+		q.Usage.trim(&q.Limits)
+	}
+}
+
+func (u *Usage) trim(by *Limits) {
+	if by.GrpTRESMinutes != nil {
+		return
+	}
+	if u.TRES = nil; by.GrpTRESRunMinutes == nil {
+		u.Reserved = nil
+	}
 }
 
 func (a *Accounts) counts() Counts {

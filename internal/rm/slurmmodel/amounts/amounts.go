@@ -23,14 +23,12 @@ func Sum(table *tres.Table, m *selection.Machine, nodes selection.Bits) tres.Vec
 }
 
 func addDevices(table *tres.Table, v tres.Vector, kind, typ string, count int) {
-	if i, tracked := table.Index("gres/" + kind); tracked {
-		v[i] += uint64(count)
+	of, typed := table.Devices(kind, typ)
+	if of >= 0 {
+		v[of] += uint64(count)
 	}
-	if typ == "" {
-		return
-	}
-	if i, tracked := table.Index("gres/" + kind + ":" + typ); tracked {
-		v[i] += uint64(count)
+	if typed >= 0 {
+		v[typed] += uint64(count)
 	}
 }
 

@@ -51,6 +51,14 @@ func Expect(nodes, up selection.Bits, killed, epilog bool) Answers {
 // After adds a time to an instant of slurmctld's clock, which slurmctld reads in whole microseconds.
 func After(t hpc.Time, d time.Duration) hpc.Time { return t.Add(d) - t%hpc.Time(time.Microsecond) }
 
+// Later returns the first of the instants t, t + 1 s, t + 2 s and so on that is not before an instant.
+func Later(t, before hpc.Time) hpc.Time {
+	if early := before - t; early > 0 {
+		t += (early + hpc.Second - 1) / hpc.Second * hpc.Second
+	}
+	return t
+}
+
 // All returns the nodes that report to slurmctld.
 func (a *Answers) All() selection.Bits {
 	all := a.Telling.Clone()

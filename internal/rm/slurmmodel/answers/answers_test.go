@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
@@ -36,6 +37,22 @@ func TestOf(t *testing.T) {
 		}
 		if all := a.All(); !all.Equal(set(c.telling + c.others)) {
 			t.Errorf("%s: slurmctld hears of %v, want %s%s", c.name, all, c.telling, c.others)
+		}
+	}
+}
+
+// TestLater: a thread that wakes every second keeps the fraction of its second.
+func TestLater(t *testing.T) {
+	const ms = hpc.Second / 1000
+	for _, c := range []struct{ t, before, want hpc.Time }{
+		{300 * ms, 0, 300 * ms},
+		{300 * ms, 300 * ms, 300 * ms},
+		{300 * ms, 301 * ms, 1300 * ms},
+		{300 * ms, 1300 * ms, 1300 * ms},
+		{300 * ms, 5 * hpc.Second, 5300 * ms},
+	} {
+		if got := Later(c.t, c.before); got != c.want {
+			t.Errorf("%d ms, not before %d ms: %d ms, want %d ms", c.t/ms, c.before/ms, got/ms, c.want/ms)
 		}
 	}
 }

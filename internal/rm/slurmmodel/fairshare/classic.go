@@ -111,3 +111,12 @@ func (f *FairShare) depthOblivious(a *accounts.Association) float64 {
 	}
 	return ratio * math.Pow(own, k) * a.Share
 }
+
+// norm returns an association's part of the cluster's usage (set_assoc_usage_norm).
+func (f *FairShare) norm(a *accounts.Association) float64 {
+	root := f.accounts.Root.Usage.Raw
+	if root.IsZero() {
+		return 0
+	}
+	return min(1, a.Usage.Raw.Quo(root).Float64())
+}

@@ -7,13 +7,13 @@ package fairshare
 import (
 	"fmt"
 	"iter"
+	"math/big"
 	"strconv"
 	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurmmodel/accounts"
-	"rmreplay/internal/rm/slurmmodel/extended"
 	"rmreplay/internal/rm/slurmmodel/tres"
 	"rmreplay/internal/slurmspec"
 )
@@ -112,9 +112,9 @@ type FairShare struct {
 	decay    float64           // factor by which usage decays in a second
 	last     int64             // when Run last ran, in seconds since 1970; 0 before the first run
 	powers   map[int64]float64 // powers of decay, by exponent
+	squares  []*big.Float      // powers of decay with the exponents 1, 2, 4 and so on
 	resets   resets
-	amounts  []extended.Float // memory of [FairShare.amount]
-	unranked bool             // the last run has not computed Fair Tree's factors; the method settle computes them
+	unranked bool // the last run has not computed Fair Tree's factors; the method settle computes them
 }
 
 // New returns the computation for a slurmctld that starts with no usage in its state files. The

@@ -76,7 +76,7 @@ func (t *tree) setLevel(a *accounts.Association) {
 		used = a.Usage.Raw.Quo(above)
 	}
 	s := &a.FairShare
-	s.Effective, s.Norm = used.Float64(), t.norm(a)
+	s.Effective = used.Float64()
 	switch share := extended.FromFloat(a.Share); {
 	case a.Shares == associations.SharesOfParent && a.IsUser():
 		s.Level = extended.Inf()
@@ -87,13 +87,4 @@ func (t *tree) setLevel(a *accounts.Association) {
 	default:
 		s.Level = share.Quo(used)
 	}
-}
-
-// norm returns an association's part of the cluster's usage (set_assoc_usage_norm).
-func (f *FairShare) norm(a *accounts.Association) float64 {
-	root := f.accounts.Root.Usage.Raw
-	if root.IsZero() {
-		return 0
-	}
-	return min(1, a.Usage.Raw.Quo(root).Float64())
 }

@@ -65,13 +65,9 @@ func (f *FairShare) charge(r *Running, end int64, ends bool) {
 		unused = uint64(float64(unused) * factor)
 	}
 	decayed := run * f.power(max(0, end-start))
-	f.amounts = f.amounts[:0]
 	c := charge{
 		limits: f.settings.Limits, tres: r.TRES, unused: unused,
-		decayed: f.amount(decayed*factor, decayed*r.Billing*factor, r.TRES),
-	}
-	if r.QOS != nil && r.QOS.NoDecay || r.PartitionQOS != nil && r.PartitionQOS.NoDecay {
-		c.whole = f.amount(run*factor, run*r.Billing*factor, r.TRES)
+		decayed: newAmount(decayed*factor, decayed*r.Billing*factor), whole: newAmount(run*factor, run*r.Billing*factor),
 	}
 	c.addQOS(r.QOS, r, f.settings.Release)
 	if r.PartitionQOS != r.QOS {
@@ -90,12 +86,18 @@ func (f *FairShare) power(seconds int64) float64 {
 	}
 	const precision = 160
 	result := big.NewFloat(1).SetPrec(precision)
-	square := big.NewFloat(f.decay).SetPrec(precision)
-	for n := seconds; n > 0; n >>= 1 {
-		if n&1 == 1 {
-			result.Mul(result, square)
+	for n, i := seconds, 0; n > 0; n, i = n>>1, i+1 {
+		switch {
+		case i < len(f.squares):
+		case i == 0:
+			f.squares = append(f.squares, big.NewFloat(f.decay).SetPrec(precision))
+		default:
+			root := f.squares[i-1]
+			f.squares = append(f.squares, new(big.Float).Mul(root, root))
 		}
-		square.Mul(square, square)
+		if n&1 == 1 {
+			result.Mul(result, f.squares[i])
+		}
 	}
 	f.powers[seconds], _ = result.Float64()
 	return f.powers[seconds]
@@ -121,25 +123,13 @@ type charge struct {
 	decayed, whole amount // whole is for QOS with the flag NoDecay
 }
 
-// amount is usage: wall time in seconds, billing × seconds, and resources × seconds.
+// amount is usage: wall time in seconds, and billing × seconds.
 type amount struct {
 	wall float64
 	raw  extended.Float
-	tres []extended.Float // empty if slurmctld enforces no limits
 }
 
-// amount returns the usage of resources for a time. It is valid until the next job is charged.
-func (f *FairShare) amount(wall, billing float64, resources tres.Vector) amount {
-	a := amount{wall: wall, raw: extended.FromFloat(billing)}
-	if f.settings.Limits {
-		from, seconds := len(f.amounts), extended.FromFloat(wall)
-		for _, n := range resources {
-			f.amounts = append(f.amounts, seconds.Mul(extended.FromUint(n)))
-		}
-		a.tres = f.amounts[from:]
-	}
-	return a
-}
+func newAmount(wall, billing float64) amount { return amount{wall, extended.FromFloat(billing)} }
 
 func (c *charge) addQOS(q *accounts.QOS, r *Running, release slurmspec.Release) {
 	switch {
@@ -162,9 +152,9 @@ func (c *charge) add(u *accounts.Usage, a amount) {
 	if !c.limits {
 		return
 	}
-	for i, n := range c.tres {
-		if i != tres.Energy && n > 0 {
-			u.TRES[i] = u.TRES[i].Add(a.tres[i])
+	for i, seconds := range u.TRES {
+		if n := c.tres[i]; i != tres.Energy && n > 0 {
+			u.TRES[i] = seconds.Add(extended.FromFloat(a.wall).Mul(extended.FromUint(n)))
 		}
 	}
 	c.release(u.Reserved)
@@ -172,9 +162,9 @@ func (c *charge) add(u *accounts.Usage, a amount) {
 
 // release subtracts the resource-seconds that the job no longer reserves.
 func (c *charge) release(reserved tres.Vector) {
-	for i, n := range c.tres {
+	for i, seconds := range reserved {
 		if i != tres.Energy {
-			reserved[i] -= min(reserved[i], n*c.unused)
+			reserved[i] -= min(seconds, c.tres[i]*c.unused)
 		}
 	}
 }

@@ -84,8 +84,8 @@ func (l *Limits) ResetAccrual(j *Job) {
 func (l *Limits) accruing(j *Job, n int) {
 	if q := j.QOS; q != nil {
 		add(&q.Counts.Accruing, n)
-		add(&q.OfUser(j.User).Accruing, n)
-		add(&q.OfAccount(j.Association.Account).Accruing, n)
+		add(&j.in(q).user.Accruing, n)
+		add(&j.in(q).account.Accruing, n)
 	}
 	for a := range j.Association.Up {
 		add(&a.Counts.Accruing, n)
@@ -106,8 +106,8 @@ func (l *Limits) accrualRoom(j *Job) (limited bool, room int64) {
 	}
 	if q := j.QOS; q != nil {
 		take(q.Limits.GrpAccrue, q.Counts.Accruing)
-		take(q.Limits.MaxAccruePerAccount, q.OfAccount(j.Association.Account).Accruing)
-		take(q.Limits.MaxAccrue, q.OfUser(j.User).Accruing)
+		take(q.Limits.MaxAccruePerAccount, j.in(q).account.Accruing)
+		take(q.Limits.MaxAccrue, j.in(q).user.Accruing)
 	}
 	for a := range j.Association.Up {
 		if applied != accounts.NoLimit {

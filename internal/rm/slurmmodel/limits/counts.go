@@ -34,8 +34,8 @@ func (l *Limits) submit(j *Job, n int) {
 	}
 	for _, q := range j.allQOS() {
 		add(&q.Counts.Submitted, n)
-		add(&q.OfUser(j.User).Submitted, n)
-		add(&q.OfAccount(j.Association.Account).Submitted, n)
+		add(&j.in(q).user.Submitted, n)
+		add(&j.in(q).account.Submitted, n)
 	}
 	for a := range j.Association.Up {
 		add(&a.Counts.Submitted, n)
@@ -73,8 +73,8 @@ func (l *Limits) Begin(j *Job) {
 	for _, p := range j.Partitions { // slurmctld subtracts twice if two partitions have the same QOS
 		if q := p.QOS; q != nil && q != first && q != second && q != j.QOS {
 			add(&q.Counts.Submitted, -1)
-			add(&q.OfUser(j.User).Submitted, -1)
-			add(&q.OfAccount(j.Association.Account).Submitted, -1)
+			add(&j.in(q).user.Submitted, -1)
+			add(&j.in(q).account.Submitted, -1)
 		}
 	}
 	seconds := uint64(j.Minutes) * 60
@@ -92,7 +92,7 @@ func (l *Limits) Begin(j *Job) {
 		}
 		l.start(&q.Counts, j)
 		addAll(q.Usage.Reserved, l.reserves)
-		for _, part := range []*accounts.Counts{q.OfUser(j.User), q.OfAccount(j.Association.Account)} {
+		for _, part := range []*accounts.Counts{j.in(q).user, j.in(q).account} {
 			if l.start(part, j); l.release.Since(slurmspec.R2405) {
 				addAll(part.Reserved, l.reserves)
 			}
@@ -116,8 +116,8 @@ func (l *Limits) start(c *accounts.Counts, j *Job) {
 }
 
 func addAll(to, amounts tres.Vector) {
-	for i, n := range amounts {
-		to[i] += n
+	for i := range to {
+		to[i] += amounts[i]
 	}
 }
 
@@ -133,8 +133,8 @@ func (l *Limits) Finish(j *Job, now, end int64) {
 	for _, q := range []*accounts.QOS{first, second} {
 		if q != nil {
 			l.stop(&q.Counts, j)
-			l.stop(q.OfUser(j.User), j)
-			l.stop(q.OfAccount(j.Association.Account), j)
+			l.stop(j.in(q).user, j)
+			l.stop(j.in(q).account, j)
 		}
 	}
 	for a := range j.Association.Up {

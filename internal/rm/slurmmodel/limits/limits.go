@@ -115,6 +115,21 @@ type Job struct {
 	Nodes []uint64
 
 	accrueOver bool
+	part       part
+}
+
+// part has the counts of a job's user and account in a QOS.
+type part struct {
+	qos           *accounts.QOS
+	user, account *accounts.Counts
+}
+
+// in returns the counts of the job's user and account in a QOS.
+func (j *Job) in(q *accounts.QOS) *part {
+	if j.part.qos != q {
+		j.part = part{q, q.OfUser(j.User), q.OfAccount(j.Association.Account)}
+	}
+	return &j.part
 }
 
 // count returns how many jobs a record counts as.

@@ -23,10 +23,10 @@ func (l *Limits) Preferred(j *Job) []uint64 {
 			group, set = true, union(nil, used) // this drops the nodes that the first QOS added
 		}
 		if !user && limitsNodes(q.Limits.MaxTRESPerUser) {
-			user, set = true, union(set, q.OfUser(j.User).Nodes())
+			user, set = true, union(set, j.in(q).user.Nodes())
 		}
 		if !account && limitsNodes(q.Limits.MaxTRESPerAccount) {
-			account, set = true, union(set, q.OfAccount(j.Association.Account).Nodes())
+			account, set = true, union(set, j.in(q).account.Nodes())
 		}
 	}
 	if group {

@@ -29,6 +29,9 @@ func (l *Limits) PreSelect(j *Job) bool {
 	if first != nil && !l.qosRuns(j, first) || second != nil && !l.qosRuns(j, second) {
 		return false
 	}
+	if j.Association.Unlimited {
+		return true
+	}
 	minutes := slurmspec.NoVal
 	for a := range j.Association.Up {
 		if !l.groupRuns(j, a, &minutes) || a == j.Association && !l.ownRuns(j, a, &minutes) {
@@ -67,10 +70,10 @@ func (l *Limits) qosRuns(j *Job, q *accounts.QOS) bool {
 		}
 	}
 	if takes(&imposed.MaxJobsPerAccount, set.MaxJobsPerAccount) &&
-		int64(q.OfAccount(j.Association.Account).Running) >= set.MaxJobsPerAccount {
+		int64(j.in(q).account.Running) >= set.MaxJobsPerAccount {
 		return j.wait(accountJobs)
 	}
-	if takes(&imposed.MaxJobs, set.MaxJobs) && int64(q.OfUser(j.User).Running) >= set.MaxJobs {
+	if takes(&imposed.MaxJobs, set.MaxJobs) && int64(j.in(q).user.Running) >= set.MaxJobs {
 		return j.wait(qosMaxJobs)
 	}
 	if !j.ByAdmin && takes(&imposed.MaxWall, set.MaxWall) {
@@ -143,12 +146,16 @@ func (l *Limits) exceedsGroupWall(u *accounts.Usage, minutes uint32, most int64)
 // PostSelect compares a job with the limits on resources, after slurmctld has looked for nodes
 // (acct_policy_job_runnable_post_select). The parameter request has the resources that the job
 // would get, and selected its nodes as a set. If slurmctld found no nodes, request is what the job
-// requests and selected is nil. PostSelect reports whether the job may run, and sets Reason.
+// requests and selected is nil. Both may be nil if no limits apply ([Limits.NoTRES]). PostSelect reports
+// whether the job may run, and sets Reason.
 func (l *Limits) PostSelect(j *Job, request tres.Vector, selected []uint64) bool {
 	if !l.enforce.Limits || j.Association == nil {
 		return true
 	}
 	l.forget(j)
+	if l.NoTRES(j) {
+		return true
+	}
 	l.begin()
 	c := l.selection(j, request, selected)
 	first, second := j.order()
@@ -162,6 +169,15 @@ func (l *Limits) PostSelect(j *Job, request tres.Vector, selected []uint64) bool
 		}
 	}
 	return true
+}
+
+// NoTRES reports whether no limit on resources applies to a job.
+func (l *Limits) NoTRES(j *Job) bool {
+	if !l.enforce.Limits || j.Association == nil {
+		return true
+	}
+	first, second := j.order()
+	return j.Association.NoTRES && (first == nil || first.NoTRES) && (second == nil || second.NoTRES)
 }
 
 // PostPlan is [Limits.PostSelect] for a job that backfill plans on nodes. Since 24.11, nodes that
@@ -211,7 +227,7 @@ func (c *selection) qos(q *accounts.QOS) bool {
 	}
 	c.bounds = true
 	set, imposed := &q.Limits, &c.imposed
-	user, account := q.OfUser(c.job.User), q.OfAccount(c.job.Association.Account)
+	user, account := c.job.in(q).user, c.job.in(q).account
 	groups := usage{request: c.minutes, qos: true, safe: true}
 	if !c.groups(&q.Usage, &q.Counts, set, groups, qosGrpMins, qosGrp, qosGrpRunMins) {
 		return false
@@ -373,7 +389,7 @@ func (c *selection) usedMinutes(used []extended.Float) tres.Vector {
 // (acct_policy_get_max_nodes). Without a limit it returns [tres.NoLimit].
 func (l *Limits) MaxNodes(j *Job) (uint64, slurmspec.Reason) {
 	most, reason := uint64(tres.NoLimit), slurmspec.NoReason
-	if !l.enforce.Limits || j.Association == nil {
+	if l.NoTRES(j) {
 		return most, reason
 	}
 	lower := func(n uint64, k kind) {

@@ -79,10 +79,10 @@ func (v *validation) qos(q *accounts.QOS) bool {
 		return false
 	}
 	if takes(&imposed.MaxSubmitPerAccount, set.MaxSubmitPerAccount) &&
-		int64(q.OfAccount(v.Association.Account).Submitted+v.count()) > set.MaxSubmitPerAccount {
+		int64(v.in(q).account.Submitted+v.count()) > set.MaxSubmitPerAccount {
 		return v.refuse(accountSubmit)
 	}
-	if takes(&imposed.MaxSubmit, set.MaxSubmit) && int64(q.OfUser(v.User).Submitted+v.count()) > set.MaxSubmit {
+	if takes(&imposed.MaxSubmit, set.MaxSubmit) && int64(v.in(q).user.Submitted+v.count()) > set.MaxSubmit {
 		return v.refuse(qosMaxSubmit)
 	}
 	if v.strict {

@@ -1,6 +1,8 @@
 package priority
 
 import (
+	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -125,5 +127,28 @@ func TestNormalizePartitions(t *testing.T) {
 	zero := []*Partition{{}}
 	if NormalizePartitions(zero); zero[0].Norm != 0 {
 		t.Error("a norm without a factor")
+	}
+}
+
+// TestRank checks the order of a queue: reservation, tier, priority, submission, number and task, place.
+func TestRank(t *testing.T) {
+	order := []Rank{
+		{Urgency: Urgency(true, 1, 1), Submit: 9},
+		{Urgency: Urgency(false, 65533, 1)},
+		{Urgency: Urgency(false, 2, 1)},
+		{Urgency: Urgency(false, 1, math.MaxUint32)},
+		{Urgency: Urgency(false, 1, 5), Submit: 1, Number: 7<<32 | 3},
+		{Urgency: Urgency(false, 1, 5), Submit: 2, Number: 6<<32 | 2},
+		{Urgency: Urgency(false, 1, 5), Submit: 2, Number: 6<<32 | math.MaxUint32, Place: 1},
+		{Urgency: Urgency(false, 1, 5), Submit: 2, Number: 6<<32 | math.MaxUint32, Place: 2},
+		{Urgency: Urgency(false, 0, 9)},
+		{Urgency: Urgency(false, -1, 9)},
+	}
+	for i, a := range order {
+		for k, b := range order {
+			if got := a.Compare(b); got != cmp.Compare(i, k) {
+				t.Errorf("%d and %d: %d", i, k, got)
+			}
+		}
 	}
 }

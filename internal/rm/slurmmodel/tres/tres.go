@@ -34,8 +34,15 @@ type Vector []uint64
 // Table has the resources of a cluster, in the order in which slurmctld checks limits. If a job
 // exceeds several limits, the first becomes its reason.
 type Table struct {
-	names []string
-	index map[string]int
+	names   []string
+	index   map[string]int
+	devices []devices // that [Table.Devices] has found
+}
+
+// devices are the indexes of a kind and a type of generic resources.
+type devices struct {
+	kind, typ string
+	of, typed int
 }
 
 // New returns the table of a cluster with a value of AccountingStorageTRES, such as
@@ -69,6 +76,28 @@ func (t *Table) Name(i int) string { return t.names[i] }
 func (t *Table) Index(name string) (int, bool) {
 	i, ok := t.index[strings.ToLower(name)]
 	return i, ok
+}
+
+// Devices returns the indexes of generic resources of a kind, and of those of a type. An index is
+// negative if the cluster does not track these resources. The type may be empty.
+func (t *Table) Devices(kind, typ string) (of, typed int) {
+	for i := range t.devices {
+		if d := &t.devices[i]; d.kind == kind && d.typ == typ {
+			return d.of, d.typed
+		}
+	}
+	find := func(name string) int {
+		if i, tracked := t.Index(name); tracked {
+			return i
+		}
+		return -1
+	}
+	d := devices{kind: kind, typ: typ, of: find("gres/" + kind), typed: -1}
+	if typ != "" {
+		d.typed = find("gres/" + kind + ":" + typ)
+	}
+	t.devices = append(t.devices, d)
+	return d.of, d.typed
 }
 
 // Vector returns a vector of zeros.

@@ -17,6 +17,13 @@ func TestTable(t *testing.T) {
 	if _, ok := table.Index("gres/fpga"); ok || table.Len() != Fixed+3 {
 		t.Errorf("the table has %d resources", table.Len())
 	}
+	for range 2 { // the second time, the table knows the devices
+		gpu, a100 := table.Devices("gpu", "A100")
+		fpga, none := table.Devices("fpga", "")
+		if gpu != Fixed || a100 != Fixed+1 || fpga >= 0 || none >= 0 {
+			t.Errorf("gpu %d, gpu:a100 %d, fpga %d, no type %d", gpu, a100, fpga, none)
+		}
+	}
 	limits := table.Limits(map[string]int64{"cpu": 4, "gres/fpga": 1})
 	if limits[CPU] != 4 || limits[Memory] != NoLimit {
 		t.Errorf("limits %v", limits)

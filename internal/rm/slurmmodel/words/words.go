@@ -80,42 +80,47 @@ func (n *Names) Unavailable(nodes, available, required selection.Bits) string {
 // "cpu=4,mem=4000M,node=1,billing=4,gres/gpu=1".
 func TRES(m *selection.Machine, a *selection.Allocation) string {
 	var memory int64
-	counts, typed := map[string]int{}, map[string]int{}
-	var kinds, types []string
+	var kinds, types []amount
 	for i := range a.Parts {
 		p := &a.Parts[i]
 		memory += p.Memory
 		for k := range m.Nodes[p.Node].Devices {
 			d := &m.Nodes[p.Node].Devices[k]
-			n := p.Devices(m, k)
-			if n == 0 {
-				continue
-			}
-			if counts[d.Kind] == 0 {
-				kinds = append(kinds, d.Kind)
-			}
-			counts[d.Kind] += n
-			if d.Type != "" {
-				if typed[d.Kind+":"+d.Type] == 0 {
-					types = append(types, d.Kind+":"+d.Type)
+			if n := p.Devices(m, k); n > 0 {
+				if kinds = add(kinds, d.Kind, n); d.Type != "" {
+					types = add(types, d.Kind+":"+d.Type, n)
 				}
-				typed[d.Kind+":"+d.Type] += n
 			}
 		}
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "cpu=%d", a.CPUs)
+	b := strconv.AppendInt(append(make([]byte, 0, 80), "cpu="...), int64(a.CPUs), 10)
 	if memory > 0 {
-		fmt.Fprintf(&b, ",mem=%dM", memory)
+		b = append(strconv.AppendInt(append(b, ",mem="...), memory, 10), 'M')
 	}
-	fmt.Fprintf(&b, ",node=%d,billing=%d", len(a.Parts), a.CPUs)
-	for _, kind := range kinds {
-		fmt.Fprintf(&b, ",gres/%s=%d", kind, counts[kind])
+	b = strconv.AppendInt(append(b, ",node="...), int64(len(a.Parts)), 10)
+	b = strconv.AppendInt(append(b, ",billing="...), int64(a.CPUs), 10)
+	for _, one := range slices.Concat(kinds, types) {
+		b = append(append(append(b, ",gres/"...), one.name...), '=')
+		b = strconv.AppendInt(b, int64(one.count), 10)
 	}
-	for _, kind := range types {
-		fmt.Fprintf(&b, ",gres/%s=%d", kind, typed[kind])
+	return string(b)
+}
+
+// amount is a number of generic resources of a kind or a type.
+type amount struct {
+	name  string
+	count int
+}
+
+// add adds to the amount with a name.
+func add(list []amount, name string, count int) []amount {
+	for i := range list {
+		if list[i].name == name {
+			list[i].count += count
+			return list
+		}
 	}
-	return b.String()
+	return append(list, amount{name, count})
 }
 
 // ReadDevices reads --gres and --gpus-per-node in the form in which sbatch sends them.
