@@ -4,6 +4,8 @@
 package windows
 
 import (
+	"math"
+
 	"rmreplay/internal/rm/nodeset"
 	"rmreplay/internal/rm/slurmmodel/licenses"
 )
@@ -71,36 +73,47 @@ func (w *Walk[A]) Next(leave func(A)) bool {
 
 // round removes the jobs of a window. It returns true if the window has too many jobs for a test.
 func (w *Walk[A]) round(leave func(A)) bool {
-	jobs, set, until := w.Jobs, w.Set, w.Until // local variables are faster, and most jobs have no node of the set
-	for removed := 0; w.at < len(jobs); {
-		job := &jobs[w.at]
-		if until > 0 && job.End > until {
-			w.at = len(jobs)
-			break
+	until := w.Until
+	if until == 0 {
+		until = math.MaxInt64
+	}
+	for removed := 0; ; {
+		at, has := w.next(until)
+		if at < 0 {
+			w.at = len(w.Jobs)
+			return false
 		}
-		w.at++
-		has := job.Nodes.Overlaps(set)
-		if !has && (w.Also == nil || !w.Also(*job)) {
-			continue
-		}
+		job := &w.Jobs[at]
 		if w.anchor == 0 {
 			w.anchor = job.End + firstWindow - job.End%firstWindow
 		}
 		w.Gone++
-		w.Last = w.at - 1
+		w.Last, w.at = at, at+1
 		if has && leave != nil {
 			leave(job.Allocation)
 		}
 		if w.isOver() {
-			break
+			return false
 		}
-		if w.at < len(w.Jobs) {
-			if removed++; removed > maxRemovals+1 {
-				return true
-			}
+		if removed++; removed > maxRemovals+1 && w.at < len(w.Jobs) {
+			return true
 		}
 	}
-	return false
+}
+
+// next returns the index of the next job to remove, or -1, and whether the job has nodes of the set. It is
+// a function of its own because most jobs have no node of the set, and a short loop is faster.
+func (w *Walk[A]) next(until int64) (at int, has bool) {
+	jobs, set := w.Jobs, w.Set
+	for at := w.at; at < len(jobs) && jobs[at].End <= until; at++ {
+		if jobs[at].Nodes.Overlaps(set) {
+			return at, true
+		}
+		if w.Also != nil && w.Also(jobs[at]) {
+			return at, false
+		}
+	}
+	return -1, false
 }
 
 // isOver reports whether the window is over: the next job ends after it.
