@@ -59,7 +59,11 @@ func (w *Walk[A]) Next(leave func(A)) bool {
 			continue
 		}
 		w.window = max(w.window, firstWindow)
-		for grown := false; !grown || w.isOver(); grown = true {
+		next := int64(0) // when the next job ends, in seconds after the anchor
+		if w.at < len(w.Jobs) {
+			next = w.Jobs[w.at].End - w.anchor
+		}
+		for grown := false; !grown || next > w.window; grown = true {
 			if w.Linear > 0 {
 				w.window += w.Linear
 			} else {
@@ -101,19 +105,33 @@ func (w *Walk[A]) round(leave func(A)) bool {
 	}
 }
 
-// next returns the index of the next job to remove, or -1, and whether the job has nodes of the set. It is
-// a function of its own because most jobs have no node of the set, and a short loop is faster.
+// next returns the index of the next job to remove, or -1, and whether the job has nodes of the set.
 func (w *Walk[A]) next(until int64) (at int, has bool) {
-	jobs, set := w.Jobs, w.Set
-	for at := w.at; at < len(jobs) && jobs[at].End <= until; at++ {
-		if jobs[at].Nodes.Overlaps(set) {
-			return at, true
-		}
-		if w.Also != nil && w.Also(jobs[at]) {
-			return at, false
+	if w.Also == nil {
+		at = overlapping(w.Jobs, w.at, w.Set, until)
+		return at, at >= 0
+	}
+	for at := w.at; at < len(w.Jobs) && w.Jobs[at].End <= until; at++ {
+		if has := w.Jobs[at].Nodes.Overlaps(w.Set); has || w.Also(w.Jobs[at]) {
+			return at, has
 		}
 	}
 	return -1, false
+}
+
+// overlapping returns the index of the next job that has nodes of the set, or -1. Most jobs have none, and a
+// short loop without calls is faster.
+func overlapping[A any](jobs []Job[A], at int, set nodeset.Set, until int64) int {
+	for ; at < len(jobs); at++ {
+		job := &jobs[at]
+		if job.End > until {
+			break
+		}
+		if job.Nodes.Overlaps(set) {
+			return at
+		}
+	}
+	return -1
 }
 
 // isOver reports whether the window is over: the next job ends after it.
