@@ -136,9 +136,7 @@ func (m *Machine) alike(t *test, a, b int) bool {
 func (at *room) copy(other *room) {
 	at.ok, at.cpus, at.devices, at.wealth, at.free = other.ok, other.cpus, other.devices, other.wealth, other.free
 	at.cores = at.cores[:len(other.cores)]
-	for k, c := range other.cores {
-		at.cores[k] = c
-	}
+	copy(at.cores, other.cores)
 }
 
 // look computes a node's offer to a job (can_job_run_on_node). With anew, the node counts as empty.
