@@ -39,6 +39,9 @@ type cycle struct {
 	reservedOf *submission
 	free, late selection.Bits          // buffers of the functions attempt and countLate
 	blocked    map[*accounts.QOS]int64 // with assoc_limit_stop: until when the jobs of a QOS wait
+	// The parameters of willRun. It sets those that differ between tries.
+	horizon selection.Horizon
+	try     preemption.Try
 }
 
 func (e *Engine) newCycle() *cycle {
@@ -57,6 +60,11 @@ func (e *Engine) newCycle() *cycle {
 	c.depths.User, c.depths.Partition, c.depths.Both = e.par.BF.MaxUser, e.par.BF.MaxPart, e.par.BF.MaxUserPart
 	c.table.Begin(c.now, e.par.BF.Window, e.par.BF.Resolution, e.available)
 	c.table.Beyond, c.table.Up, c.end = e.rules.Since2411, e.rules.RoundUp, c.table.End()
+	c.horizon = selection.Horizon{
+		Now: c.now, Linear: e.par.BF.Linear, PreferBusy: e.par.BF.Busy, GuessedEnd: e.par.KillWait + e.par.OverTimeLimit,
+		Since2411: e.rules.Since2411, Since2605: e.rules.Since2605,
+	}
+	c.try = preemption.Try{Tester: e.tester, State: e.state}
 	for _, p := range e.parts {
 		p.planned = 0
 	}
@@ -375,22 +383,16 @@ func (t *trial) suffice(nodes selection.Bits) bool {
 // t.later.
 func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation, int64) {
 	e := t.e
-	h := selection.Horizon{
-		Now: t.now, Running: e.horizon, Linear: e.par.BF.Linear, PreferBusy: e.par.BF.Busy,
-		GuessedEnd: e.par.KillWait + e.par.OverTimeLimit, NowOnly: t.nowOnly,
-		Since2411: e.rules.Since2411, Since2605: e.rules.Since2605, Begin: from, Until: t.later,
-	}
+	h, try := &t.horizon, &t.try
+	h.Running, h.NowOnly, h.Begin, h.Until, h.Also = e.horizon, t.nowOnly, from, t.later, nil
 	if asked := t.job.licenses; e.rules.Since2411 && !e.rules.Since2505 && len(asked.List) > 0 {
 		h.Also = func(r selection.Running) bool { return asked.Names(r.Licensed) }
 	}
-	try := preemption.Try{
-		Tester: e.tester, State: e.state, Request: e.requestOf(t.job), Counts: t.counts,
-		Candidates: e.candidates(t.job, selection.WillRun),
-	}
+	try.Request, try.Counts, try.Candidates = e.requestOf(t.job), t.counts, e.candidates(t.job, selection.WillRun)
 	if e.rules.Since2411 {
 		e.tester.Completing = e.departures.Nodes()
 	}
-	alloc, start := e.preempt.WillRun(&try, free, &h)
+	alloc, start := e.preempt.WillRun(try, free, h)
 	e.tester.Completing = nil
 	if alloc != nil {
 		t.job.totalCPUs = alloc.CPUs

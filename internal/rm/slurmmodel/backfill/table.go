@@ -11,7 +11,11 @@ import (
 
 // Table is the plan of one cycle. All instants are in seconds since 1970.
 type Table struct {
-	list []interval // sorted and without gaps
+	begin int64   // when the window begins
+	ends  []int64 // the ends of the intervals, in order; each interval begins where the one before ends
+	// free has the intervals' free nodes: first by word of the sets, then by interval. Most questions are about
+	// many intervals, and most machines have few words.
+	free [][]uint64
 	// records counts all intervals made in this cycle, also those that were merged later. slurmctld compares
 	// this number with bf_node_space_size.
 	records    int
@@ -22,10 +26,8 @@ type Table struct {
 	// Up is a rule since 24.11: ends of reservations are rounded up.
 	Up bool
 
-	spare []selection.Bits // sets for reuse
-	all   selection.Bits   // the set that Restrict was last called with
-	// Buffers of Skip.
-	set, able selection.Bits
+	all       selection.Bits // the set that Restrict was last called with
+	set, able selection.Bits // buffers of Skip
 	now       int64
 	known     [8]restricted // results of Restrict for a start now; valid until the next reservation
 }
@@ -35,12 +37,6 @@ type restricted struct {
 	in, out    selection.Bits
 	end, later int64
 	valid      bool
-}
-
-// interval is a part of the window in which the same nodes are free.
-type interval struct {
-	begin, end int64
-	free       selection.Bits
 }
 
 // New returns a table that begins at the instant now, rounded down to the resolution, and ends
@@ -53,11 +49,13 @@ func New(now, window, resolution int64, free selection.Bits) *Table {
 
 // Begin begins a new cycle as [New] does. It reuses the table's memory.
 func (t *Table) Begin(now, window, resolution int64, free selection.Bits) {
-	for _, i := range t.list {
-		t.spare = append(t.spare, i.free)
+	t.begin, t.ends = now/resolution*resolution, append(t.ends[:0], (now+window)/resolution*resolution)
+	for len(t.free) < len(free) {
+		t.free = append(t.free, nil)
 	}
-	begin, end := now/resolution*resolution, (now+window)/resolution*resolution
-	t.list = append(t.list[:0], interval{begin, end, t.copyOf(free)})
+	for w := range free {
+		t.free[w] = append(t.free[w][:0], free[w])
+	}
 	t.records, t.resolution = 1, resolution
 	t.now, t.all = now, append(t.all[:0], free...)
 	t.set, t.able = append(t.set[:0], free...), append(t.able[:0], free...)
@@ -67,33 +65,38 @@ func (t *Table) Begin(now, window, resolution int64, free selection.Bits) {
 	}
 }
 
-func (t *Table) copyOf(set selection.Bits) selection.Bits {
-	last := len(t.spare) - 1
-	if last < 0 {
-		return set.Clone()
-	}
-	to := t.spare[last]
-	t.spare = t.spare[:last]
-	return append(to[:0], set...)
-}
-
 // End returns the end of the window.
-func (t *Table) End() int64 { return t.list[len(t.list)-1].end }
+func (t *Table) End() int64 { return t.ends[len(t.ends)-1] }
 
 // Records returns how many intervals the table has made in this cycle.
 func (t *Table) Records() int { return t.records }
 
 // endsAfter returns the index of the first interval that ends after an instant.
 func (t *Table) endsAfter(at int64) int {
-	low, high := 0, len(t.list)
+	low, high := 0, len(t.ends)
 	for low < high {
-		if middle := int(uint(low+high) / 2); t.list[middle].end > at {
+		if middle := int(uint(low+high) / 2); t.ends[middle] > at {
 			high = middle
 		} else {
 			low = middle + 1
 		}
 	}
 	return low
+}
+
+// beginOf returns when an interval begins.
+func (t *Table) beginOf(k int) int64 {
+	if k == 0 {
+		return t.begin
+	}
+	return t.ends[k-1]
+}
+
+// and removes from a set the nodes that are not free in the interval with the index k.
+func (t *Table) and(set selection.Bits, k int) {
+	for w := range set {
+		set[w] &= t.free[w][k]
+	}
 }
 
 // Restrict removes from a set the nodes that are planned for a job at some time between the
@@ -132,7 +135,7 @@ func (t *Table) Skip(able selection.Bits, least int, first, span int64) int64 {
 		if at = t.next(at, first+span); at < 0 {
 			break
 		}
-		first = t.list[at-1].end
+		first = t.ends[at-1]
 	}
 	return first
 }
@@ -142,12 +145,12 @@ func (t *Table) Skip(able selection.Bits, least int, first, span int64) int64 {
 // is -1 if a try that begins in the interval with the index at succeeds.
 func (t *Table) lacks(at int, end int64, least int) int {
 	copy(t.set, t.able)
-	for k := at; k < len(t.list) && t.list[k].begin <= end; k++ {
-		if t.set.And(t.list[k].free); t.set.Count() >= least {
+	for k := at; k < len(t.ends) && t.beginOf(k) <= end; k++ {
+		if t.and(t.set, k); t.set.Count() >= least {
 			continue
 		}
 		for copy(t.set, t.able); k > at; k-- {
-			if t.set.And(t.list[k].free); t.set.Count() < least {
+			if t.and(t.set, k); t.set.Count() < least {
 				break
 			}
 		}
@@ -159,11 +162,13 @@ func (t *Table) lacks(at int, end int64, least int) int {
 // next returns the index of the next interval with a free node that is not free in the interval before. It
 // looks at intervals until the instant end, and returns -1 if it finds no such interval.
 func (t *Table) next(at int, end int64) int {
-	for k, last := at, len(t.list)-1; k < last; k++ {
-		if grows(t.all, t.all, t.list[k].free, t.list[k+1].free) {
-			return k + 1
+	for k, last := at, len(t.ends)-1; k < last; k++ {
+		for w, all := range t.all {
+			if all&t.free[w][k+1]&^t.free[w][k] != 0 {
+				return k + 1
+			}
 		}
-		if t.list[k].begin > end {
+		if t.beginOf(k) > end {
 			if t.Beyond && k+1 < last {
 				return k + 2
 			}
@@ -181,57 +186,51 @@ func (t *Table) forget() {
 }
 
 func (t *Table) restrict(all, set selection.Bits, start, end int64) (later int64) {
-	empty := false
-	for k := t.endsAfter(start); k < len(t.list); k++ {
-		i := &t.list[k]
-		if later == 0 && k+1 < len(t.list) && grows(all, set, i.free, t.list[k+1].free) {
-			later = i.end
-		}
-		if i.begin > end {
-			if t.Beyond && later == 0 && k+2 < len(t.list) {
-				later = t.list[k+1].end
+	from := t.endsAfter(start)
+	until := from
+	for until < len(t.ends) && t.beginOf(until) <= end {
+		until++
+	}
+	grows := min(until, len(t.ends)-2) + 1 // the first interval after which more nodes are free
+	last := grows
+	for w, all := range all {
+		free, rest, k := t.free[w], set[w], from
+		for ; k < grows; k++ {
+			left := rest & free[k]
+			if all&free[k+1]&^left != 0 {
+				grows = k
 			}
-			break
+			if k < until {
+				rest = left
+			}
 		}
-		if !empty {
-			empty = intersect(set, i.free)
+		for ; k < until && rest != 0; k++ {
+			rest &= free[k]
 		}
-		if empty && later > 0 { // later intervals change neither the set nor the result
-			break
-		}
+		set[w] = rest
 	}
-	return later
-}
-
-// intersect removes from a set the nodes that the set free lacks. It reports whether the set is
-// then empty.
-func intersect(set, free selection.Bits) bool {
-	rest := uint64(0)
-	free = free[:len(set)]
-	for k := range set {
-		set[k] &= free[k]
-		rest |= set[k]
+	switch {
+	case grows < last:
+		return t.ends[grows]
+	case t.Beyond && until+2 < len(t.ends):
+		return t.ends[until+1]
 	}
-	return rest == 0
-}
-
-// grows reports whether a node of the sets all and next is missing in one of the sets set and free.
-func grows(all, set, free, next selection.Bits) bool {
-	set, free, next = set[:len(all)], free[:len(all)], next[:len(all)]
-	for k := range all {
-		if all[k]&next[k]&^(set[k]&free[k]) != 0 {
-			return true
-		}
-	}
-	return false
+	return 0
 }
 
 // Conflicts reports whether one of the nodes is planned for another job between the instants start
 // and end.
 func (t *Table) Conflicts(nodes selection.Bits, start, end int64) bool {
-	for k := t.endsAfter(start); k < len(t.list) && t.list[k].begin < end; k++ {
-		if !t.list[k].free.Contains(nodes) {
-			return true
+	from := t.endsAfter(start)
+	until := from
+	for until < len(t.ends) && t.beginOf(until) < end {
+		until++
+	}
+	for w, nodes := range nodes {
+		for k := from; k < until && nodes != 0; k++ {
+			if nodes&^t.free[w][k] != 0 {
+				return true
+			}
 		}
 	}
 	return false
@@ -240,9 +239,11 @@ func (t *Table) Conflicts(nodes selection.Bits, start, end int64) bool {
 // Planned returns the first instant from which one of the nodes is planned for a job, if it lies
 // between the instants after and before (both excluded); 0 if there is no such instant.
 func (t *Table) Planned(nodes selection.Bits, after, before int64) int64 {
-	for _, i := range t.list {
-		if i.begin > after && i.begin < before && !i.free.Contains(nodes) {
-			return i.begin
+	for k := range t.ends {
+		for w := 0; w < len(nodes) && t.beginOf(k) > after && t.beginOf(k) < before; w++ {
+			if nodes[w]&^t.free[w][k] != 0 {
+				return t.beginOf(k)
+			}
 		}
 	}
 	return 0
@@ -262,23 +263,25 @@ func (t *Table) RoundEnd(second int64) int64 {
 // Reserve plans nodes from start to end, which are multiples of the resolution.
 func (t *Table) Reserve(nodes selection.Bits, start, end int64) {
 	t.forget()
-	start = max(start, t.list[0].begin)
+	start = max(start, t.begin)
 	end = max(end, start+t.resolution)
 	at := t.endsAfter(start - 1)
-	if at == len(t.list) {
+	if at == len(t.ends) {
 		return
 	}
 	before := max(at-1, 0)
-	if t.list[at].end > start {
+	if t.ends[at] > start {
 		t.split(at, start)
 	}
-	after := len(t.list) + 1 // beyond the list, if end is after the window
-	for at++; at < len(t.list); at++ {
-		if end < t.list[at].end {
+	after := len(t.ends) + 1 // beyond the list, if end is after the window
+	for at++; at < len(t.ends); at++ {
+		if end < t.ends[at] {
 			t.split(at, end)
 		}
-		t.list[at].free.AndNot(nodes)
-		if t.list[at].end == end {
+		for w, nodes := range nodes {
+			t.free[w][at] &^= nodes
+		}
+		if t.ends[at] == end {
 			after = at + 1
 			break
 		}
@@ -288,19 +291,21 @@ func (t *Table) Reserve(nodes selection.Bits, start, end int64) {
 
 // split divides an interval into two at an instant.
 func (t *Table) split(k int, at int64) {
-	i := t.list[k]
-	t.list = slices.Insert(t.list, k+1, interval{at, i.end, t.copyOf(i.free)})
-	t.list[k].end = at
+	t.ends = slices.Insert(t.ends, k, at)
+	for w, free := range t.free {
+		t.free[w] = slices.Insert(free, k, free[k])
+	}
 	t.records++
 }
 
 // merge joins the first two neighbouring intervals of a range that have the same free nodes.
 func (t *Table) merge(from, to int) {
-	for k := from; k != to && k+1 < len(t.list); k++ {
-		if t.list[k].free.Equal(t.list[k+1].free) {
-			t.list[k].end = t.list[k+1].end
-			t.spare = append(t.spare, t.list[k+1].free)
-			t.list = slices.Delete(t.list, k+1, k+2)
+	for k := from; k != to && k+1 < len(t.ends); k++ {
+		if !slices.ContainsFunc(t.free, func(free []uint64) bool { return free[k] != free[k+1] }) {
+			t.ends = slices.Delete(t.ends, k, k+1)
+			for w, free := range t.free {
+				t.free[w] = slices.Delete(free, k, k+1)
+			}
 			return
 		}
 	}

@@ -107,6 +107,40 @@ func (r *Request) CountTasks(nodes int, strict bool) int {
 	return max(want, 1)
 }
 
+// AnyTasks is the number of tasks if it is not limited.
+const AnyTasks = 1 << 31
+
+// TasksOn returns the smallest and largest number of tasks that the job may have on a node, if it needs at
+// least this number of nodes.
+func (r *Request) TasksOn(n *Node, nodes int) (least, most int) {
+	switch {
+	case r.TasksPerNode > 0:
+		return r.TasksPerNode, r.TasksPerNode
+	case r.TasksPerSocket > 0:
+		return r.TasksPerSocket, r.TasksPerSocket * n.Sockets
+	case r.TasksPerCore > 0:
+		return r.TasksPerCore, r.TasksPerCore * n.Sockets * n.Cores
+	case r.MaxNodes == 1 && r.Tasks > 0:
+		return r.Tasks, r.Tasks
+	case r.MaxNodes != 1 && (r.Tasks == 1 || r.Tasks > 0 && r.Tasks == nodes && r.Tasks == r.MaxNodes):
+		return 1, 1
+	}
+	return 1, AnyTasks
+}
+
+// FilledSockets returns how many sockets of each node the job's tasks fill, if it needs at least this number
+// of nodes; 0 if unknown (_socks_per_node).
+func (r *Request) FilledSockets(nodes int) int {
+	nodes = max(1, nodes)
+	switch {
+	case max(r.MinCPUs, r.Tasks*r.CPUsPerTask)/nodes <= 1:
+		return 1
+	case r.TasksPerSocket > 0:
+		return (r.Tasks/nodes + r.TasksPerSocket - 1) / r.TasksPerSocket
+	}
+	return 0
+}
+
 // DeviceRequest requests generic resources of a kind. An empty Type is any type. Counts that the
 // job does not give are 0.
 type DeviceRequest struct {

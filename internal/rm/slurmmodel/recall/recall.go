@@ -83,16 +83,19 @@ func Append(question []uint64, first uint64, free int, numbers []int16) []uint64
 func hash(words []uint64) uint64 {
 	const a, b = 0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9
 	sum := uint64(len(words))
-	for ; len(words) > 1; words = words[2:] {
-		high, low := bits.Mul64(words[0]^a, words[1]^b)
+	for k := 1; k < len(words); k += 2 {
+		high, low := bits.Mul64(words[k-1]^a, words[k]^b)
 		sum = bits.RotateLeft64(sum, 7) ^ high ^ low
 	}
-	for _, w := range words {
-		high, low := bits.Mul64(w^a, b)
+	if n := len(words); n%2 != 0 {
+		high, low := bits.Mul64(words[n-1]^a, b)
 		sum = bits.RotateLeft64(sum, 7) ^ high ^ low
 	}
 	high, low := bits.Mul64(sum^a, b)
 	return high ^ low
 }
 
-func (t *Table[A]) at(number int32) *entry[A] { return &t.blocks[number/perBlock][number%perBlock] }
+func (t *Table[A]) at(number int32) *entry[A] {
+	n := uint32(number) // a division of unsigned numbers is a shift
+	return &t.blocks[n/perBlock][n%perBlock]
+}

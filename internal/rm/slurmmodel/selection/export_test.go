@@ -45,8 +45,7 @@ func (x *Tester) Tallies(s *State, r *Request, set Bits, least int, jobs []*Allo
 	s.CopyTo(x.future)
 	t := x.newTally(r, set, least)
 	for _, a := range jobs {
-		x.Remove(x.future, a)
-		t.stale.Or(a.Nodes)
+		t.leave(a)
 		nodes := set.Clone()
 		x.usable(x.future, r, nodes)
 		tallied, looked = append(tallied, t.fails()), append(looked, x.full(x.future, r, nodes, least))

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"rmreplay/internal/rm/slurmmodel/hardware"
 )
 
 // filter fits a node to one request for generic resources, as slurmctld does since 24.11
@@ -49,7 +51,7 @@ func (f *fitting) filter(k int) {
 			}
 		}
 	}
-	if f.most == anyTasks {
+	if f.most == hardware.AnyTasks {
 		if x.cpusPer > 0 {
 			o.total = min(o.total, f.cpus/x.cpusPer)
 		}
@@ -89,7 +91,7 @@ func (x *filter) setLimit(have int) {
 	default:
 		rest = max(1, d.PerTask, d.PerSocket*sockets)
 	}
-	if f.p.m.Since2605 && d.PerTask > 0 && f.most != anyTasks {
+	if f.p.m.Since2605 && d.PerTask > 0 && f.most != hardware.AnyTasks {
 		if d.PerTask*f.least > rest {
 			f.most = 0
 			return
@@ -187,7 +189,7 @@ func (x *filter) limitTasks(step int) {
 			x.total = min(x.total, f.most*d.PerTask)
 		}
 	}
-	if f.most != anyTasks {
+	if f.most != hardware.AnyTasks {
 		f.most = f.most / step * step
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"rmreplay/internal/rm/slurmmodel/hardware"
 )
 
 // offered is what a node offers for one request of generic resources (sock_gres_t).
@@ -82,7 +84,7 @@ func (m *Machine) limitOffer(t *test, node int, d *DeviceRequest, o *offered) bo
 	if r.Exclusive {
 		least = o.total
 	}
-	least = max(least, d.PerSocket*max(1, t.socketsPerNode()), d.PerTask*r.TasksPerNode)
+	least = max(least, d.PerSocket*max(1, r.FilledSockets(t.counts.Min)), d.PerTask*r.TasksPerNode)
 	if d.CPUsPer > 0 && at.cpus/d.CPUsPer < max(1, d.Count, d.PerTask, d.PerSocket) {
 		return false
 	}
@@ -90,7 +92,7 @@ func (m *Machine) limitOffer(t *test, node int, d *DeviceRequest, o *offered) bo
 	if d.MemoryPer > 0 && m.CountMemory {
 		free := n.Memory
 		if !t.anew {
-			free -= t.state.memory[node]
+			free = t.state.nodes[node].memory
 		}
 		if byMemory = int(free / d.MemoryPer); byMemory == 0 {
 			return false
@@ -117,19 +119,6 @@ func (m *Machine) limitOffer(t *test, node int, d *DeviceRequest, o *offered) bo
 		o.total = min(o.total, byMemory)
 	}
 	return o.total >= least && (o.most == 0 || o.most >= least)
-}
-
-// socketsPerNode returns how many sockets of each node the job's tasks fill; 0 if unknown
-// (_socks_per_node).
-func (t *test) socketsPerNode() int {
-	r, nodes := t.request, max(1, t.counts.Min)
-	switch {
-	case max(r.MinCPUs, r.Tasks*r.CPUsPerTask)/nodes <= 1:
-		return 1
-	case r.TasksPerSocket > 0:
-		return (r.Tasks/nodes + r.TasksPerSocket - 1) / r.TasksPerSocket
-	}
-	return 0
 }
 
 // fitting chooses those cores of a node that are close to the job's generic resources, as many as
@@ -213,7 +202,7 @@ func (f *fitting) device(k int) {
 	if d.PerTask > 0 {
 		f.most = min(f.most, total/d.PerTask)
 	}
-	if f.most != anyTasks {
+	if f.most != hardware.AnyTasks {
 		f.most = f.most / step * step
 	}
 	if f.p.first && f.most > 0 {
@@ -223,11 +212,11 @@ func (f *fitting) device(k int) {
 			}
 		}
 	}
-	if f.most > 0 && f.most != anyTasks {
+	if f.most > 0 && f.most != hardware.AnyTasks {
 		f.keep(f.cores(d, total, sockets))
 	}
 	if d.CPUsPer > 0 {
-		if o.total = min(o.total, f.cpus/d.CPUsPer); f.most != anyTasks && max(d.Count, d.PerTask) > o.total {
+		if o.total = min(o.total, f.cpus/d.CPUsPer); f.most != hardware.AnyTasks && max(d.Count, d.PerTask) > o.total {
 			f.most = 0
 		}
 	}

@@ -85,29 +85,33 @@ func (m *Machine) Prepare() {
 
 // State records which resources of a machine running jobs have.
 type State struct {
+	nodes   []load
 	free    []int16     // free cores, by node and socket
-	cores   []int16     // free cores, by node
-	memory  []int64     // in use, by node
 	devices []int16     // in use, by node, device and socket; a device's last number is for resources close to no socket
-	jobs    []int16     // jobs on the node
-	whole   []int16     // jobs of partitions with OverSubscribe=EXCLUSIVE on the node
 	busy    Bits        // nodes with a job
 	rows    *rows.Table // nil unless jobs share cores
+}
+
+// load is what running jobs have of one node.
+type load struct {
+	memory int64 // free, in MiB
+	cores  int16 // free cores
+	jobs   int16 // jobs on the node
+	whole  int16 // jobs of partitions with OverSubscribe=EXCLUSIVE on the node
 }
 
 // NewState returns the state of an empty machine.
 func (m *Machine) NewState() *State {
 	n := len(m.Nodes)
 	s := &State{
-		free: make([]int16, n*m.stride), cores: make([]int16, n), memory: make([]int64, n),
-		devices: make([]int16, n*m.slots*(m.stride+1)),
-		jobs:    make([]int16, n), whole: make([]int16, n), busy: NewBits(n),
+		nodes: make([]load, n), free: make([]int16, n*m.stride),
+		devices: make([]int16, n*m.slots*(m.stride+1)), busy: NewBits(n),
 	}
 	for i := range m.Nodes {
 		for k := range m.Nodes[i].Sockets {
 			s.free[i*m.stride+k] = int16(m.Nodes[i].Cores)
 		}
-		s.cores[i] = int16(m.Nodes[i].CoreCount())
+		s.nodes[i].memory, s.nodes[i].cores = m.Nodes[i].Memory, int16(m.Nodes[i].CoreCount())
 	}
 	if m.Turns != nil {
 		s.rows = rows.New(m.first[n], m.Turns, m.Turn.Since2411)
@@ -117,12 +121,9 @@ func (m *Machine) NewState() *State {
 
 // CopyTo copies the state s to another state. Both must be of the same machine.
 func (s *State) CopyTo(to *State) {
+	copy(to.nodes, s.nodes)
 	copy(to.free, s.free)
-	copy(to.cores, s.cores)
-	copy(to.memory, s.memory)
 	copy(to.devices, s.devices)
-	copy(to.jobs, s.jobs)
-	copy(to.whole, s.whole)
 	copy(to.busy, s.busy)
 	if s.rows != nil {
 		s.rows.CopyTo(to.rows)
@@ -173,23 +174,25 @@ func (m *Machine) Remove(s *State, a *Allocation) { m.apply(s, a, -1) }
 func (m *Machine) apply(s *State, a *Allocation, sign int16) {
 	for i := range a.Parts {
 		p := &a.Parts[i]
+		n := &s.nodes[p.Node]
 		if s.rows == nil {
-			free, sum := s.free[p.Node*m.stride:], int16(0)
+			free := s.free[p.Node*m.stride:][:len(p.cores)]
 			for k, c := range p.cores {
 				free[k] -= sign * c
-				sum += c
+				n.cores -= sign * c
 			}
-			s.cores[p.Node] -= sign * sum
 		}
-		s.memory[p.Node] += int64(sign) * p.Memory
-		at := p.Node * m.slots * (m.stride + 1)
-		for k, c := range p.devices {
-			s.devices[at+k] += sign * c
+		n.memory -= int64(sign) * p.Memory
+		if len(p.devices) > 0 {
+			used := s.devices[p.Node*m.slots*(m.stride+1):]
+			for k, c := range p.devices {
+				used[k] += sign * c
+			}
 		}
-		s.jobs[p.Node] += sign
-		s.busy.Put(p.Node, s.jobs[p.Node] != 0)
+		n.jobs += sign
+		s.busy.Put(p.Node, n.jobs != 0)
 		if a.Whole {
-			s.whole[p.Node] += sign
+			n.whole += sign
 		}
 	}
 	m.turn(s, a, sign > 0)
@@ -198,7 +201,7 @@ func (m *Machine) apply(s *State, a *Allocation, sign int16) {
 // ClearFull removes the nodes without a free core from a set.
 func (s *State) ClearFull(set Bits) {
 	for i := range set.All {
-		if s.cores[i] == 0 {
+		if s.nodes[i].cores == 0 {
 			set.Clear(i)
 		}
 	}

@@ -31,16 +31,6 @@ type remembered struct {
 	number int      // memory.changes when the answer was last found right
 }
 
-// question has what an answer depends on, apart from the nodes, their jobs and their weights.
-type question struct {
-	class                                  int
-	counts                                 Counts
-	exclusive, whole, leastLoaded, patient bool
-	memoryPerCPU, now, nowOnly, busy       bool
-	memory, linear                         int64
-	ended, considered                      int // numbers of running jobs, see Horizon; since 24.11
-}
-
 // maxRemembered and maxBytes limit the memory.
 const (
 	maxRemembered = 1 << 15
@@ -105,10 +95,9 @@ func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *
 		m.outside = outside
 		m.table.Clear()
 	}
-	q := about(r, c)
-	q.now, q.nowOnly, q.busy, q.linear = h.AsksNow(), h.NowOnly, h.PreferBusy, h.Linear
-	q.ended, q.considered = h.Ended(), h.Considered()
-	m.words = m.appendWeights(append(q.append(m.words[:0]), set...), set, x.Weights)
+	m.words = about(m.words[:0], r, c, h.AsksNow(), h.NowOnly, h.PreferBusy)
+	m.words = append(m.words, uint64(h.Linear), uint64(h.Ended())<<32|uint64(h.Considered())) // see Horizon
+	m.words = m.appendWeights(append(m.words, set...), set, x.Weights)
 	known, isNew := m.table.Find(m.words)
 	if !isNew && m.holds(known, set, h) {
 		if len(r.Devices) > 0 {
@@ -171,26 +160,18 @@ func (m *memory) reweigh(x *Tester, set Bits, after []uint64) {
 	}
 }
 
-// about returns the question of a test, without the parts that come from the horizon.
-func about(r *Request, c Counts) question {
-	return question{
-		class: r.Class, counts: c, exclusive: r.Exclusive, whole: r.Whole, leastLoaded: r.LeastLoaded,
-		patient: r.Patient, memory: r.Memory, memoryPerCPU: r.MemoryPerCPU,
-	}
+// about appends the question of a test to words, without the nodes, their jobs and their weights.
+func about(words []uint64, r *Request, c Counts, now, nowOnly, busy bool) []uint64 {
+	flags := bit(r.Exclusive, 0) | bit(r.Whole, 1) | bit(r.LeastLoaded, 2) | bit(r.Patient, 3) |
+		bit(r.MemoryPerCPU, 4) | bit(now, 5) | bit(nowOnly, 6) | bit(busy, 7)
+	return append(words, uint64(r.Class)<<8|flags, uint64(c.Min), uint64(c.Max), uint64(c.Wanted), uint64(r.Memory))
 }
 
-// append appends a question to words.
-func (q *question) append(words []uint64) []uint64 {
-	flags := uint64(0)
-	for k, is := range [...]bool{
-		q.exclusive, q.whole, q.leastLoaded, q.patient, q.memoryPerCPU, q.now, q.nowOnly, q.busy,
-	} {
-		if is {
-			flags |= 1 << k
-		}
+func bit(is bool, at int) uint64 {
+	if is {
+		return 1 << at
 	}
-	return append(words, uint64(q.class)<<8|flags, uint64(q.counts.Min), uint64(q.counts.Max), uint64(q.counts.Wanted),
-		uint64(q.memory), uint64(q.linear), uint64(q.ended)<<32|uint64(q.considered))
+	return 0
 }
 
 // appendWeights appends the lowest bytes of the weights of nodes in devices, eight to a word.

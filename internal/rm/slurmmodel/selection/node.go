@@ -31,9 +31,9 @@ func (m *Machine) usable(s *State, r *Request, set Bits) {
 
 // serves reports whether the job can use a node.
 func (m *Machine) serves(s *State, r *Request, node int, least int64) bool {
-	used := s.memory[node]
-	if m.CountMemory && (least > m.Nodes[node].Memory-used || least == 0 && used > 0) || s.whole[node] > 0 ||
-		r.Whole && s.busy.Has(node) || r.Exclusive && m.devicesUsed(s, node) {
+	n := &s.nodes[node]
+	if m.CountMemory && (n.memory < least || least == 0 && n.memory < m.Nodes[node].Memory) || n.whole > 0 ||
+		r.Whole && n.jobs > 0 || r.Exclusive && n.jobs > 0 && m.devicesUsed(s, node) {
 		return false
 	}
 	return len(r.Devices) == 0 || m.HasDevices(s, r, node)
@@ -129,13 +129,14 @@ func (m *Machine) alike(t *test, a, b int) bool {
 	s, stride := t.state, m.stride
 	return m.kinds[a] == m.kinds[b] && len(t.request.Devices) == 0 &&
 		(t.allCores || slices.Equal(s.free[a*stride:(a+1)*stride], s.free[b*stride:(b+1)*stride])) &&
-		(t.anew || s.memory[a] == s.memory[b])
+		(t.anew || s.nodes[a].memory == s.nodes[b].memory)
 }
 
 // copy copies what another node offers to a job without generic resources.
 func (at *room) copy(other *room) {
 	at.ok, at.cpus, at.devices, at.wealth, at.free = other.ok, other.cpus, other.devices, other.wealth, other.free
-	at.cores = append(at.cores[:0], other.cores...)
+	at.cores = at.cores[:len(other.cores)]
+	copy(at.cores, other.cores)
 }
 
 // look computes a node's offer to a job (can_job_run_on_node). With anew, the node counts as empty.
@@ -256,7 +257,7 @@ func (m *Machine) limitByMemory(t *test, node int) {
 	r, n, at := t.request, &m.Nodes[node], &t.rooms[node]
 	free := n.Memory
 	if !t.anew {
-		free -= t.state.memory[node]
+		free = t.state.nodes[node].memory
 	}
 	if !r.MemoryPerCPU {
 		if r.Memory > free {
@@ -269,8 +270,12 @@ func (m *Machine) limitByMemory(t *test, node int) {
 		if r.Exclusive {
 			at.cpus = 0
 		}
-		for r.Memory*int64(at.cpus) > free && at.cpus > 0 {
-			at.cpus = max(0, at.cpus-step)
+		over := at.cpus
+		if free > 0 {
+			over -= int(free / r.Memory)
+		}
+		if over > 0 {
+			at.cpus = max(0, at.cpus-(over+step-1)/step*step)
 		}
 	}
 	if r.CPUsPerTask > 1 {

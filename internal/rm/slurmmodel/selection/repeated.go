@@ -30,16 +30,15 @@ func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts,
 	if m.outside != x.outside && !x.Since2411 {
 		m.outside, m.size = x.outside, maxWords
 	}
-	q := about(r, c)
-	q.busy, q.now = busy, x.dedicated
-	m.words = x.memory.appendWeights(append(q.append(m.words[:0]), nodes...), nodes, x.Weights)
+	m.words = about(m.words[:0], r, c, x.dedicated, false, busy)
+	m.words = x.memory.appendWeights(append(m.words, nodes...), nodes, x.Weights)
 	for i := range nodes.All {
-		used := s.memory[i]
-		if used>>31 != 0 { // too large for a word of the key
+		n := &s.nodes[i]
+		if n.memory>>31 != 0 { // too large for a word of the key
 			return x.search(s, r, nodes, c, WillRun, busy)
 		}
-		word := uint64(used) << 1
-		if s.busy.Has(i) {
+		word := uint64(n.memory) << 1
+		if n.jobs > 0 {
 			word |= 1
 		}
 		m.words = recall.Append(m.words, word, 2, s.free[i*x.stride:(i+1)*x.stride])
@@ -59,9 +58,7 @@ func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts,
 // repeats the questions about pending jobs. An answer depends only on the request, the nodes and their weights.
 // For a job without generic resources, the weights must be those of slurm.conf.
 func (m *repeated) possible(x *Tester, s *State, r *Request, set Bits, c Counts) *Allocation {
-	q := about(r, c)
-	q.nowOnly = true // search never sets nowOnly, so its questions have different keys
-	m.words = append(q.append(m.words[:0]), set...)
+	m.words = append(about(m.words[:0], r, c, false, true, false), set...) // nowOnly: see search
 	for i := set.Next(0); i >= 0 && len(r.Devices) > 0; i = set.Next(i + 1) {
 		m.words = append(m.words, x.Weights[i])
 	}

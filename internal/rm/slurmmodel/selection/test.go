@@ -2,6 +2,7 @@ package selection
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 
 	"rmreplay/internal/rm/slurmmodel/rows"
@@ -94,8 +95,6 @@ type Tester struct {
 	nodes, all Bits
 	left       Bits // the nodes that remained after the last test of an immediate start
 	careful    bool // answers are neither stored nor reused, and no test is left out, because nodes are completing
-	free       Bits // free and stale are buffers of tally
-	stale      Bits
 }
 
 // NewTester returns a tester for a machine.
@@ -104,7 +103,6 @@ func NewTester(m *Machine) *Tester {
 	x := &Tester{
 		Machine: m, Weights: make(Weights, n), rooms: make([]room, n), future: m.NewState(),
 		scratch: test{work: newWork(m)}, nodes: NewBits(n), all: NewBits(n), left: NewBits(n),
-		free: NewBits(n), stale: NewBits(n),
 		memory: newMemory(m), own: NewBits(n), offers: make([]int, n),
 	}
 	cores := make([]int16, 2*n*m.stride)
@@ -189,7 +187,12 @@ func (x *Tester) search(s *State, r *Request, nodes Bits, c Counts, mode Mode, b
 		state: s, request: r, counts: c, weights: x.Weights, rooms: x.rooms, busy: busy,
 		allCores: true, anew: mode == TestOnly, dedicated: x.dedicated, work: t.work,
 	}
-	if mode == TestOnly || !x.Since2411 || turns { // since 24.11 the first choice is left out if jobs do not share cores
+	// Since 24.11 the first choice is left out if jobs do not share cores. If all cores are free, both choices
+	// are the same. The first choice has no effect on the second, which fails more often. It is made late.
+	first := mode == TestOnly || !x.Since2411 || turns
+	same := len(r.Devices) == 0 && !all.Overlaps(s.busy)
+	late := first && len(r.Devices) == 0 && mode != TestOnly && !turns
+	if first && !late {
 		if !x.choose(t, nodes) {
 			return nil
 		}
@@ -199,7 +202,7 @@ func (x *Tester) search(s *State, r *Request, nodes Bits, c Counts, mode Mode, b
 		if t.scattered {
 			return nil
 		}
-		if len(r.Devices) == 0 && !all.Overlaps(s.busy) { // all cores are free, so both choices would be the same
+		if same {
 			a := x.result(t, nodes, mode)
 			x.place(s, r, a, nil)
 			return a
@@ -220,6 +223,14 @@ func (x *Tester) search(s *State, r *Request, nodes Bits, c Counts, mode Mode, b
 		x.place(s, r, a, nil)
 	case turns:
 		a = x.takeTurns(t, usable, mode)
+	}
+	if late && a != nil {
+		if t.allCores = true; same {
+			return a
+		}
+		if !x.choose(t, nodes) || t.scattered {
+			return nil
+		}
 	}
 	if a != nil && mode == RunNow && x.CountMemory && r.MemoryPerDevice == 0 && !x.hasMemory(s, a) {
 		return nil
@@ -243,7 +254,7 @@ func (m *Machine) result(t *test, nodes Bits, mode Mode) *Allocation {
 // more CPUs of a node than the node has memory for. Memory for generic resources is not tested.
 func (m *Machine) hasMemory(s *State, a *Allocation) bool {
 	for i := range a.Parts {
-		if p := &a.Parts[i]; s.memory[p.Node]+p.Memory > m.Nodes[p.Node].Memory {
+		if p := &a.Parts[i]; p.Memory > s.nodes[p.Node].memory {
 			return false
 		}
 	}
@@ -252,7 +263,7 @@ func (m *Machine) hasMemory(s *State, a *Allocation) bool {
 
 // coresUsed reports whether a core of a node is in use.
 func (m *Machine) coresUsed(s *State, node int) bool {
-	return int(s.cores[node]) < m.Nodes[node].CoreCount()
+	return int(s.nodes[node].cores) < m.Nodes[node].CoreCount()
 }
 
 // full reports whether too few nodes have free cores for a job, or all nodes together have too few free
@@ -284,43 +295,59 @@ func (m *Machine) freeCPUs(s *State, r *Request, node int) int {
 	if r.Exclusive && m.coresUsed(s, node) {
 		return 0
 	}
-	return int(s.cores[node]) * m.Nodes[node].Threads
+	return int(s.nodes[node].cores) * m.Nodes[node].Threads
 }
 
 // tally counts the nodes of a set that the job can use, and their free CPUs, while running jobs are removed.
 type tally struct {
 	x                  *Tester
 	r                  *Request
-	set, usable        Bits
-	stale              Bits // nodes to count again, because a job on them was removed
-	least, count, cpus int
+	set                Bits
+	least, count, cpus int   // nodes that the job needs, nodes that it can use, and their free CPUs
 	memory             int64 // the memory in MiB that the job needs on each node
 	counts             bool
 }
 
 func (x *Tester) newTally(r *Request, set Bits, least int) tally {
-	t := tally{x: x, r: r, set: set, usable: x.free, stale: x.stale, least: least, counts: !x.careful && x.MayBeFull(r)}
-	t.memory = r.LeastMemory()
-	t.usable.Reset()
-	t.stale.Reset()
-	for i := set.Next(0); t.counts && i >= 0; i = set.Next(i + 1) {
-		x.offers[i] = 0
-		t.look(i)
+	t := tally{x: x, r: r, set: set, least: least, memory: r.LeastMemory(), counts: !x.careful && x.MayBeFull(r)}
+	if !t.counts {
+		return t
+	}
+	clear(x.offers)
+	for k, of := range set { // most nodes have no free core
+		for ; of != 0; of &= of - 1 {
+			if i := k<<6 + bits.TrailingZeros64(of); x.future.nodes[i].cores > 0 {
+				t.look(i)
+			}
+		}
 	}
 	return t
 }
 
 // look counts what a node of the set offers now.
 func (t *tally) look(node int) {
-	offer, s := 0, t.x.future
-	serves := t.x.serves(s, t.r, node, t.memory)
-	if t.usable.Put(node, serves); serves {
-		offer = t.x.freeCPUs(s, t.r, node)
+	x, offer := t.x, 0
+	if x.serves(x.future, t.r, node, t.memory) {
+		offer = x.freeCPUs(x.future, t.r, node)
 	}
-	if was := t.x.offers[node]; offer != was {
-		t.cpus += offer - was
-		t.count += min(1, offer) - min(1, was)
-		t.x.offers[node] = offer
+	if was := &x.offers[node]; offer != *was {
+		t.cpus += offer - *was
+		t.count += min(1, offer) - min(1, *was)
+		*was = offer
+	}
+}
+
+// leave removes a running job.
+func (t *tally) leave(job *Allocation) {
+	t.x.Remove(t.x.future, job)
+	if !t.counts {
+		return
+	}
+	set, parts := t.set, job.Parts
+	for i := range parts {
+		if node := parts[i].Node; set.Has(node) {
+			t.look(node)
+		}
 	}
 }
 
@@ -329,11 +356,12 @@ func (t *tally) fails() bool {
 	if !t.counts {
 		return false
 	}
-	for i := t.stale.NextAnd(t.set, 0); i >= 0; i = t.stale.NextAnd(t.set, i+1) {
-		t.look(i)
+	for i := range t.r.Required.All {
+		if !t.set.Has(i) || !t.x.serves(t.x.future, t.r, i, t.memory) {
+			return true
+		}
 	}
-	t.stale.Reset()
-	return t.count < t.least || t.cpus < t.r.MinCPUs || !t.usable.Contains(t.r.Required)
+	return t.count < t.least || t.cpus < t.r.MinCPUs
 }
 
 // test is [Tester.test] with WillRun for the set. The state s has only the jobs that were not removed.
@@ -345,7 +373,12 @@ func (t *tally) test(s *State, c Counts, busy bool) *Allocation {
 	case t.fails():
 		return nil
 	}
-	copy(t.x.nodes, t.usable)
+	copy(t.x.nodes, t.set)
+	for i := range t.set.All {
+		if t.x.offers[i] == 0 && !t.x.serves(s, t.r, i, t.memory) {
+			t.x.nodes.Clear(i)
+		}
+	}
 	return t.x.repeated.search(t.x, s, t.r, t.x.nodes, c, busy)
 }
 
@@ -595,6 +628,8 @@ type pick struct {
 	most    int // nodes that the job may still get
 	maximum int // CPUs that the job may still get
 	has     []int
+	// leastCPUs is the least number of CPUs of a node that the job can use, without generic resources.
+	leastCPUs int
 
 	cpusForDevices int   // fewest CPUs that the job takes of a node, because of generic resources
 	tasksLeft      int   // tasks without a node, since 24.11
@@ -610,6 +645,8 @@ func newPick(m *Machine, t *test, c Counts, first bool) *pick {
 	}
 	if len(t.request.Devices) > 0 {
 		t.pick.beginDevices()
+	} else if least, _ := t.request.TasksOn(&m.Nodes[0], c.Min); !t.request.Overcommit {
+		t.pick.leastCPUs = least * t.request.CPUsPerTask
 	}
 	return &t.pick
 }

@@ -26,11 +26,11 @@ func (m *Machine) Suspend(s *State, a *Allocation) { m.turn(s, a, false) }
 func (m *Machine) countFree(s *State, used rows.Cores) {
 	for i := range m.Nodes {
 		n := &m.Nodes[i]
-		s.cores[i] = 0
+		s.nodes[i].cores = 0
 		for k := range n.Sockets {
 			free := int16(n.Cores - rows.Count(used, m.first[i]+k*n.Cores, n.Cores))
 			s.free[i*m.stride+k] = free
-			s.cores[i] += free
+			s.nodes[i].cores += free
 		}
 	}
 }
@@ -65,7 +65,7 @@ func (m *Machine) place(s *State, r *Request, a *Allocation, used rows.Cores) {
 func (x *Tester) takeTurns(t *test, usable Bits, mode Mode) *Allocation {
 	s, r := t.state, t.request
 	view := *s
-	view.free, view.cores = slices.Clone(s.free), slices.Clone(s.cores)
+	view.free, view.nodes = slices.Clone(s.free), slices.Clone(s.nodes)
 	t.state = &view
 	defer func() { t.state = s }()
 	nodes := NewBits(len(x.Nodes))

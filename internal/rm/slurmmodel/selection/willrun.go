@@ -80,7 +80,7 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 		x.reweigh(left, h, false)
 		for k := range h.Ended() {
 			if h.Running[k].Nodes.Overlaps(set) { // without other jobs, rows would be packed differently
-				x.leave(&full, h.Running[k].Allocation)
+				full.leave(h.Running[k].Allocation)
 			}
 		}
 		if a := full.test(x.future, c, false); a != nil {
@@ -106,7 +106,7 @@ func (x *Tester) reweigh(set Bits, h *Horizon, now bool) {
 
 // afterEnds removes running jobs, a window at a time, until the job can start.
 func (x *Tester) afterEnds(w *windows.Walk[*Allocation], full *tally, c Counts, h *Horizon) answer {
-	for w.Next(func(job *Allocation) { x.leave(full, job) }) {
+	for w.Next(full.leave) {
 		x.tests = append(x.tests, w.Gone)
 		if end := w.Jobs[w.Last].End; h.TooLate(end) && !full.fails() {
 			return answer{notBefore: end}
@@ -116,9 +116,4 @@ func (x *Tester) afterEnds(w *windows.Walk[*Allocation], full *tally, c Counts, 
 		}
 	}
 	return answer{}
-}
-
-func (x *Tester) leave(full *tally, job *Allocation) {
-	x.Remove(x.future, job)
-	full.stale.Or(job.Nodes)
 }

@@ -4,6 +4,8 @@
 package windows
 
 import (
+	"math"
+
 	"rmreplay/internal/rm/nodeset"
 	"rmreplay/internal/rm/slurmmodel/licenses"
 )
@@ -57,7 +59,11 @@ func (w *Walk[A]) Next(leave func(A)) bool {
 			continue
 		}
 		w.window = max(w.window, firstWindow)
-		for grown := false; !grown || w.isOver(); grown = true {
+		next := int64(0) // when the next job ends, in seconds after the anchor
+		if w.at < len(w.Jobs) {
+			next = w.Jobs[w.at].End - w.anchor
+		}
+		for grown := false; !grown || next > w.window; grown = true {
 			if w.Linear > 0 {
 				w.window += w.Linear
 			} else {
@@ -71,36 +77,61 @@ func (w *Walk[A]) Next(leave func(A)) bool {
 
 // round removes the jobs of a window. It returns true if the window has too many jobs for a test.
 func (w *Walk[A]) round(leave func(A)) bool {
-	jobs, set, until := w.Jobs, w.Set, w.Until // local variables are faster, and most jobs have no node of the set
-	for removed := 0; w.at < len(jobs); {
-		job := &jobs[w.at]
-		if until > 0 && job.End > until {
-			w.at = len(jobs)
-			break
+	until := w.Until
+	if until == 0 {
+		until = math.MaxInt64
+	}
+	for removed := 0; ; {
+		at, has := w.next(until)
+		if at < 0 {
+			w.at = len(w.Jobs)
+			return false
 		}
-		w.at++
-		has := job.Nodes.Overlaps(set)
-		if !has && (w.Also == nil || !w.Also(*job)) {
-			continue
-		}
+		job := &w.Jobs[at]
 		if w.anchor == 0 {
 			w.anchor = job.End + firstWindow - job.End%firstWindow
 		}
 		w.Gone++
-		w.Last = w.at - 1
+		w.Last, w.at = at, at+1
 		if has && leave != nil {
 			leave(job.Allocation)
 		}
 		if w.isOver() {
-			break
+			return false
 		}
-		if w.at < len(w.Jobs) {
-			if removed++; removed > maxRemovals+1 {
-				return true
-			}
+		if removed++; removed > maxRemovals+1 && w.at < len(w.Jobs) {
+			return true
 		}
 	}
-	return false
+}
+
+// next returns the index of the next job to remove, or -1, and whether the job has nodes of the set.
+func (w *Walk[A]) next(until int64) (at int, has bool) {
+	if w.Also == nil {
+		at = overlapping(w.Jobs, w.at, w.Set, until)
+		return at, at >= 0
+	}
+	for at := w.at; at < len(w.Jobs) && w.Jobs[at].End <= until; at++ {
+		if has := w.Jobs[at].Nodes.Overlaps(w.Set); has || w.Also(w.Jobs[at]) {
+			return at, has
+		}
+	}
+	return -1, false
+}
+
+// overlapping returns the index of the next job that has nodes of the set, or -1. Most jobs have none, and a
+// short loop without calls is faster.
+func overlapping[A any](jobs []Job[A], at int, set nodeset.Set, until int64) int {
+	for ; at < len(jobs); at++ {
+		job := &jobs[at]
+		if job.End > until {
+			break
+		}
+		if job.Nodes.Overlaps(set) {
+			return at
+		}
+	}
+	return -1
 }
 
 // isOver reports whether the window is over: the next job ends after it.
