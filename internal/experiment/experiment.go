@@ -22,7 +22,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -282,27 +281,13 @@ func measure(record *run.Writer, m run.Manifest, end hpc.Time, opts metrics.Opti
 	m.VirtualEnd = end
 	go func() {
 		defer close(done)
-		rows := decodedOnce(record.Histories(end))
+		rows := metrics.DecodedOnce(record.Histories(end))
 		of = measured{rows, metrics.ComputeAll(rows, opts.WithManifest(&m)), metrics.ReasonsOfAll(rows, &m)}
 	}()
 	return func() *measured {
 		<-done
 		return &of
 	}
-}
-
-// decodedOnce returns the same rows. It stores the rows of a small record, because the metrics read them
-// several times, and decoding takes longer than reading.
-func decodedOnce(rows iter.Seq[*run.Row]) iter.Seq[*run.Row] {
-	var list []*run.Row
-	for row := range rows {
-		if len(list) == 10000 {
-			return rows
-		}
-		one := *row
-		list = append(list, &one)
-	}
-	return slices.Values(list)
 }
 
 // summarize returns the metrics of a run with a complete record. The parameter known contains the

@@ -111,8 +111,7 @@ func ReadAnyModel(path string) (*model.Model, error) {
 	return model.Read(f, filepath.Base(path))
 }
 
-// CheckPolicy returns an error with the names of all policies for a policy, with or without options, whose
-// name is not known.
+// CheckPolicy returns an error with the names of all policies if the name of a policy is not known.
 func CheckPolicy(spec string) error {
 	name, _, _ := strings.Cut(spec, ":")
 	if name == SlurmPolicy || slices.Contains(policy.Names(), name) {

@@ -271,6 +271,20 @@ type BoundedSlowdown struct {
 // results are equal to the last bit.
 func Compute(rows []run.Row, opts Options) Metrics { return ComputeAll(all(rows), opts) }
 
+// DecodedOnce returns the same rows. It stores the rows of a small record, because the metrics read them
+// several times, and decoding takes longer than reading.
+func DecodedOnce(rows iter.Seq[*run.Row]) iter.Seq[*run.Row] {
+	var list []*run.Row
+	for row := range rows {
+		if len(list) == 10000 {
+			return rows
+		}
+		one := *row
+		list = append(list, &one)
+	}
+	return slices.Values(list)
+}
+
 // ComputeAll is [Compute] for rows that are not in a slice. It iterates over them more than once. It
 // stores only the times of each job in memory.
 func ComputeAll(rows iter.Seq[*run.Row], opts Options) Metrics {
