@@ -181,7 +181,7 @@ func (w *Writer) Event(e rm.Event) error {
 	}
 	row := newEvent(&e)
 	w.events.add(row)
-	if w.unjournaled && e.Kind == rm.Waiting {
+	if w.unjournaled && (e.Kind == rm.Waiting || e.Kind == rm.NodeState) {
 		row.Parts = nil
 		w.reasons.add(&row)
 	}
