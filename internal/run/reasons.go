@@ -3,22 +3,21 @@ package run
 import (
 	"cmp"
 	"slices"
-	"strings"
 
-	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/run/outages"
 )
 
 // Reasons are the reasons of the pending jobs ([rm.Waiting]) of a run.
 type Reasons struct {
 	// seen has spans without their ends, in the order of the events. The spans of task -1 are for
 	// all tasks of an array.
-	seen   map[reasonKey][]Span
-	starts map[reasonKey][]rm.PriorityPart // components of priorities at the last starts
-	nodes  []nodeChange                    // in the order of the events
-	end    hpc.Time                        // end of the run, or its last event if that is later
-	window hpc.Time                        // see BeforeWindow; 0 without a window
+	seen    map[reasonKey][]Span
+	starts  map[reasonKey][]rm.PriorityPart // components of priorities at the last starts
+	outages outages.Outages
+	end     hpc.Time // end of the run, or its last event if that is later
+	window  hpc.Time // see BeforeWindow; 0 without a window
 }
 
 type reasonKey struct {
@@ -33,7 +32,9 @@ func NewReasons(events []Event, end hpc.Time) *Reasons {
 		e := &events[i]
 		r.end = max(r.end, e.At)
 		switch {
-		case e.Kind == rm.Waiting || e.Kind == rm.NodeState:
+		case e.Kind == rm.NodeState:
+			r.outages.Add(e.At, e.Reason)
+		case e.Kind == rm.Waiting:
 			r.add(e)
 		case e.Kind == rm.Started && len(e.Parts) > 0:
 			r.starts[reasonKey{e.Job, e.Task}] = e.Parts
@@ -42,16 +43,8 @@ func NewReasons(events []Event, end hpc.Time) *Reasons {
 	return r
 }
 
-// add adds an event of a pending job or of nodes.
+// add adds an event of a pending job.
 func (r *Reasons) add(e *Event) {
-	if e.Kind == rm.NodeState {
-		nodes, state, _ := strings.Cut(e.Reason, " ")
-		state, _, _ = strings.Cut(state, ":")
-		if names, err := hostlist.Expand(nodes); err == nil && nodes != "refused:" {
-			r.nodes = append(r.nodes, nodeChange{e.At, names, state == "resume"})
-		}
-		return
-	}
 	k := reasonKey{e.Job, e.Task}
 	r.seen[k] = append(r.seen[k], Span{
 		From: e.At, Reason: e.Reason, Planned: e.Start, Priority: e.Priority, Parts: e.Parts, Backfill: e.Backfill,
@@ -84,9 +77,8 @@ func (r *Row) HasReasons() bool {
 	})
 }
 
-// Span is a time for which a job had one reason to wait. Reason is empty if it is not recorded.
-// Planned is the start that the scheduler had planned for the job; 0 if it had not planned a
-// start.
+// Span is a time for which a job had one reason to wait. Reason is empty if it is not recorded. Planned is the start
+// that the scheduler had planned for the job; 0 if it had not planned a start.
 type Span struct {
 	From, To hpc.Time
 	Reason   string
@@ -98,63 +90,6 @@ type Span struct {
 	// InService says that no node was down or drained among those that the reason calls unavailable. slurmctld also
 	// calls the nodes so that an earlier pending job of the same cycle names (_schedule in job_scheduler.c).
 	InService bool
-}
-
-// nodeChange is an event that takes nodes out of service, or returns them to service.
-type nodeChange struct {
-	at    hpc.Time
-	names []string
-	up    bool
-}
-
-// unavailable is in Slurm's reason of a job for which nodes are not available, before their names.
-const unavailable = "UnavailableNodes:"
-
-// inService sets [Span.InService]. It is known if the job later ran on all the nodes, and if no event says that one of
-// them was out of service: nodes that slurm.conf declares as down need an event before they run jobs.
-func (r *Reasons) inService(row *Row, spans []Span) {
-	own := map[string]bool(nil)
-	for i := range spans {
-		s := &spans[i]
-		_, list, ok := strings.Cut(s.Reason, unavailable)
-		if !ok || row.Start == 0 {
-			continue
-		}
-		names, err := hostlist.Expand(list)
-		if err != nil || len(names) == 0 {
-			continue
-		}
-		if own == nil {
-			own = map[string]bool{}
-			ran, _ := hostlist.Expand(row.Nodes) // without names the nodes are not known
-			for _, name := range ran {
-				own[name] = true
-			}
-		}
-		s.InService = !slices.ContainsFunc(names, func(name string) bool { return !own[name] || r.away(name, s.From, s.To) })
-	}
-}
-
-// away reports whether a node was out of service at some time in a span.
-func (r *Reasons) away(name string, from, to hpc.Time) bool {
-	since, down := hpc.Time(0), false
-	for i, first := 0, true; i < len(r.nodes); i++ {
-		change := &r.nodes[i]
-		if !slices.Contains(change.names, name) {
-			continue
-		}
-		switch {
-		case change.up && (down || first): // a node that returns without having left was down from the beginning
-			if since < to && change.at > from {
-				return true
-			}
-			down = false
-		case !change.up && !down:
-			since, down = change.at, true
-		}
-		first = false
-	}
-	return down && since < to
 }
 
 // Parts returns the components of a job's priority at its last start or, if the job has not started,
@@ -182,8 +117,7 @@ func (r *Reasons) give(row *Row) {
 // requeued is the reason of a requeued job until it is eligible again.
 const requeued = "BeginTime"
 
-// requeues returns a span without its end for each requeue: earlier reasons do not apply after a
-// lost run.
+// requeues returns a span without its end for each requeue: earlier reasons do not apply after a lost run.
 func (r *Row) requeues() []Span {
 	var list []Span
 	for i, s := range r.Segments {
@@ -230,6 +164,7 @@ func (r *Reasons) Spans(row *Row) []Span {
 			list[0].To = until
 			current.From = until
 		}
+		current.InService = row.Start != 0 && r.outages.InService(current.Reason, row.Nodes, current.From, to)
 		if current.To = to; to > current.From {
 			list = append(list, current)
 		}
@@ -246,6 +181,5 @@ func (r *Reasons) Spans(row *Row) []Span {
 		current = s
 	}
 	add(until)
-	r.inService(row, list)
 	return list
 }

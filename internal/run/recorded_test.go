@@ -157,37 +157,20 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestInService checks which nodes that a reason calls unavailable were in service.
+// TestInService checks that spans say whether the nodes that a reason calls unavailable were in service.
 func TestInService(t *testing.T) {
 	at := func(s int64) hpc.Time { return hpc.Unix(1_700_000_000 + s) }
-	for _, test := range []struct {
-		name, list, ran string
-		events          []Event
-		want            bool
-	}{
-		{"an earlier job names the node", "n1", "n[1-2]", nil, true},
-		{"never ran there", "n1", "n2", nil, false},
-		{"never started", "n1", "", nil, false},
-		{"down", "n[1-2]", "n[1-2]", []Event{{At: at(5), Reason: "n2 down: disk"}, {At: at(30), Reason: "n2 resume"}}, false},
-		{"down in between", "n1", "n1", []Event{{At: at(15), Reason: "n1 drain"}, {At: at(17), Reason: "n1 resume"}}, false},
-		{"another node was down", "n1", "n[1-2]", []Event{{At: at(5), Reason: "n2 down"}, {At: at(30), Reason: "n2 resume"}}, true},
-		{"down before", "n1", "n1", []Event{{At: at(5), Reason: "n1 down"}, {At: at(10), Reason: "n1 resume"}}, true},
-		{"down later", "n1", "n1", []Event{{At: at(40), Reason: "n1 down"}}, true},
-		{"down in slurm.conf", "n1", "n1", []Event{{At: at(30), Reason: "n1 resume"}}, false},
-		{"refused", "n1", "n1", []Event{{At: at(5), Reason: "refused: n1 down"}}, true},
-	} {
-		for i := range test.events {
-			test.events[i].Kind = rm.NodeState
+	waiting := Event{At: at(10), Kind: rm.Waiting, Job: "a", Task: -1, Reason: "ReqNodeNotAvail: UnavailableNodes:n1"}
+	down := Event{At: at(5), Kind: rm.NodeState, Reason: "n1 down: disk"}
+	row := Row{Job: "a", Task: -1, Submit: at(10), Start: at(40), Nodes: "n1"}
+	for _, events := range [][]Event{{waiting}, {down, waiting}} {
+		if list := NewReasons(events, at(50)).Spans(&row); len(list) != 1 || list[0].InService != (len(events) == 1) {
+			t.Errorf("%d events: %+v", len(events), list)
 		}
-		events := append(test.events, Event{At: at(10), Kind: rm.Waiting, Job: "a", Task: -1, Reason: "ReqNodeNotAvail: UnavailableNodes:" + test.list})
-		row := Row{Job: "a", Task: -1, Submit: at(10), Start: at(40), Nodes: test.ran}
-		if test.ran == "" {
-			row.Start = 0
-		}
-		list := NewReasons(events, at(50)).Spans(&row)
-		if len(list) != 1 || list[0].InService != test.want {
-			t.Errorf("%s: %+v, want %t", test.name, list, test.want)
-		}
+	}
+	row.Start = 0
+	if list := NewReasons([]Event{waiting}, at(50)).Spans(&row); len(list) != 1 || list[0].InService {
+		t.Errorf("a job that never started: %+v", list)
 	}
 }
 
