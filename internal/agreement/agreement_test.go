@@ -193,6 +193,21 @@ func TestCompare(t *testing.T) {
 		t.Errorf("the same scheduler: %+v\n%s", w, same.Render())
 	}
 
+	// The runs of two seeds do not have twice the jobs.
+	twice, err := Compare(t.Context(), []*run.Run{r, r}, nil, Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waited := fmt.Sprintf("100 %% of the %d of a run that waited a minute", same.Whole.Waited.All)
+	if text := twice.Render(); !strings.Contains(text, waited) || !strings.Contains(text, "  mean wait [s]    Slurm ") ||
+		!strings.Contains(text, ", jobs of all runs together\n") || strings.Contains(same.Render(), "of a run") {
+		t.Errorf("%q is not in\n%s", waited, text)
+	}
+	twice.Whole.Waited = Count{Agree: 40, All: 40}
+	if twice.judge(); twice.Verdict.Use != Unknown || !strings.Contains(twice.Verdict.Text, "Only 20 jobs of a run waited a minute.") {
+		t.Errorf("20 jobs in each of two runs: %+v", twice.Verdict)
+	}
+
 	plain := spec(t, "bf_interval=15,bf_max_job_test=1")
 	plain.Output = filepath.Join(t.TempDir(), "plain")
 	if _, err := experiment.Run(t.Context(), plain, experiment.Hooks{}); err != nil {

@@ -35,7 +35,7 @@ const (
 	meansOff = 0.05
 	// screenStarts is the smallest share of equal starts in Slurm's state for [ForScreens].
 	screenStarts = 0.9
-	// fewWaits is the smallest number of jobs that waited a minute for a judgement.
+	// fewWaits is the smallest number of jobs of a run that waited a minute for a judgement, on average over the runs.
 	fewWaits = 30
 )
 
@@ -79,16 +79,31 @@ func (r *Report) judge() {
 	fmt.Fprintf(&b, "On %s the model makes %s of Slurm's decisions", r.part(), percent(r.Lockstep.Decisions))
 	fmt.Fprintf(&b, " and starts %s of the jobs in the same second", percent(r.Whole.Starts))
 	if r.Whole.Waited.All > 0 {
-		fmt.Fprintf(&b, " (%s of the %d that waited a minute)", percent(r.Whole.Waited), r.Whole.Waited.All)
+		fmt.Fprintf(&b, " (%s of the %.4g%s that waited a minute)", percent(r.Whole.Waited), r.waited(), r.ofRun())
 	}
 	if kinds := counts(r.Whole.Kinds); kinds != "" {
-		fmt.Fprintf(&b, "; the jobs that differ: %s", kinds)
+		among := ""
+		if len(r.Runs) > 1 {
+			among = fmt.Sprintf(" (all %d runs)", len(r.Runs))
+		}
+		fmt.Fprintf(&b, "; the jobs that differ%s: %s", among, kinds)
 	}
 	fmt.Fprintf(&b, ". %s", text)
 	if len(r.Lacks) > 0 {
 		fmt.Fprintf(&b, " The model lacks %s: do not use it for questions about these features.", strings.Join(r.Lacks, "; "))
 	}
 	r.Verdict = Verdict{use, b.String()}
+}
+
+// waited returns how many jobs of a run waited a minute, as a mean over the runs.
+func (r *Report) waited() float64 { return float64(r.Whole.Waited.All) / float64(max(1, len(r.Runs))) }
+
+// ofRun says that a number of jobs is a mean over several runs.
+func (r *Report) ofRun() string {
+	if len(r.Runs) > 1 {
+		return " of a run"
+	}
+	return ""
 }
 
 // percent writes a share, rounded down so that 100 % always means all.
@@ -98,9 +113,13 @@ func percent(c Count) string { return fmt.Sprintf("%.4g %%", math.Floor(1e4*c.Sh
 func (r *Report) use() (Use, string) {
 	off, spread := r.meanWaits()
 	switch {
-	case r.Whole.Waited.All < fewWaits:
-		return Unknown, fmt.Sprintf("Only %d %s waited a minute. This is too few to judge the model: compare a "+
-			"busier part of the workload.", r.Whole.Waited.All, quantity.Plural(r.Whole.Waited.All, "job", "jobs"))
+	case r.waited() < fewWaits:
+		jobs := "jobs"
+		if r.waited() == 1 {
+			jobs = "job"
+		}
+		return Unknown, fmt.Sprintf("Only %.4g %s%s waited a minute. This is too few to judge the model: compare a "+
+			"busier part of the workload.", r.waited(), jobs, r.ofRun())
 	case r.Whole.Starts.Share() >= jobsStarts && r.Whole.Waited.Share() >= jobsWaited:
 		return ForJobs, "Use it instead of replays of such a workload, also for single jobs (simulate, explain, forecast, " +
 			"sweep, tune). Do not use it for options of jobs and of slurm.conf that this workload does not have."

@@ -260,7 +260,11 @@ func mean(values []metrics.Float) (mean, low, high float64) {
 // renderWhole writes the comparison of whole runs, and the figures of their waits.
 func (r *Report) renderWhole(b *strings.Builder) {
 	w := &r.Whole
-	fmt.Fprintf(b, "\nwhole runs with the same seed and phase (%s)\n", r.seeds())
+	together := ""
+	if len(r.Runs) > 1 {
+		together = ", jobs of all runs together"
+	}
+	fmt.Fprintf(b, "\nwhole runs with the same seed and phase (%s)%s\n", r.seeds(), together)
 	fmt.Fprintf(b, "  same second      %s\n  of those waiting %s\n  and nodes        %s\n", w.Starts, w.Waited, w.Nodes)
 	if text := counts(w.Kinds); text != "" {
 		fmt.Fprintf(b, "  %-16s %s\n", "differ", text)
@@ -270,14 +274,18 @@ func (r *Report) renderWhole(b *strings.Builder) {
 		fmt.Fprintf(b, "  cause            %s\n", f.Cause)
 	}
 	fmt.Fprintf(b, "\nwaits of the jobs that started, without preset jobs: means over the seeds (lowest to highest)\n")
-	for _, f := range r.Figures {
+	for i, f := range r.Figures {
+		name := f.Name
+		if i > 0 {
+			name += " [s]"
+		}
 		m, low, high := mean(f.Slurm)
 		n, lowest, highest := mean(f.Model)
 		off := ""
 		if m != 0 {
 			off = fmt.Sprintf(", %+.2f %%", 100*(n-m)/m)
 		}
-		fmt.Fprintf(b, "  %-16s Slurm %.1f (%.1f to %.1f), model %.1f (%.1f to %.1f)%s\n", f.Name, m, low, high, n, lowest,
+		fmt.Fprintf(b, "  %-16s Slurm %.1f (%.1f to %.1f), model %.1f (%.1f to %.1f)%s\n", name, m, low, high, n, lowest,
 			highest, off)
 	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -330,8 +331,10 @@ type transformReport struct {
 	Jobs       int                `json:"jobs"`
 	Steps      []transform.Result `json:"steps"`
 	ClusterOut string             `json:"cluster_out,omitempty"`
-	// Remaining are replaced names that still occur in the cluster's files.
-	Remaining []string `json:"names_remaining,omitempty"`
+	// Remaining are the words of found and shared.
+	Remaining []string          `json:"names_remaining,omitempty"`
+	found     []transform.Found // words that contain a replaced name, but stay
+	shared    []string          // words of Slurm that are also replaced names
 }
 
 func runWorkloadTransform(g *globals, path string, opts *transformOptions) error {
@@ -369,7 +372,13 @@ func runWorkloadTransform(g *globals, path string, opts *transformOptions) error
 		if err != nil {
 			return err
 		}
-		out, report.ClusterOut, report.Remaining = anonymous.Workload, opts.clusterOutput, anonymous.Remaining
+		out, report.ClusterOut = anonymous.Workload, opts.clusterOutput
+		report.found, report.shared = anonymous.Remaining, anonymous.Shared
+		report.Remaining = slices.Clone(report.shared)
+		for _, f := range report.found {
+			report.Remaining = append(report.Remaining, f.Word)
+		}
+		slices.Sort(report.Remaining)
 		report.Steps = append(report.Steps, anonymous.Steps...)
 	}
 	if err := formats.Save(opts.output, out); err != nil {
@@ -419,8 +428,11 @@ func (r *transformReport) print(g *globals, asJSON bool) error {
 	if r.ClusterOut != "" {
 		fmt.Fprintf(&b, "wrote the cluster %s\n", r.ClusterOut)
 	}
-	if len(r.Remaining) > 0 {
-		fmt.Fprintf(&b, "replaced names that are still in the cluster's files, as names of something else: %s\n", strings.Join(r.Remaining, ", "))
+	for _, f := range r.found {
+		fmt.Fprintf(&b, "still there: %s, which contains the name %s (%s)\n", f.Word, f.Name, f.Kind)
+	}
+	if len(r.shared) > 0 {
+		fmt.Fprintf(&b, "still there, as words of Slurm: %s\n", strings.Join(r.shared, ", "))
 	}
 	err := g.Print(b.String())
 	return err

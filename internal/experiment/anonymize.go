@@ -28,9 +28,10 @@ type Anonymization struct {
 type Anonymized struct {
 	Workload *workload.Workload
 	Steps    []transform.Result
-	// Remaining are replaced names that still occur in the cluster's files, because something else
-	// has the same name.
-	Remaining []string
+	// Remaining are names of partitions, features and the like that contain a replaced name, but stay. Shared are
+	// words of Slurm that are also replaced names. Both are about the workload and the cluster.
+	Remaining []transform.Found
+	Shared    []string
 }
 
 // Anonymize replaces the names in a workload and, if how has a cluster, in the cluster. It fails
@@ -42,13 +43,17 @@ func Anonymize(w *workload.Workload, how Anonymization) (*Anonymized, error) {
 	}
 	var nodes []string
 	var users []hpc.User
+	var with transform.Anonymity
 	if how.Cluster != nil {
 		for _, n := range how.Cluster.Nodes {
 			nodes = append(nodes, n.Name)
 		}
 		users = how.Cluster.Users
+		if how.Output != "" {
+			with.Accounts = how.Cluster.Accounts
+		}
 	}
-	a, err := transform.NewAnonymizer(key, w, nodes, users)
+	a, err := transform.NewAnonymizerWith(key, w, nodes, users, with)
 	if err != nil {
 		return nil, inputError(fmt.Errorf("anonymizing: %s: %w", how.KeyFile, err))
 	}
@@ -56,21 +61,16 @@ func Anonymize(w *workload.Workload, how Anonymization) (*Anonymized, error) {
 	if out.Workload, out.Steps, err = transform.Apply(w, transform.Environment{}, a.Step()); err != nil {
 		return nil, inputError(err)
 	}
-	if how.Output == "" {
-		return out, nil
+	if how.Output != "" {
+		files, err := a.Cluster(how.ClusterDir, how.Cluster.Accounts, users)
+		if err != nil {
+			return nil, inputError(err)
+		}
+		if err := saveCluster(how.Output, files); err != nil {
+			return nil, fmt.Errorf("writing cluster: %w", err)
+		}
 	}
-	files, err := a.Cluster(how.ClusterDir, how.Cluster.Accounts, users)
-	if err != nil {
-		return nil, inputError(err)
-	}
-	if err := saveCluster(how.Output, files); err != nil {
-		return nil, fmt.Errorf("writing cluster: %w", err)
-	}
-	all := ""
-	for _, text := range files {
-		all += text
-	}
-	out.Remaining = a.Leaks(all)
+	out.Remaining, out.Shared = a.Remaining(), a.Shared()
 	return out, nil
 }
 

@@ -54,6 +54,10 @@ type BundleReport struct {
 	// files do not have.
 	LeftOut     []string `json:"left_out"`
 	LeftOutKeys []string `json:"left_out_keys"`
+	// Originals are the renamed words with their original names, and Shared the words of Slurm that are also replaced
+	// names. They are for the person who makes the bundle, and not in its report.
+	Originals []transform.Found `json:"-"`
+	Shared    []string          `json:"-"`
 }
 
 // BundleFile is a file of a bundle.
@@ -170,7 +174,12 @@ func (how *Export) describe(r *BundleReport, w *workload.Workload, b *bundle.Bun
 	}
 	slices.SortFunc(r.Files, func(a, b BundleFile) int { return strings.Compare(a.Name, b.Name) })
 	r.Files = append(r.Files, BundleFile{bundle.Workload, len(b.Workload)})
-	r.ReplacedNames, r.Renamed, r.LeftOutKeys = a.Replaced(), append([]string{}, a.Renamed()...), append([]string{}, a.LeftOut()...)
+	r.ReplacedNames, r.LeftOutKeys = a.Replaced(), append([]string{}, a.LeftOut()...)
+	r.Renamed, r.Originals, r.Shared = []string{}, a.Renamed(), a.Shared()
+	for _, found := range r.Originals {
+		r.Renamed = append(r.Renamed, found.New)
+	}
+	slices.Sort(r.Renamed)
 	r.Kept = []string{"partitions", "QOS", "features", "licenses", "generic resources", "times", "sizes"}
 	if how.KeepHosts {
 		r.Kept = append(r.Kept, "hosts")

@@ -16,7 +16,9 @@ import (
 	"rmreplay/internal/formats"
 	"rmreplay/internal/formats/trace"
 	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/example"
 	"rmreplay/internal/workload/transform"
 )
 
@@ -216,19 +218,96 @@ func TestBundleIsTheSite(t *testing.T) {
 	}
 }
 
-// TestInventoryFails: if a name was not replaced by mistake, there is no bundle. The user can
-// allow a name that is also another word.
-func TestInventoryFails(t *testing.T) {
-	w, dir := namedSite(t)
-	job := w.Jobs.At(0)
-	job.Name, job.User = "bf_window", "bf_continue" // names that are also options of slurm.conf
-	w.Jobs.Set(0, job)
+// TestBundleKeepsSlurmsWords: jobs may have the names of Slurm's plugins, options and QOS. The bundle of such a
+// workload gives the same starts, also if its file names features and licenses after a user.
+func TestBundleKeepsSlurmsWords(t *testing.T) {
+	w, files := example.Example(1)
+	names := []string{"backfill", "multifactor", "test", "cons_tres", "normal", "batch", "bf_window", "max", "gpu", "tree"}
+	for i, job := range w.Jobs.All() {
+		job.Name = names[i%len(names)]
+		if job.User == "quinn" && job.Partition == "batch" {
+			job.Constraint, job.Licenses = "quinnfeature", "ansys_quinn:1"
+		}
+		w.Jobs.Set(i, job)
+	}
+	dir := t.TempDir()
+	for name, text := range files {
+		text = strings.NewReplacer("bf_max_job_test=1000", "bf_max_job_test=5", "bf_interval=30,", "bf_interval=300,",
+			"Feature=cpu,ib", "Feature=cpu,ib,quinnfeature", "GresTypes=gpu", "GresTypes=gpu\nLicenses=ansys_quinn:2").Replace(text)
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	cluster, err := OpenCluster(dir, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, _, err := Bundle(w, Export{Cluster: cluster, ClusterDir: dir, Allow: []string{"bf_continue", "bf_window"}})
-	if err != nil || !strings.Contains(b.Cluster["slurm.conf"], "bf_continue") {
+	b, report, err := Bundle(w, Export{Cluster: cluster, ClusterDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "site.tar")
+	if err := b.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	starts := func(w Workload, cluster string) (list []string) {
+		dir := filepath.Join(t.TempDir(), "run")
+		if _, err := Run(context.Background(), Spec{Workload: w, Simulator: &Simulator{Policy: SlurmPolicy, Cluster: cluster}, Output: dir}, Hooks{}); err != nil {
+			t.Fatal(err)
+		}
+		r, err := run.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := r.Jobs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			list = append(list, row.Start.String())
+		}
+		return list
+	}
+	if before, after := starts(Workload{Value: w}, dir), starts(Workload{Path: path}, path); !slices.Equal(before, after) {
+		t.Errorf("the bundle starts jobs at other times")
+	}
+	for _, want := range []string{"SchedulerType=sched/backfill", "PriorityType=priority/multifactor", "SelectType=select/cons_tres", "bf_max_job_test=5"} {
+		if !strings.Contains(b.Cluster["slurm.conf"], want) {
+			t.Errorf("%s is lost", want)
+		}
+	}
+	words := []string{"ansys_quinn user", "quinnfeature user"}
+	for i, f := range report.Originals {
+		if i >= len(words) || f.Word+" "+f.Kind != words[i] || f.Name != "quinn" || bytes.Contains(b.Report, []byte("quinn")) {
+			t.Errorf("%+v", f)
+		}
+	}
+	if len(report.Originals) != 2 || strings.Join(report.Shared, " ") != "backfill batch bf_window cons_tres gpu multifactor normal tree" {
+		t.Errorf("%+v, %q", report.Originals, report.Shared)
+	}
+}
+
+// TestInventoryFails: a name that was not replaced by mistake prevents the bundle, but the user can
+// allow a name that is also another word.
+func TestInventoryFails(t *testing.T) {
+	w, dir := namedSite(t)
+	job := w.Jobs.At(0)
+	job.Name, job.User = "bf_window", "siteplugin" // an option of Slurm, and of a plugin that is not Slurm's
+	w.Jobs.Set(0, job)
+	conf := strings.Replace(namedConf, "bf_continue", "bf_continue,siteplugin", 1)
+	if err := os.WriteFile(filepath.Join(dir, "slurm.conf"), []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := OpenCluster(dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Bundle(w, Export{Cluster: cluster, ClusterDir: dir}); err == nil ||
+		!strings.Contains(err.Error(), "1 words still contain a name that must be replaced; the first is siteplugin in cluster/slurm.conf") {
+		t.Errorf("not allowed: %v", err)
+	}
+	b, _, err := Bundle(w, Export{Cluster: cluster, ClusterDir: dir, Allow: []string{"siteplugin"}})
+	if err != nil || !strings.Contains(b.Cluster["slurm.conf"], "bf_continue,siteplugin,bf_window") {
 		t.Errorf("allowed: %v", err)
 	}
 	a, err := transform.NewAnonymizerWith(bytes.Repeat([]byte("k"), 16), w, nil, nil, transform.Anonymity{Strict: true})

@@ -56,6 +56,35 @@ func (h *history) record() *Record {
 	}
 }
 
+// A job that names nodes in use waits for these nodes, not because others are kept free for a large job.
+func TestNamedNodes(t *testing.T) {
+	h := &history{}
+	h.job("a", "ann", "n1", 1, 0, 1, 400, 600)
+	h.job("b", "bob", "n1", 1, 5, 400, 500, 100)
+	h.job("c", "cid", "", 1, 5, -1, 0, 30)
+	h.waits("b", 6, "Resources", 400)
+	h.waits("c", 6, "Priority", 0)
+	rec := h.record()
+	rec.requests["b"] = &hpc.Job{Request: hpc.Request{NodeList: "n[1-2]"}}
+	story, err := rec.Job("b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := story.Causes[0]; c.Kind != Named || c.Text != "it asks by name for n1, where jobs run" ||
+		slices.ContainsFunc(story.Causes, func(c Cause) bool { return c.Kind == Draining }) {
+		t.Errorf("%+v", story.Causes)
+	}
+	stall, err := rec.At(at(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(stall.Causes, func(c Cause) bool { return c.Kind == Named })
+	if at < 0 || stall.Causes[at].Weight != 0.5 ||
+		stall.Causes[at].Text != "1 of 2 pending jobs asks by name for nodes where jobs run" {
+		t.Errorf("%+v", stall.Causes)
+	}
+}
+
 // Each stall has one cause, which must come first.
 func TestStalls(t *testing.T) {
 	busy := func(h *history, user string) {

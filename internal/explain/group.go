@@ -295,6 +295,8 @@ func (c cause) text(m *run.Manifest) string {
 		return "jobs with a higher priority started first"
 	case Draining:
 		return "nodes were kept free for a job that needs many nodes"
+	case Named:
+		return "they asked by name for nodes that were in use"
 	case Idle:
 		return "they fit on nodes without jobs, and the record does not say what the scheduler planned"
 	case Backfill:

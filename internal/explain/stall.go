@@ -31,6 +31,7 @@ const (
 	Backfill  Kind = "backfill"    // nodes are free, and the scheduler did not try the jobs
 	Idle      Kind = "idle-nodes"  // nodes are free, and the record does not say what the scheduler planned
 	Draining  Kind = "large-job"   // nodes are kept free for a job that needs many nodes
+	Named     Kind = "named-nodes" // jobs ask by name for nodes that are in use
 	Ranked    Kind = "priority"    // for one job: other jobs had a higher priority
 	Full      Kind = "machine-full"
 	Before    Kind = "before-window" // the run does not have the real queue before its window
@@ -54,7 +55,8 @@ func kindOf(part waits.Part, reason string) Kind {
 // Cause is a cause of a wait. Weight, from 0 to 1, is the share of the stall that the cause
 // explains:
 //
-//	reservation, node-outage      idle or unusable nodes of the machine / nodes
+//	reservation, node-outage      idle or unusable nodes of the machine / nodes; by the reasons of
+//	                              jobs also as the next line
 //	dependency, begin-time,       pending jobs that wait for it / pending jobs; if one job is
 //	held, own-limit, limit,       explained, the share of the job's wait
 //	requeued, before-window
@@ -65,7 +67,9 @@ func kindOf(part waits.Part, reason string) Kind {
 //	idle-nodes                    as backfill, in a record without reasons: the scheduler may have
 //	                              kept the nodes free for another job
 //	large-job                     free nodes of the pending jobs' partitions / nodes, if no pending
-//	                              job fits on them
+//	                              job fits on them, and one needs more nodes
+//	named-nodes                   pending jobs whose node list has a node with jobs / pending jobs; if
+//	                              one job is explained, 1 for such a job
 //	priority                      only if one job is explained: the share of its wait in the part
 //	                              priority x the share of jobs with a higher priority in the
 //	                              processors of all jobs that started in this time. If these jobs
@@ -538,6 +542,8 @@ func (s *situation) freeNodes(unusable int) {
 	s.take()
 	free, empty := map[string]int{}, 0                 // free nodes of each partition in which jobs wait for nodes, and the sum of these nodes
 	fits, first := 0, hpc.Time(0)                      // first: the earliest planned start
+	large := false                                     // a job needs more than the free nodes
+	named := map[*run.Row][]string{}                   // jobs that ask for nodes with jobs, and these nodes
 	asked := s.reasons && s.manifest.Engine == "slurm" // a replay queries reasons only every few minutes
 	for _, row := range s.pending {
 		if planned := s.spanAt(row, s.at).Planned; planned > s.at && (first == 0 || planned < first) {
@@ -557,14 +563,21 @@ func (s *situation) freeNodes(unusable int) {
 			}
 			room = max(room, free[name])
 		}
+		if inUse := s.namesInUse(row); len(inUse) > 0 {
+			named[row] = inUse
+			continue
+		}
+		nodes := s.nodesOf(row, s.perNode)
+		large = large || nodes > room
 		if why.Backfill.Tried() {
 			continue // according to the record, the job cannot use the free nodes
 		}
 		ends := s.at.Add(row.TimeLimit)
-		if s.nodesOf(row, s.perNode) <= room && why.Planned == 0 && (first == 0 || row.TimeLimit > 0 && ends <= first) {
+		if nodes <= room && why.Planned == 0 && (first == 0 || row.TimeLimit > 0 && ends <= first) {
 			fits++
 		}
 	}
+	s.namedNodes(named)
 	if empty = min(empty, machine); empty <= 0 {
 		return
 	}
@@ -581,8 +594,34 @@ func (s *situation) freeNodes(unusable int) {
 			quantity.Plural(fits, "was", "were"), quantity.Plural(fits, "it", "them"), s.depth())
 		return
 	}
-	s.add(Draining, "", float64(empty)/float64(max(1, s.stall.Nodes)), "%s no jobs, and no pending job fits there in time",
-		quantity.Plural(empty, "1 node has", fmt.Sprintf("%d nodes have", empty)))
+	if large {
+		s.add(Draining, "", float64(empty)/float64(max(1, s.stall.Nodes)), "%s no jobs, and no pending job fits there in time",
+			quantity.Plural(empty, "1 node has", fmt.Sprintf("%d nodes have", empty)))
+	}
+}
+
+// namesInUse returns the nodes with jobs that a job's node list has.
+func (s *situation) namesInUse(row *run.Row) (names []string) {
+	if job := s.requests[row.Job]; job != nil && job.NodeList != "" {
+		for _, name := range nodesIn(job.NodeList) {
+			if s.busy[name] {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// namedNodes adds the cause of jobs that ask by name for nodes with jobs. If one job is explained, only that job counts.
+func (s *situation) namedNodes(jobs map[*run.Row][]string) {
+	if s.only != nil {
+		if nodes := jobs[s.only]; nodes != nil {
+			s.add(Named, "", 1, "it asks by name for %s, where jobs run", strings.Join(nodes[:min(3, len(nodes))], ", "))
+		}
+		return
+	}
+	s.add(Named, "", float64(len(jobs))/float64(s.stall.Pending), "%d of %d pending jobs %s by name for nodes where jobs run",
+		len(jobs), s.stall.Pending, quantity.Plural(len(jobs), "asks", "ask"))
 }
 
 // allTried is the share of the queue from which on a backfill cycle counts as having tried the whole

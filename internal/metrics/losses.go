@@ -111,17 +111,22 @@ func (a *accumulator) lossList() []Loss {
 	return list
 }
 
+// Lost returns the processor time that was lost, in processor seconds.
+func (m *Metrics) Lost() (sum Float) {
+	for _, l := range m.Losses {
+		sum += l.ProcessorSeconds
+	}
+	return sum
+}
+
 // LostShare returns the part of the processor time of all jobs that was lost. It is NaN if jobs held
 // no processors.
 func (m *Metrics) LostShare() Float {
-	all, lost := 0.0, 0.0
+	all := 0.0
 	for _, held := range m.HeldByState {
 		all += float64(held)
 	}
-	for _, l := range m.Losses {
-		lost += float64(l.ProcessorSeconds)
-	}
-	return ratio(lost, all)
+	return ratio(float64(m.Lost()), all)
 }
 
 // LostStory returns a sentence about the runs of jobs that a replay lost. The function value returns

@@ -95,11 +95,11 @@ func RenderWaitParts(b *bytes.Buffer, list []WaitPart) {
 // listedParts is the number of parts that a line of a group names.
 const listedParts = 3
 
-// renderGroupParts writes a line for each group with the mean wait since jobs were eligible, the share
-// of its processor hours that was lost, and the largest parts of all waits. The unknown part is always among them.
+// renderGroupParts writes a line for each group with the mean wait since jobs were eligible, its lost processor
+// hours, their share of its processor hours, and the largest parts of all waits. The unknown part is always among them.
 func renderGroupParts(b *bytes.Buffer, groups []Group) {
-	table := quantity.NewTable(20, 20, 8)
-	table.Row("  why", "eligible mean wait", "lost", "   parts of all waits")
+	table := quantity.NewTable(20, 20, 12, 8)
+	table.Row("  why", "eligible mean wait", "lost hours", "lost", "   parts of all waits")
 	for _, g := range groups {
 		name := g.Name
 		if name == "" {
@@ -114,7 +114,7 @@ func renderGroupParts(b *bytes.Buffer, groups []Group) {
 		if len(parts) == 0 {
 			parts = append(parts, unknown)
 		}
-		table.Row("  "+name, clock(g.EligibleWait.Mean), percent(g.LostShare()), "   "+strings.Join(parts, ", "))
+		table.Row("  "+name, clock(g.EligibleWait.Mean), number(g.Lost()/3600), percent(g.LostShare()), "   "+strings.Join(parts, ", "))
 	}
 	b.WriteString(table.String())
 }

@@ -17,8 +17,7 @@ import (
 // journalHeader is the first line of a journal.
 const journalHeader = `{"rmreplay_journal":1}`
 
-// maxLine is the maximum length of a journal's line, in bytes. A file with a longer line is not a
-// journal.
+// maxLine is the maximum length of a journal's line, in bytes. A file with a longer line is not a journal.
 const maxLine = 64 << 20
 
 // journalLine is any line of a journal. Exactly one of its fields is set.

@@ -6,16 +6,18 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/run/outages"
 )
 
 // Reasons are the reasons of the pending jobs ([rm.Waiting]) of a run.
 type Reasons struct {
 	// seen has spans without their ends, in the order of the events. The spans of task -1 are for
 	// all tasks of an array.
-	seen   map[reasonKey][]Span
-	starts map[reasonKey][]rm.PriorityPart // components of priorities at the last starts
-	end    hpc.Time                        // end of the run, or its last event if that is later
-	window hpc.Time                        // see BeforeWindow; 0 without a window
+	seen    map[reasonKey][]Span
+	starts  map[reasonKey][]rm.PriorityPart // components of priorities at the last starts
+	outages outages.Outages
+	end     hpc.Time // end of the run, or its last event if that is later
+	window  hpc.Time // see BeforeWindow; 0 without a window
 }
 
 type reasonKey struct {
@@ -30,6 +32,8 @@ func NewReasons(events []Event, end hpc.Time) *Reasons {
 		e := &events[i]
 		r.end = max(r.end, e.At)
 		switch {
+		case e.Kind == rm.NodeState:
+			r.outages.Add(e.At, e.Reason)
 		case e.Kind == rm.Waiting:
 			r.add(e)
 		case e.Kind == rm.Started && len(e.Parts) > 0:
@@ -73,9 +77,8 @@ func (r *Row) HasReasons() bool {
 	})
 }
 
-// Span is a time for which a job had one reason to wait. Reason is empty if it is not recorded.
-// Planned is the start that the scheduler had planned for the job; 0 if it had not planned a
-// start.
+// Span is a time for which a job had one reason to wait. Reason is empty if it is not recorded. Planned is the start
+// that the scheduler had planned for the job; 0 if it had not planned a start.
 type Span struct {
 	From, To hpc.Time
 	Reason   string
@@ -84,6 +87,9 @@ type Span struct {
 	// Parts and Backfill are as in [Event].
 	Parts    []rm.PriorityPart
 	Backfill rm.Backfill
+	// InService says that no node was down or drained among those that the reason calls unavailable. slurmctld also
+	// calls the nodes so that an earlier pending job of the same cycle names (_schedule in job_scheduler.c).
+	InService bool
 }
 
 // Parts returns the components of a job's priority at its last start or, if the job has not started,
@@ -111,8 +117,7 @@ func (r *Reasons) give(row *Row) {
 // requeued is the reason of a requeued job until it is eligible again.
 const requeued = "BeginTime"
 
-// requeues returns a span without its end for each requeue: earlier reasons do not apply after a
-// lost run.
+// requeues returns a span without its end for each requeue: earlier reasons do not apply after a lost run.
 func (r *Row) requeues() []Span {
 	var list []Span
 	for i, s := range r.Segments {
@@ -159,6 +164,7 @@ func (r *Reasons) Spans(row *Row) []Span {
 			list[0].To = until
 			current.From = until
 		}
+		current.InService = row.Start != 0 && r.outages.InService(current.Reason, row.Nodes, current.From, to)
 		if current.To = to; to > current.From {
 			list = append(list, current)
 		}

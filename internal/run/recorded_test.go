@@ -157,6 +157,23 @@ func TestReasons(t *testing.T) {
 	}
 }
 
+// TestInService checks that spans say whether the nodes that a reason calls unavailable were in service.
+func TestInService(t *testing.T) {
+	at := func(s int64) hpc.Time { return hpc.Unix(1_700_000_000 + s) }
+	waiting := Event{At: at(10), Kind: rm.Waiting, Job: "a", Task: -1, Reason: "ReqNodeNotAvail: UnavailableNodes:n1"}
+	down := Event{At: at(5), Kind: rm.NodeState, Reason: "n1 down: disk"}
+	row := Row{Job: "a", Task: -1, Submit: at(10), Start: at(40), Nodes: "n1"}
+	for _, events := range [][]Event{{waiting}, {down, waiting}} {
+		if list := NewReasons(events, at(50)).Spans(&row); len(list) != 1 || list[0].InService != (len(events) == 1) {
+			t.Errorf("%d events: %+v", len(events), list)
+		}
+	}
+	row.Start = 0
+	if list := NewReasons([]Event{waiting}, at(50)).Spans(&row); len(list) != 1 || list[0].InService {
+		t.Errorf("a job that never started: %+v", list)
+	}
+}
+
 // TestReasonsAfterRequeue checks that earlier reasons end with a requeue. The reason is then
 // BeginTime until the job is eligible again, if the record has this time, and until the resource
 // manager reports another reason.

@@ -91,8 +91,7 @@ func (r *Run) openPartial() error {
 		return err
 	}
 	r.Partial, r.Live = true, locked(file)
-	// A running writer may append faster than this loop reads, so the loop stops at the journal's
-	// present size.
+	// A running writer may append faster than this loop reads, so the loop stops at the journal's present size.
 	if r.journal, err = readJournal(io.LimitReader(file, info.Size())); err != nil {
 		return fmt.Errorf("%s: %w", file.Name(), err)
 	}
@@ -206,8 +205,7 @@ func (r *Run) Submissions() ([]*hpc.Job, error) {
 	return jobs, nil
 }
 
-// ClusterDir returns the directory with the files of the cluster in the record dir; "" without
-// such a directory.
+// ClusterDir returns the directory with the files of the cluster in the record dir; "" without such a directory.
 func ClusterDir(dir string) string {
 	path := filepath.Join(dir, clusterDir)
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {

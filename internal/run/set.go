@@ -19,8 +19,7 @@ const (
 	RealizationsFile  = "realizations.json"
 )
 
-// RealizationDir returns the name of a realization's record in the directory of its set. The
-// number counts from 1.
+// RealizationDir returns the name of a realization's record in the directory of its set. The number counts from 1.
 func RealizationDir(number int) string {
 	return fmt.Sprintf("%s%03d", RealizationPrefix, number)
 }

@@ -25,11 +25,9 @@ const flushBytes = 64 << 10
 
 // Options configures a writer.
 type Options struct {
-	// Overwrite allows Create to replace a record. Create never changes a directory with other
-	// contents.
+	// Overwrite allows Create to replace a record. Create never changes a directory with other contents.
 	Overwrite bool
-	// FlushEvery is the longest real time for which a line of the journal waits in memory. 0
-	// means one second.
+	// FlushEvery is the longest real time for which a line of the journal waits in memory. 0 means one second.
 	FlushEvery time.Duration
 	// Unjournaled omits the journal, which is faster. It is for a run that takes seconds and can
 	// simply be repeated. The writer adds a job to jobs.parquet when the job and all jobs before it
@@ -181,6 +179,9 @@ func (w *Writer) Event(e rm.Event) error {
 	}
 	row := newEvent(&e)
 	w.events.add(row)
+	if w.unjournaled && e.Kind == rm.NodeState {
+		w.reasons.outages.Add(e.At, e.Reason)
+	}
 	if w.unjournaled && e.Kind == rm.Waiting {
 		row.Parts = nil
 		w.reasons.add(&row)
@@ -304,9 +305,8 @@ func (w *Writer) Flush() error {
 	return w.flush()
 }
 
-// Setting stores everything in the workload except its jobs: users, node events, reservations,
-// actions, usage. With it the run can be read as a workload. The caller must call Setting before
-// the first job.
+// Setting stores everything in the workload except its jobs: users, node events, reservations, actions, usage. With
+// it the run can be read as a workload. The caller must call Setting before the first job.
 func (w *Writer) Setting(wl *workload.Workload) error {
 	setting := *wl
 	setting.Jobs = workload.Jobs{}
@@ -435,8 +435,7 @@ func (w *Writer) appendRows(rows []Row, begin, end int) []Row {
 	return rows
 }
 
-// appendHeard appends the rows of submissions that were known only from events when the visit
-// began.
+// appendHeard appends the rows of submissions that were known only from events when the visit began.
 func (w *Writer) appendHeard(rows []Row, batch []*submission) []Row {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -475,11 +474,10 @@ func (w *Writer) Update(change func(*Manifest)) error {
 	return nil
 }
 
-// Finish ends the record in the given state. It completes the tables and then writes the final
-// manifest. The function change may add to the manifest, for example the end times and CPU times.
-// A run cannot end in an empty state or in [StateRunning]; Finish replaces these by [StateFailed].
-// Once Finish has begun, all other methods except Rows fail with [ErrClosed]. After an error the
-// journal still exists, and readers find a partial record.
+// Finish ends the record in the given state. It completes the tables and then writes the final manifest. The
+// parameter change may add to the manifest, for example the end times and CPU times. A run cannot end in an empty
+// state or in [StateRunning]; Finish replaces these by [StateFailed]. Once Finish has begun, all other methods except
+// Rows fail with [ErrClosed]. After an error the journal still exists, and readers find a partial record.
 func (w *Writer) Finish(state State, change func(*Manifest)) error {
 	if err := w.close(); err != nil {
 		return err

@@ -104,8 +104,8 @@ var many = strings.NewReplacer("which it depends", "which they depend", "its use
 
 // PartOf returns the part to which a reason of Slurm belongs. Slurm adds an explanation to
 // ReqNodeNotAvail (node_scheduler.c and job_scheduler.c): the nodes may be reserved, or the reason
-// lists nodes that are down or drained. For some reasons, scontrol shows a sentence whose blanks are
-// underscores.
+// lists nodes that are down or drained. The reason also lists nodes that an earlier job in the queue names; only
+// [run.Span.InService] tells these apart. For some reasons, scontrol shows a sentence whose blanks are underscores.
 func PartOf(reason string) Part {
 	name, words, _ := strings.Cut(reason, ":")
 	switch {
@@ -233,7 +233,7 @@ func divide(row *run.Row, p Period, visit func(s Span, after bool)) {
 			if until > from {
 				after := from >= eligible
 				s := Span{From: from, To: until, Reason: why.Reason, Planned: why.Planned, Backfill: why.Backfill}
-				s.classify(row, p, why.From, from < begin, after, eligible)
+				s.classify(row, p, why, from < begin, after, eligible)
 				if s.Part == Unknown && after && ordered && s.Reason != run.BeforeWindow {
 					if s.Part = Resources; from < first {
 						s.Part = Priority
@@ -260,10 +260,13 @@ func divide(row *run.Row, p Period, visit func(s Span, after bool)) {
 	}
 }
 
-// classify finds the part of a span. The parameter seen is the instant at which the span's reason
+// classify finds the part of a span. The parameter why has the instant at which the span's reason
 // was first seen. The parameter begins says that the requested begin time is in the future.
-func (s *Span) classify(row *run.Row, p Period, seen hpc.Time, begins, after bool, eligible hpc.Time) {
-	s.Part = PartOf(s.Reason)
+func (s *Span) classify(row *run.Row, p Period, why run.Span, begins, after bool, eligible hpc.Time) {
+	seen := why.From
+	if s.Part = PartOf(s.Reason); s.Part == Outage && why.InService {
+		s.Part = Priority // an earlier job in the queue names these nodes
+	}
 	asked := row.ArrayEligible <= 0 || s.From < row.ArrayEligible // a hold and a dependency apply to all tasks of an array
 	if s.Part == Dependency && !asked && seen < row.ArrayEligible {
 		s.Part, s.Reason = Unknown, ""

@@ -189,6 +189,18 @@ func TestReasonsAfterRequeue(t *testing.T) {
 	}
 }
 
+// If nodes were in service that the reason calls unavailable, an earlier job in the queue names them.
+func TestUnavailableInService(t *testing.T) {
+	row := run.Row{Submit: at(0), Eligible: at(0), Start: at(60), Reasons: []run.Span{
+		reason(0, 40, "ReqNodeNotAvail: UnavailableNodes:n1"), reason(40, 60, "ReqNodeNotAvail: UnavailableNodes:n1"),
+	}}
+	row.Reasons[0].InService = true
+	sums := SumUntil(&row, at(60))
+	if sums.Part(Priority) != 40*time.Minute || sums.Part(Outage) != 20*time.Minute {
+		t.Errorf("%+v", sums)
+	}
+}
+
 // Each reason of Slurm belongs to one part, and every part has a meaning.
 func TestPartOf(t *testing.T) {
 	for name, want := range map[string]Part{

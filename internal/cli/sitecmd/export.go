@@ -57,10 +57,12 @@ Only configuration keys that decide scheduling stay. Comments, scripts, command 
 paths, addresses and passwords are left out.
 
 Partitions, QOS, features, licenses and generic resources keep their names, unless a
-name contains a replaced one. --keep hosts,cluster keeps the names of nodes and cluster,
-too. At the end the command searches all words of the bundle for the replaced names, and
-writes nothing if it finds one. --allow NAME permits a word that is there for another
-reason, for example if a user's name is also an option of Slurm.
+name contains a replaced one: then the command prints the old and the new name. Words of
+Slurm stay, also if a job or a user has such a name: options, plugins, states, units.
+--keep hosts,cluster keeps the names of nodes and cluster, too. At the end the command
+searches all words of the bundle for the replaced names, and writes nothing if it finds
+one. --allow NAME permits a word that is there for another reason, for example if a
+user's name is also an option of a plugin that is not Slurm's.
 
 New names follow from a random key, which is not stored. With --key FILE, which has at
 least 16 secret bytes, a name gets the same new name in every bundle. Times, sizes and
@@ -130,9 +132,16 @@ func (l Lent) runExport(path string, o *exportFlags) error {
 		return err
 	}
 	if o.json {
-		return l.PrintJSON(report)
+		return l.PrintJSON(exported{report, report.Originals, report.Shared})
 	}
 	return l.Printf("wrote %s\n%stry it: rmreplay simulate %s --cluster %s --policy easy -o run\n", o.output, describeBundle(report), o.output, o.output)
+}
+
+// exported is the JSON output of `site export --json`: the report, and what is not in the bundle.
+type exported struct {
+	*experiment.BundleReport
+	Originals []transform.Found `json:"original_names,omitempty"`
+	Shared    []string          `json:"words_of_slurm,omitempty"`
 }
 
 func newInfo(l Lent) *cobra.Command {
@@ -180,8 +189,15 @@ func describeBundle(r *experiment.BundleReport) string {
 	}
 	line("replaced", "%d names", r.ReplacedNames)
 	line("kept", "%s", strings.Join(r.Kept, ", "))
-	if len(r.Renamed) > 0 {
-		line("renamed", "%s: these names contained a replaced name", strings.Join(r.Renamed, ", "))
+	for _, f := range r.Originals {
+		line("renamed", "%s, which contains the name %s (%s), is %s", f.Word, f.Name, f.Kind, f.New)
+	}
+	if len(r.Originals) == 0 && len(r.Renamed) > 0 { // a bundle has only the new names
+		line("renamed", "%s: their names contained a replaced one", strings.Join(r.Renamed, ", "))
+	}
+	if len(r.Shared) > 0 {
+		line("stay", "%s: names that were replaced, but also words of Slurm: these stay, also as names of "+
+			"partitions and QOS", strings.Join(r.Shared, ", "))
 	}
 	for _, what := range r.LeftOut {
 		line("left out", "%s", what)

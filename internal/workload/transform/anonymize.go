@@ -32,17 +32,18 @@ type Anonymizer struct {
 	patterns  map[string]string // of node names: original to replacement
 	uids      map[uint32]uint32
 	gids      map[uint32]uint32
-	originals map[string]bool // all names that were replaced
+	originals map[string]string // all names that were replaced, each with its kind
 	with      Anonymity
 	replaced  map[string]bool   // the replacements, in lower case
 	leftOut   map[string]bool   // keys and attributes of the configuration
 	scrubbed  map[string]string // words and their replacements by scrub
+	shared    map[string]bool   // words of Slurm that are also replaced names
 
-	// The data of the methods contained and isNode. The first call of each method makes them.
-	lowerOriginals map[string]bool
-	lengths        []int
-	counted        int
-	newNodes       map[string]bool
+	// The data of the methods named, contained and isNode. The first call of each method makes them.
+	index    map[string]indexed
+	lengths  []int
+	counted  int
+	newNodes map[string]bool
 }
 
 // Anonymity says what an [Anonymizer] replaces beyond the names of users, accounts, jobs and nodes.
@@ -57,7 +58,7 @@ type Anonymity struct {
 	// contain a replaced name.
 	Strict bool
 	// Allow has names that are also words with another meaning, for example if a user has the name of an option of
-	// Slurm. These words may stay. As names of users, accounts, jobs or nodes they are replaced.
+	// a site's own plugin. These words may stay. As names of users, accounts, jobs or nodes they are replaced.
 	Allow []string
 	// Accounts are the commands for sacctmgr, whose names are replaced.
 	Accounts []byte
@@ -75,7 +76,8 @@ func NewAnonymizerWith(key []byte, w *workload.Workload, nodes []string, users [
 	if len(key) < LeastKey {
 		return nil, fmt.Errorf("a key of %d bytes (want at least %d)", len(key), LeastKey)
 	}
-	a := &Anonymizer{key: key, patterns: map[string]string{}, originals: map[string]bool{}, with: with, replaced: map[string]bool{}, leftOut: map[string]bool{}, scrubbed: map[string]string{}}
+	a := &Anonymizer{key: key, patterns: map[string]string{}, originals: map[string]string{}, with: with, replaced: map[string]bool{},
+		leftOut: map[string]bool{}, scrubbed: map[string]string{}, shared: map[string]bool{}}
 	for _, list := range with.Switches {
 		names, err := hostlist.Expand(list)
 		if err != nil {
@@ -87,10 +89,7 @@ func NewAnonymizerWith(key []byte, w *workload.Workload, nodes []string, users [
 		return nil, err
 	}
 	a.collectIDs(append(slices.Clone(w.Users), users...))
-	if with.Strict {
-		return a, a.collectNames(w, nodes, users)
-	}
-	return a, nil
+	return a, a.collectNames(w, users)
 }
 
 // firstAnonymousID is the lowest new number of a user or a group.
@@ -152,6 +151,9 @@ func (a *Anonymizer) collectNodes(w *workload.Workload, names []string) error {
 	}
 	var patterns []string
 	for _, name := range names {
+		if !a.with.KeepHosts {
+			a.note(kindNode, name)
+		}
 		pattern, _ := splitDigits(name)
 		patterns = append(patterns, strings.Join(pattern, "\x00"))
 	}
@@ -211,7 +213,11 @@ func (a *Anonymizer) word(kind, name string) string {
 	if name == "" {
 		return ""
 	}
-	a.originals[name] = true
+	a.note(kind, name)
+	return a.replacement(kind, name)
+}
+
+func (a *Anonymizer) replacement(kind, name string) string {
 	replacement := kind[:1] + lower.EncodeToString(a.mac(kind, name))[:12]
 	a.replaced[replacement] = true
 	return replacement
@@ -226,7 +232,15 @@ const (
 	kindWCKey       = "wckey"
 	kindReservation = "reservation"
 	kindMCS         = "mcs"
+	kindNode        = "node"
 )
+
+// note notes a name that is replaced. Of a name's kinds it keeps the one that is found in the shortest words.
+func (a *Anonymizer) note(kind, name string) {
+	if old, ok := a.originals[name]; !ok || longFrom(kind) < longFrom(old) {
+		a.originals[name] = kind
+	}
+}
 
 // words replaces the names of a list. A "-" or "+" in front of a name stays.
 func (a *Anonymizer) words(kind string, list []string) []string {
@@ -263,7 +277,6 @@ func (a *Anonymizer) nodes(list string) (string, error) {
 		if !ok {
 			return "", fmt.Errorf("node %s is not one of the cluster's or the workload's", name)
 		}
-		a.originals[name] = true
 		names[i] = replacement
 		if len(numbers) > 0 {
 			names[i] += strings.Join(numbers, "x")
@@ -362,7 +375,7 @@ func (a *Anonymizer) job(job *hpc.Job, ids map[string]string) (err error) {
 	job.MCSLabel = a.word(kindMCS, job.MCSLabel)
 	job.Reservation = a.commaList(kindReservation, job.Reservation)
 	job.Comment, job.BurstBuffer, job.ClusterConstraint = "", "", ""
-	job.Made = a.scrub(job.Made)
+	job.Made = a.made(job.Made)
 	for _, text := range []*string{&job.Partition, &job.QOS, &job.Constraint, &job.Prefer, &job.Licenses, &job.GRES, &job.GPUs,
 		&job.GPUsPerNode, &job.GPUsPerSocket, &job.GPUsPerTask} {
 		*text = a.scrub(*text)
@@ -406,18 +419,6 @@ func (a *Anonymizer) events(w *workload.Workload) (err error) {
 
 func (a *Anonymizer) user(u hpc.User) hpc.User {
 	return hpc.User{Name: a.word(kindUser, u.Name), UID: a.uids[u.UID], Group: a.word(kindGroup, u.Group), GID: a.gids[u.GID], Groups: a.words(kindGroup, u.Groups)}
-}
-
-// Leaks returns the replaced names that still occur as words in a text. Such a name also belongs to
-// something else, for example to a partition with the same name as an account.
-func (a *Anonymizer) Leaks(text string) []string {
-	found := map[string]bool{}
-	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return !isNameRune(r) }) {
-		if a.originals[word] {
-			found[word] = true
-		}
-	}
-	return sortedKeys(found)
 }
 
 func isNameRune(r rune) bool {

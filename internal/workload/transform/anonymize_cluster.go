@@ -197,7 +197,10 @@ func (a *Anonymizer) configValue(key, value string) (string, error) {
 	if !exported[key] || strings.HasPrefix(bare, "/") {
 		return "", nil
 	}
-	return a.scrub(value), nil
+	if holdsNames(key) {
+		return a.scrub(value), nil
+	}
+	return a.keep(value), nil
 }
 
 // accounts anonymizes commands of sacctmgr, one command a line.
@@ -286,7 +289,7 @@ func (a *Anonymizer) accountOption(kind, key, value string) string {
 		return ""
 	case is("name"):
 		value = a.accountName(kind, value)
-	case is("parent", "account", "defaulta", "newa"):
+	case is("parent", "acc", "defaulta", "newa"):
 		value = a.accountName(kindAccount, value)
 	case is("user", "coord", "newname"):
 		value = a.accountName(kindUser, value)
@@ -294,8 +297,10 @@ func (a *Anonymizer) accountOption(kind, key, value string) string {
 		value = a.accountName(kindWCKey, value)
 	case is("cluster"):
 		value = a.accountName(kindCluster, strings.ToLower(value))
-	default:
+	case holdsNames(name):
 		value = a.scrub(value)
+	default:
+		value = a.keep(value)
 	}
 	return key + "=" + value
 }

@@ -68,6 +68,26 @@ func TestAnonymizeLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestRemaining: if partitions, features and licenses stay, the anonymizer lists those that contain a name.
+func TestRemaining(t *testing.T) {
+	w := small()
+	job := w.Jobs.At(0)
+	job.User, job.Account, job.Constraint, job.Licenses, job.Partition = "quinn", "batch", "quinnfeature&ib", "ansys_quinn:2", "batch"
+	w.Jobs.Set(0, job)
+	a, err := NewAnonymizer(key, w, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _ := apply(t, w, Environment{}, a.Step())
+	want := []Found{{Word: "ansys_quinn", Name: "quinn", Kind: kindUser}, {Word: "quinnfeature", Name: "quinn", Kind: kindUser}}
+	if got := out.Jobs.At(0); got.Constraint != job.Constraint || got.Licenses != job.Licenses {
+		t.Errorf("%+v", got)
+	}
+	if diff := cmp.Diff(want, a.Remaining()); diff != "" || !slices.Equal(a.Shared(), []string{"batch"}) {
+		t.Errorf("%s\n%q", diff, a.Shared())
+	}
+}
+
 // TestAnonymizeKeepsStructure: equal names stay equal, and different names stay different.
 func TestAnonymizeKeepsStructure(t *testing.T) {
 	w := anonymized(t, key, revealing())
@@ -205,8 +225,8 @@ func TestAnonymizeSites(t *testing.T) {
 			text += anonymous[name]
 		}
 		searchNames(t, text, site.w, users, nodes)
-		if leaks := a.Leaks(text); len(leaks) > 0 {
-			t.Errorf("still there: %v", leaks)
+		if left := a.Inventory("site", []byte(text)); len(left) > 0 || len(a.Remaining()) > 0 {
+			t.Errorf("still there: %v, %v", left, a.Remaining())
 		}
 	}
 }
@@ -282,6 +302,54 @@ func TestConfigLines(t *testing.T) {
 	}
 	if _, err := a.accounts("Account - 'physics':Description='x'\n"); err == nil {
 		t.Error("a dump was accepted")
+	}
+}
+
+// TestStrictWords: names are replaced where a name can stand, also within words, and Slurm's own words stay.
+func TestStrictWords(t *testing.T) {
+	w := small()
+	job := w.Jobs.At(0)
+	job.User, job.Account, job.Name, job.Partition, job.Made = "quinn", "gb", "suspend", "test", "account=gb:2+users:1,time_limit=max"
+	w.Jobs.Set(0, job)
+	other := w.Jobs.At(1)
+	other.Name, other.User, other.WCKey = "test", "max", "gang"
+	w.Jobs.Set(1, other)
+	w.Completion = &workload.Completion{Fields: []workload.MadeField{{Field: "account", Rule: "gb:2,users:1"}, {Field: "time_limit", Rule: "max"}}}
+	a, err := NewAnonymizerWith(key, w, []string{"n1"}, nil, Anonymity{Strict: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gb, test, feature := a.word(kindAccount, "gb"), a.replacement(kindWord, "test"), a.replacement(kindWord, "quinnfeature")
+	for line, want := range map[string]string{
+		"PreemptMode=SUSPEND,GANG":                    "PreemptMode=SUSPEND,GANG",
+		"SchedulerParameters=bf_max_job_test=5,test":  "SchedulerParameters=bf_max_job_test=5,test",
+		"PartitionName=test State=UP QOS=normal":      "PartitionName=" + test + " State=UP QOS=normal",
+		"NodeName=DEFAULT Feature=quinnfeature,ib":    "NodeName=DEFAULT Feature=" + feature + ",ib",
+		"PartitionName=p TRESBillingWeights=Mem=25GB": "PartitionName=p TRESBillingWeights=Mem=25GB",
+	} {
+		if got, err := a.configLine(line); err != nil || got != want {
+			t.Errorf("%s: %q, %v; want %q", line, got, err, want)
+		}
+	}
+	for line, want := range map[string]string{
+		"add user name=max acct=gb maxwall=1-0":                   "add user name=" + a.word(kindUser, "max") + " acct=" + gb + " maxwall=1-0",
+		"add qos test preempt=test preemptmode=suspend":           "add qos " + test + " preempt=" + test + " preemptmode=suspend",
+		"modify user quinn set grptres=cpu=2,gres/quinnfeature=1": "modify user " + a.word(kindUser, "quinn") + " set grptres=cpu=2,gres/" + feature + "=1",
+	} {
+		if got, err := a.accounts(line); err != nil || strings.TrimSpace(got) != want {
+			t.Errorf("%s: %q, %v; want %q", line, got, err, want)
+		}
+	}
+	if got := strings.Join(a.Shared(), " "); got != "GANG SUSPEND suspend test" {
+		t.Errorf("words of Slurm: %s", got)
+	}
+	out, _ := apply(t, w, Environment{}, a.Step())
+	made := "account=" + gb + ":2+" + a.word(kindAccount, "users") + ":1,time_limit=max"
+	if job := out.Jobs.At(0); job.Made != made || job.Partition != test || out.Completion.Fields[0].Rule != gb+":2,"+a.word(kindAccount, "users")+":1" {
+		t.Errorf("%+v\n%+v", job, out.Completion)
+	}
+	if left := a.Inventory("workload.jsonl", []byte(trace(t, out))); len(left) > 0 {
+		t.Errorf("%+v", left)
 	}
 }
 
