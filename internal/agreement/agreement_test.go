@@ -17,6 +17,7 @@ import (
 	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/rmtest"
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/run"
@@ -76,7 +77,12 @@ func spec(t *testing.T, options string) experiment.Spec {
 // change may make further changes to the manifest.
 func record(t *testing.T, options string, change func(m map[string]any)) *run.Run {
 	t.Helper()
-	s := spec(t, options)
+	return recordOf(t, spec(t, options), change)
+}
+
+// recordOf is [record] for any specification.
+func recordOf(t *testing.T, s experiment.Spec, change func(m map[string]any)) *run.Run {
+	t.Helper()
 	s.Output = filepath.Join(t.TempDir(), "run")
 	if _, err := experiment.Run(t.Context(), s, experiment.Hooks{}); err != nil {
 		t.Fatal(err)
@@ -167,6 +173,50 @@ func TestFollowCompleted(t *testing.T) {
 	}
 	if l.Decisions.All < 69 || l.Decisions.Agree != l.Decisions.All || l.Starts.Agree != 69 || len(l.Failed) != 0 {
 		t.Errorf("the same scheduler: %+v", l)
+	}
+}
+
+// TestFollowWindow follows a record whose jobs were pending when the window began. The record lacks the reasons for
+// which the window's barrier kept them pending, so these reasons are not compared. When the barrier has gone, the
+// jobs have the site's reasons again.
+func TestFollowWindow(t *testing.T) {
+	s := spec(t, "bf_interval=15")
+	s.Workload.Value.Start = s.Workload.Value.Epoch.Add(20 * time.Minute)
+	r := recordOf(t, s, nil)
+	events, err := r.Events()
+	if err != nil {
+		t.Fatal(err)
+	}
+	without := 0
+	for i := range events {
+		if events[i].Kind == rm.Waiting && events[i].Reason == "" {
+			without++
+		}
+	}
+	l, err := follow(t.Context(), s, r, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if without == 0 || l.Reasons.All == 0 || l.Reasons.Agree != l.Reasons.All || len(l.Differences) != 0 {
+		t.Errorf("%d events without a reason: %+v", without, l)
+	}
+	rows, err := r.Histories()
+	if err != nil {
+		t.Fatal(err)
+	}
+	waited := 0
+	for i := range rows {
+		for _, span := range rows[i].Reasons {
+			if span.Reason == "" && span.To.Sub(span.From) > 2*time.Minute {
+				t.Errorf("%s waits without a reason: %+v", rows[i].Job, rows[i].Reasons)
+			}
+			if span.Reason == "Priority" {
+				waited++
+			}
+		}
+	}
+	if waited < 10 {
+		t.Errorf("%d jobs wait for their priority", waited)
 	}
 }
 
