@@ -38,8 +38,9 @@ type jobs struct {
 	nodes    *nodes.Cluster
 	runTimes map[taskOf]time.Duration // run times that commands have changed
 	reasons  *reasons
-	// preemptions reads slurmctld's log when slurmctld reports that a job was preempted.
-	preemptions audit.Preemptions
+	// endings reads slurmctld's log when slurmctld reports that a job was preempted, or that a job with dependencies
+	// was cancelled.
+	endings audit.Endings
 	// transfers decides when jobs that share file systems end.
 	transfers *transfers
 }
@@ -556,6 +557,7 @@ func (j *jobs) taskOver(number uint32, s *submission, task int, o rm.Outcome, re
 	} else {
 		s.fates[task] = over
 		s.ended++
+		ev.Reason = j.whyCancelled(number, s, o.State)
 	}
 	j.emit(ev)
 	// The number of the array is the number of all tasks without a record of their own. The last such
