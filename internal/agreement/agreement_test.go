@@ -316,6 +316,55 @@ func TestPresetJobs(t *testing.T) {
 	}
 }
 
+// TestWhole checks which jobs are counted in the comparison of a part of two runs, and what the verdict says about them:
+// a job that starts in neither run agrees about no start.
+func TestWhole(t *testing.T) {
+	window := hpc.Unix(1709640000)
+	start := func(minute int) hpc.Time { return window.Add(time.Duration(minute) * time.Minute) }
+	of := func(shift int) *history {
+		h := &history{rows: map[key]*run.Row{}, window: window}
+		for _, row := range []run.Row{
+			{Job: "preset", Submit: start(-60), Start: start(-1)}, {Job: "at once", Submit: start(0), Start: start(0)},
+			{Job: "waits", Submit: start(0), Start: start(4)}, {Job: "differs", Submit: start(0), Start: start(6 + shift)},
+			{Job: "never", Submit: start(0)}, {Job: "too late", Submit: start(0), Start: start(40)},
+			{Job: "cancelled", Submit: start(0), End: start(5), State: hpc.Cancelled},
+			{Job: "model alone", Submit: start(0), Start: start(45 - 30*shift)}, {Job: "submitted later", Submit: start(50), Start: start(50)},
+		} {
+			row.Task = -1
+			k := key{row.Job, -1}
+			h.rows[k], h.keys = &row, append(h.keys, k)
+		}
+		return h
+	}
+	w := compareWhole(1, of(0), of(1), start(30))
+	if w.Starts != (Count{2, 4}) || w.Nodes != (Count{2, 4}) || w.Waited != (Count{1, 3}) || w.Neither != 3 || w.Preset != 1 {
+		t.Errorf("%+v", w)
+	}
+	r := Report{Whole: w}
+	if r.judge(); !strings.Contains(r.Verdict.Text, ", and 50 % of the jobs that start do so in the same second (33.33 % of the 3 that waited a minute)") ||
+		!strings.Contains(r.Verdict.Text, "; of the other jobs, 3 start in neither run, 1 ran when the window began. Only 3 jobs waited") {
+		t.Error(r.Verdict.Text)
+	}
+	w.join(&w)
+	if w.Neither != 6 || w.Preset != 2 {
+		t.Errorf("two seeds: %+v", w)
+	}
+}
+
+// TestReasons checks that the verdict recommends explain only if the reasons to wait agree.
+func TestReasons(t *testing.T) {
+	for want, reasons := range map[string]Count{
+		"(simulate, explain, forecast, sweep, tune).":                                                                 {95, 100},
+		"(simulate, forecast, sweep, tune), but not to explain why a job waited (94 % of the reasons to wait agree).": {94, 100},
+		"(simulate, forecast, sweep, tune), but not to explain why a job waited (no reasons were compared).":          {},
+	} {
+		r := &Report{Whole: Whole{Starts: Count{100, 100}, Waited: Count{50, 50}}, Lockstep: Lockstep{Reasons: reasons}}
+		if r.judge(); r.Verdict.Use != ForJobs || !strings.Contains(r.Verdict.Text, want) {
+			t.Errorf("%s: %+v", reasons, r.Verdict)
+		}
+	}
+}
+
 // TestCompareRefuses checks that records that do not belong together are refused.
 func TestCompareRefuses(t *testing.T) {
 	r := record(t, "bf_interval=15", nil)
