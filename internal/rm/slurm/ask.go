@@ -69,8 +69,8 @@ func (j *jobs) preempted(number uint32, o *rm.Outcome) {
 	}
 }
 
-// whyCancelled returns the reason [slurmspec.NeverSatisfied] if slurmctld or the user cancelled a job whose dependencies
-// can never be met, and "" otherwise.
+// whyCancelled returns the reason [slurmspec.NeverSatisfied] if slurmctld or the user cancelled a job whose
+// dependencies can never be met, and "" otherwise.
 func (j *jobs) whyCancelled(number uint32, s *submission, state hpc.State) string {
 	if state != hpc.Cancelled || s.job.Dependency == "" {
 		return ""
