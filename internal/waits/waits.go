@@ -30,7 +30,6 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
-	"rmreplay/internal/slurmspec"
 )
 
 // Part is a part of a wait.
@@ -219,7 +218,7 @@ func (p *Period) neverEligible(row *run.Row) bool {
 		return false
 	}
 	last := row.Reasons[max(0, len(row.Reasons)-1):]
-	return row.First != 0 || row.Reason == slurmspec.NeverSatisfied.String() || len(last) > 0 && PartOf(last[0].Reason).early()
+	return row.First != 0 || PartOf(row.Reason) == Dependency || len(last) > 0 && PartOf(last[0].Reason).early()
 }
 
 // divide calls visit for each span of a period, in order. If the job becomes eligible within a span,
