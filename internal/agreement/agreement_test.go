@@ -17,6 +17,7 @@ import (
 	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/rmtest"
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/run"
@@ -76,7 +77,12 @@ func spec(t *testing.T, options string) experiment.Spec {
 // parameter change may make further changes to the manifest.
 func record(t *testing.T, options string, change func(m map[string]any)) *run.Run {
 	t.Helper()
-	s := spec(t, options)
+	return recordOf(t, spec(t, options), change)
+}
+
+// recordOf is [record] for any specification.
+func recordOf(t *testing.T, s experiment.Spec, change func(m map[string]any)) *run.Run {
+	t.Helper()
 	s.Output = filepath.Join(t.TempDir(), "run")
 	if _, err := experiment.Run(t.Context(), s, experiment.Hooks{}); err != nil {
 		t.Fatal(err)
@@ -170,6 +176,50 @@ func TestFollowCompleted(t *testing.T) {
 	}
 }
 
+// TestFollowWindow follows a record whose jobs were pending when the window began. The record lacks the reasons for
+// which the window's barrier kept them pending, so these reasons are not compared. When the barrier has gone, the
+// jobs have the site's reasons again.
+func TestFollowWindow(t *testing.T) {
+	s := spec(t, "bf_interval=15")
+	s.Workload.Value.Start = s.Workload.Value.Epoch.Add(20 * time.Minute)
+	r := recordOf(t, s, nil)
+	events, err := r.Events()
+	if err != nil {
+		t.Fatal(err)
+	}
+	without := 0
+	for i := range events {
+		if events[i].Kind == rm.Waiting && events[i].Reason == "" {
+			without++
+		}
+	}
+	l, err := follow(t.Context(), s, r, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if without == 0 || l.Reasons.All == 0 || l.Reasons.Agree != l.Reasons.All || len(l.Differences) != 0 {
+		t.Errorf("%d events without a reason: %+v", without, l)
+	}
+	rows, err := r.Histories()
+	if err != nil {
+		t.Fatal(err)
+	}
+	waited := 0
+	for i := range rows {
+		for _, span := range rows[i].Reasons {
+			if span.Reason == "" && span.To.Sub(span.From) > 2*time.Minute {
+				t.Errorf("%s waits without a reason: %+v", rows[i].Job, rows[i].Reasons)
+			}
+			if span.Reason == "Priority" {
+				waited++
+			}
+		}
+	}
+	if waited < 10 {
+		t.Errorf("%d jobs wait for their priority", waited)
+	}
+}
+
 // TestFollowSimulation checks that a record that slurmctld did not make is refused.
 func TestFollowSimulation(t *testing.T) {
 	r := record(t, "bf_interval=15", nil)
@@ -204,7 +254,7 @@ func TestCompare(t *testing.T) {
 		t.Errorf("%q is not in\n%s", waited, text)
 	}
 	twice.Whole.Waited = Count{Agree: 40, All: 40}
-	if twice.judge(); twice.Verdict.Use != Unknown || !strings.Contains(twice.Verdict.Text, "Only 20 jobs of a run waited a minute.") {
+	if twice.judge(); twice.Verdict.Use != Unknown || !strings.Contains(twice.Verdict.Text, "Only 20 jobs of a run waited a minute and started.") {
 		t.Errorf("20 jobs in each of two runs: %+v", twice.Verdict)
 	}
 
@@ -278,6 +328,55 @@ func TestPresetJobs(t *testing.T) {
 	m := metrics.Compute(rows, metrics.Options{Processors: 4, Window: window})
 	if f := h.figures(hpc.Never); f[0] != 2 || f[1] != m.Wait.Mean || f[1] != 180 || waited != 2 {
 		t.Errorf("%v and %d that waited, metrics a mean of %v", f, waited, m.Wait.Mean)
+	}
+}
+
+// TestWhole checks which jobs are counted in the comparison of a part of two runs, and what the verdict says about them:
+// a job that starts in neither run agrees about no start.
+func TestWhole(t *testing.T) {
+	window := hpc.Unix(1709640000)
+	start := func(minute int) hpc.Time { return window.Add(time.Duration(minute) * time.Minute) }
+	of := func(shift int) *history {
+		h := &history{rows: map[key]*run.Row{}, window: window}
+		for _, row := range []run.Row{
+			{Job: "preset", Submit: start(-60), Start: start(-1)}, {Job: "at once", Submit: start(0), Start: start(0)},
+			{Job: "waits", Submit: start(0), Start: start(4)}, {Job: "differs", Submit: start(0), Start: start(6 + shift)},
+			{Job: "never", Submit: start(0)}, {Job: "too late", Submit: start(0), Start: start(40)},
+			{Job: "cancelled", Submit: start(0), End: start(5), State: hpc.Cancelled},
+			{Job: "model alone", Submit: start(0), Start: start(45 - 30*shift)}, {Job: "submitted later", Submit: start(50), Start: start(50)},
+		} {
+			row.Task = -1
+			k := key{row.Job, -1}
+			h.rows[k], h.keys = &row, append(h.keys, k)
+		}
+		return h
+	}
+	w := compareWhole(1, of(0), of(1), start(30))
+	if w.Starts != (Count{2, 4}) || w.Nodes != (Count{2, 4}) || w.Waited != (Count{1, 3}) || w.Neither != 3 || w.Preset != 1 {
+		t.Errorf("%+v", w)
+	}
+	r := Report{Whole: w}
+	if r.judge(); !strings.Contains(r.Verdict.Text, ", and 50 % of the jobs that start do so in the same second (33.33 % of the 3 that waited a minute)") ||
+		!strings.Contains(r.Verdict.Text, "; of the other jobs, 3 start in neither run, 1 ran when the window began. Only 3 jobs waited") {
+		t.Error(r.Verdict.Text)
+	}
+	w.join(&w)
+	if w.Neither != 6 || w.Preset != 2 {
+		t.Errorf("two seeds: %+v", w)
+	}
+}
+
+// TestReasons checks that the verdict recommends explain only if the reasons to wait agree.
+func TestReasons(t *testing.T) {
+	for want, reasons := range map[string]Count{
+		"(simulate, explain, forecast, sweep, tune).":                                                                 {95, 100},
+		"(simulate, forecast, sweep, tune), but not to explain why a job waited (94 % of the reasons to wait agree).": {94, 100},
+		"(simulate, forecast, sweep, tune), but not to explain why a job waited (no reasons were compared).":          {},
+	} {
+		r := &Report{Whole: Whole{Starts: Count{100, 100}, Waited: Count{50, 50}}, Lockstep: Lockstep{Reasons: reasons}}
+		if r.judge(); r.Verdict.Use != ForJobs || !strings.Contains(r.Verdict.Text, want) {
+			t.Errorf("%s: %+v", reasons, r.Verdict)
+		}
 	}
 }
 

@@ -258,7 +258,7 @@ func newReport(replays, models []*run.Run, lockstep []*Lockstep, lacks []string)
 		r.Whole.join(&w)
 		r.Lockstep.join(lockstep[i])
 		slurm, model = append(slurm, a), append(model, b)
-		r.Jobs = max(r.Jobs, w.Starts.All)
+		r.Jobs = max(r.Jobs, w.Starts.All+w.Neither+w.Preset)
 		r.ReplaySeconds += replays[i].Manifest.WallSeconds
 		r.ModelSeconds += models[i].Manifest.WallSeconds
 		r.doubt(&replays[i].Manifest)

@@ -120,7 +120,7 @@ func (t *truth) add(e *run.Event) {
 		}
 	case rm.Waiting:
 		t.waiting = append(t.waiting, *e)
-		t.asked[k] = true
+		t.asked[k] = t.asked[k] || e.Reason != ""
 	}
 }
 

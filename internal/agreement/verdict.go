@@ -28,14 +28,16 @@ const (
 
 // The bounds of the uses. They were chosen by judgement. The report has the measured numbers.
 const (
-	// Starts of single jobs are trusted if enough jobs start at the same time: at least the share
-	// jobsStarts of all jobs, and at least the share jobsWaited of the jobs that waited a minute.
-	jobsStarts, jobsWaited = 0.99, 0.98
+	// Starts of single jobs can be trusted if at least jobsStarts of the jobs that start, and jobsWaited of those that
+	// waited a minute, start at the same time. Their waits can be explained if also jobsReasons of the reasons to wait
+	// agree in Slurm's state.
+	jobsStarts, jobsWaited, jobsReasons = 0.99, 0.98, 0.95
 	// meansOff is the largest relative difference of the mean waits, unless Slurm's own runs differ by more.
 	meansOff = 0.05
 	// screenStarts is the smallest share of equal starts in Slurm's state for [ForScreens].
 	screenStarts = 0.9
-	// fewWaits is the smallest number of jobs of a run that waited a minute for a judgement, on average over the runs.
+	// fewWaits is the smallest number of jobs of a run that started after a minute or more for a judgement, on average
+	// over the runs.
 	fewWaits = 30
 )
 
@@ -77,7 +79,7 @@ func (r *Report) judge() {
 	use, text := r.use()
 	var b strings.Builder
 	fmt.Fprintf(&b, "On %s the model makes %s of Slurm's decisions", r.part(), percent(r.Lockstep.Decisions))
-	fmt.Fprintf(&b, " and starts %s of the jobs in the same second", percent(r.Whole.Starts))
+	fmt.Fprintf(&b, ", and %s of the jobs that start do so in the same second", percent(r.Whole.Starts))
 	if r.Whole.Waited.All > 0 {
 		fmt.Fprintf(&b, " (%s of the %.4g%s that waited a minute)", percent(r.Whole.Waited), r.waited(), r.ofRun())
 	}
@@ -87,6 +89,9 @@ func (r *Report) judge() {
 			among = fmt.Sprintf(" (all %d runs)", len(r.Runs))
 		}
 		fmt.Fprintf(&b, "; the jobs that differ%s: %s", among, kinds)
+	}
+	if others := r.Whole.others(); others != "" {
+		fmt.Fprintf(&b, "; of the other jobs, %s", others)
 	}
 	fmt.Fprintf(&b, ". %s", text)
 	if len(r.Lacks) > 0 {
@@ -118,11 +123,18 @@ func (r *Report) use() (Use, string) {
 		if r.waited() == 1 {
 			jobs = "job"
 		}
-		return Unknown, fmt.Sprintf("Only %.4g %s%s waited a minute. This is too few to judge the model: compare a "+
+		return Unknown, fmt.Sprintf("Only %.4g %s%s waited a minute and started. This is too few to judge the model: compare a "+
 			"busier part of the workload.", r.waited(), jobs, r.ofRun())
 	case r.Whole.Starts.Share() >= jobsStarts && r.Whole.Waited.Share() >= jobsWaited:
-		return ForJobs, "Use it instead of replays of such a workload, also for single jobs (simulate, explain, forecast, " +
-			"sweep, tune). Do not use it for options of jobs and of slurm.conf that this workload does not have."
+		uses, reasons := "simulate, explain, forecast, sweep, tune", r.Lockstep.Reasons
+		switch but := "simulate, forecast, sweep, tune), but not to explain why a job waited ("; {
+		case reasons.All == 0:
+			uses = but + "no reasons were compared"
+		case reasons.Share() < jobsReasons:
+			uses = fmt.Sprintf("%s%s of the reasons to wait agree", but, percent(reasons))
+		}
+		return ForJobs, "Use it instead of replays of such a workload, also for single jobs (" + uses +
+			"). Do not use it for options of jobs and of slurm.conf that this workload does not have."
 	case off <= max(meansOff, spread):
 		return ForMeans, fmt.Sprintf("Use it for means and to compare settings over many runs (sweep, the search of tune): "+
 			"its mean wait is within %.1f %% of Slurm's. Do not use it for the starts of single jobs.", 100*off)

@@ -3,6 +3,7 @@ package agreement
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -25,8 +26,8 @@ const (
 	otherNodes = "start on other nodes"
 )
 
-// Whole compares a run of the model with a replay of the same seed, job by job. A job agrees if it starts in the same
-// second in both runs, or in neither run.
+// Whole compares a run of the model with a replay of the same seed, job by job. It counts the jobs that start in a
+// run, without preset jobs, whose starts the workload gives. A job agrees if it starts in the same second in both runs.
 type Whole struct {
 	Seed uint64 `json:"seed"`
 	// Until is the instant up to which both runs are compared; empty if they are compared up to their
@@ -35,6 +36,10 @@ type Whole struct {
 	Starts Count  `json:"starts"`
 	Nodes  Count  `json:"starts_and_nodes"`
 	Waited Count  `json:"starts_of_jobs_that_waited_a_minute"`
+	// Neither and Preset are the numbers of the jobs that are not counted: those that start in neither run, and preset
+	// jobs that start as the workload gives.
+	Neither int `json:"start_in_neither"`
+	Preset  int `json:"preset"`
 	// Kinds counts the jobs that differ, by the way in which they differ.
 	Kinds map[string]int `json:"kinds,omitempty"`
 	First *Divergence    `json:"first_divergence,omitempty"`
@@ -102,21 +107,32 @@ func compareWhole(seed uint64, slurm, model *history, end hpc.Time) Whole {
 			continue
 		}
 		a, b := slurm.start(k, end), model.start(k, end)
+		same := a == b && (a == 0 || slurm.rows[k].Nodes == model.rows[k].Nodes)
+		switch {
+		case a == 0 && b == 0:
+			w.Neither++
+			continue
+		case same && row.Preset(slurm.window):
+			w.Preset++
+			continue
+		}
 		w.Starts.add(a == b)
 		if slurm.waited(k, a, end) {
 			w.Waited.add(a == b)
 		}
-		if a == 0 && b == 0 {
-			w.Nodes.add(true)
-			continue
-		}
-		same := a == b && slurm.rows[k].Nodes == model.rows[k].Nodes
 		w.Nodes.add(same)
 		if !same {
 			w.differs(k, slurm, model, a, b)
 		}
 	}
 	return w
+}
+
+// others writes what became of the jobs that are not counted.
+func (w *Whole) others() string {
+	of := map[string]int{"start in neither run": w.Neither, "ran when the window began": w.Preset}
+	maps.DeleteFunc(of, func(_ string, n int) bool { return n == 0 })
+	return counts(of)
 }
 
 // waited reports whether a job waited a minute. It returns false for preset jobs.
@@ -194,6 +210,7 @@ func (w *Whole) join(o *Whole) {
 	w.Starts.join(o.Starts)
 	w.Nodes.join(o.Nodes)
 	w.Waited.join(o.Waited)
+	w.Neither, w.Preset = w.Neither+o.Neither, w.Preset+o.Preset
 	if w.Kinds == nil {
 		w.Kinds = map[string]int{}
 	}

@@ -124,12 +124,14 @@ func (s *scene) replay(t *testing.T, d *datadriven.TestData, live bool) string {
 	return want
 }
 
-// TestModelReservedForMaintenance checks the reason of a job that waits for the end of a
-// maintenance. The reason has slurmctld's words, from which package waits recognizes a
-// reservation.
+// TestModelReservedForMaintenance checks the reasons of jobs that wait for the end of a maintenance: the
+// reason has slurmctld's words, by which package waits recognizes a reservation. Afterwards a job that waits for
+// nodes has another reason (_foreach_clear_job_resv in reservation.c).
 func TestModelReservedForMaintenance(t *testing.T) {
 	cluster := tinyCluster(t)
-	lines := "reservation at=5 create m start=60 duration=3600 nodes=a[1-2] users=root flags=MAINT,IGNORE_JOBS\njob j0 at=70 run=30 -t 5 -n 1 --uid=ann\n"
+	lines := "reservation at=5 create m start=60 duration=3600 nodes=a[1-2] users=root flags=MAINT,IGNORE_JOBS\n" +
+		"job j0 at=70 run=1000 -t 20 -n 16 --uid=ann\njob j1 at=71 run=1000 -t 20 -n 16 --uid=ann\n" +
+		"job j2 at=72 run=30 -t 20 -n 16 --uid=ann\n"
 	spec := experiment.Spec{Simulator: &experiment.Simulator{Policy: experiment.SlurmPolicy, Cluster: cluster}, Seed: 1}
 	spec.Output = filepath.Join(t.TempDir(), "run")
 	if _, err := scenario.Play(t.Context(), lines, spec); err != nil {
@@ -146,6 +148,9 @@ func TestModelReservedForMaintenance(t *testing.T) {
 	s, ok := waits.Sum(&rows[0])
 	if waited := s.Parts[slices.Index(waits.Parts, waits.Reservation)]; !ok || waited < 50*time.Minute {
 		t.Errorf("the job waits %v for the reservation: %+v, %+v", waited, s, rows[0].Reasons)
+	}
+	if list := rows[2].Reasons; !slices.ContainsFunc(list, func(s run.Span) bool { return s.Reason == "Priority" }) {
+		t.Errorf("the last job never waits for its priority: %+v", list)
 	}
 }
 

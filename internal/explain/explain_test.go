@@ -473,6 +473,53 @@ func TestLimitLetStart(t *testing.T) {
 	}
 }
 
+// TestUnmet checks the texts about the jobs whose ends exclude that a job's dependencies are ever met.
+func TestUnmet(t *testing.T) {
+	end := at(30).String()
+	failed, well := "job bad ended at "+end+" in the state FAILED", "job good ended at "+end+" in the state COMPLETED"
+	for dependency, want := range map[string][]string{
+		"afterok:bad":                 {failed + ", so afterok:bad can never be met"},
+		"afternotok:good":             {well + ", so afternotok:good can never be met"},
+		"afterok:bad,afternotok:good": {failed + ", so afterok:bad can never be met", well + ", so afternotok:good can never be met"},
+		"afterok:bad?afterok:good":    nil, // one condition is met
+		"afterok:bad?afternotok:good": {failed + ", so afterok:bad can never be met", well + ", so afternotok:good can never be met"},
+		"afterany:bad,afterok:good":   nil,
+		"afterok:late":                nil, // its end comes after the cancellation
+		"afterok:array":               {"job array_1 ended at " + end + " in the state FAILED, so afterok:array can never be met"},
+		"afternotok:array":            nil,
+		"aftercorr:array":             nil,
+		"afterok:array_1":             {"job array_1 ended at " + end + " in the state FAILED, so afterok:array_1 can never be met"},
+		"singleton":                   nil,
+	} {
+		var h history
+		for _, name := range []string{"bad", "good", "late", "array", "array"} {
+			h.job(name, "ann", "n1", 1, 0, 1, 30, 60)
+		}
+		h.rows[0].State, h.rows[2].State, h.rows[2].End, h.rows[3].State = hpc.Failed, hpc.Failed, at(50), hpc.Failed
+		h.rows[3].Task, h.rows[4].Task = 1, 2
+		h.job("me", "ann", "", 1, 5, -1, 0, 30)
+		me := &h.rows[len(h.rows)-1]
+		me.State, me.End, me.AskedDependency = hpc.Cancelled, at(40), true
+		h.waits("me", 6, "Dependency", 0)
+		rec := h.record()
+		rec.requests["me"] = &hpc.Job{ID: "me", Request: hpc.Request{Dependency: dependency}}
+		s, err := rec.Job("me")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(s.Unmet, want) {
+			t.Errorf("%s: %q, want %q", dependency, s.Unmet, want)
+		}
+		if len(s.Parts) != 1 || s.Parts[0].Part != waits.Dependency {
+			t.Errorf("%s: waited %+v", dependency, s.Parts)
+		}
+		var b strings.Builder
+		if err := s.Render(&b, time.UTC); err != nil || len(want) > 0 && !strings.Contains(b.String(), "\ndependency   "+want[0]+"\n") {
+			t.Errorf("%s: %v\n%s", dependency, err, b.String())
+		}
+	}
+}
+
 // A plan is printed as a plan until its date.
 func TestPlanOfThePast(t *testing.T) {
 	var h history

@@ -86,6 +86,13 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 		}
 		fmt.Fprintf(&b, "%-12s %s\n", label, text)
 	}
+	for i, text := range s.Unmet {
+		label := ""
+		if i == 0 {
+			label = "dependency"
+		}
+		fmt.Fprintf(&b, "%-12s %s\n", label, text)
+	}
 	_, err := w.Write(b.Bytes())
 	return err
 }

@@ -81,6 +81,8 @@ type Story struct {
 	Holders []Holder `json:"holders"`
 	// LetStart says what happened when the job started.
 	LetStart []string `json:"let_it_start"`
+	// Unmet are the ends of other jobs for which the dependencies of a job that never started can never be met.
+	Unmet []string `json:"dependencies_never_met"`
 	// Causes are the causes of the job's wait, in descending order of their weights.
 	Causes []Cause `json:"causes"`
 
@@ -229,6 +231,7 @@ func (rec *Record) Job(name string) (*Story, error) {
 	s.outranking(rec, row)
 	s.holders(rec, row)
 	s.letStart(rec, row)
+	s.unmet(rec, row)
 	s.judge(rec, row)
 	return s, nil
 }

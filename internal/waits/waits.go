@@ -9,10 +9,10 @@
 //   - the reasons that the resource manager gave ([run.Row.Reasons]), by [PartOf];
 //   - while as many tasks of the job's array ran as its limit allows ([run.AtArrayLimit], for
 //     recorded workloads and the simulator's policies, which lack such reasons), [OwnLimit];
-//   - before the job was eligible, its request: a begin time; a hold or a dependency, until the first task of its
-//     array was eligible; or a limit of its array, if the record comes from a replay. If fewer tasks run than this
-//     limit allows, a task that is not eligible is [Priority] in the simulator, where it is in the queue behind other
-//     tasks of its array. It is [Unknown] in accounting, which has no reason for it;
+//   - before the job was eligible, or always if it never was, its request: a begin time; a hold or a dependency,
+//     until the first task of its array was eligible; or a limit of its array, if the record comes from a replay. If
+//     fewer tasks run than this limit allows, a task that is not eligible is [Priority] in the simulator, where it is
+//     in the queue behind other tasks of its array. It is [Unknown] in accounting, which has no reason for it;
 //   - before the window of a workload ([run.BeforeWindow]), [Unknown];
 //   - after the job was eligible, its place in the queue ([run.Row.First]), which the simulator records: [Priority]
 //     until the job was the first of its partition, and then [Resources];
@@ -217,13 +217,28 @@ func Decompose(row *run.Row, end hpc.Time) []Span {
 	return list
 }
 
-// divide calls visit for each span of a period, in order. If the job becomes eligible within a
-// span, the span is divided at this instant. The parameter after says whether the job was
-// eligible. divide leaves out empty spans.
+// neverEligible reports whether the record says that a job was not eligible at any time of the period: the job has no
+// eligible date, and the simulator recorded its place in the queue, or its dependencies can never be met, or its last
+// reason is one for which it is not eligible. Without one of these, the record may lack the eligible date.
+func (p *Period) neverEligible(row *run.Row) bool {
+	if p.Eligible != 0 || p.Again || !row.AskedDependency && !row.AskedHold {
+		return false
+	}
+	last := row.Reasons[max(0, len(row.Reasons)-1):]
+	return row.First != 0 || PartOf(row.Reason) == Dependency || len(last) > 0 && PartOf(last[0].Reason).early()
+}
+
+// divide calls visit for each span of a period, in order. If the job becomes eligible within a span,
+// the span is divided at this instant. The parameter after says whether the job was eligible. divide
+// leaves out empty spans.
 func divide(row *run.Row, p Period, visit func(s Span, after bool)) {
 	eligible := min(max(p.Eligible, p.From), p.To)
+	never := p.neverEligible(row)
+	if never {
+		eligible = p.To
+	}
 	begin := p.From
-	if row.AskedBegin > 0 && !p.Again && p.Eligible != 0 {
+	if row.AskedBegin > 0 && !p.Again && (p.Eligible != 0 || never) {
 		begin = min(p.From.Add(row.AskedBegin), eligible)
 	}
 	first, ordered := max(row.First, eligible), row.First >= p.From && row.First <= p.To
@@ -280,7 +295,7 @@ func (s *Span) classify(row *run.Row, p Period, why run.Span, begins, after bool
 	case after && s.Part.early() && seen < eligible && (row.AskedBegin <= 0 || !row.AskedDependency):
 		// For Slurm, a job with a begin time and a dependency becomes eligible at its begin time.
 		s.Part, s.Reason = Unknown, ""
-	case after || s.Part != Unknown || p.Eligible == 0:
+	case after || s.Part != Unknown:
 	case begins:
 		s.Part = BeginTime
 	case row.AskedHold && asked:

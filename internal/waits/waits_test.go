@@ -158,7 +158,7 @@ func TestNeverStarted(t *testing.T) {
 	if _, ok := Sum(&row); ok {
 		t.Error("a pending job has a wait")
 	}
-	if sums := SumUntil(&row, at(50)); sums.Wait != 50*time.Minute || sums.Part(Held) != 48*time.Minute {
+	if sums := SumUntil(&row, at(50)); sums.Wait != 50*time.Minute || sums.Part(Held) != 50*time.Minute {
 		t.Errorf("%+v", sums)
 	}
 	for name, row := range map[string]run.Row{
@@ -166,6 +166,35 @@ func TestNeverStarted(t *testing.T) {
 	} {
 		if _, ok := Wait(&row); ok {
 			t.Errorf("%s: a wait", name)
+		}
+	}
+}
+
+// TestNeverEligible checks the waits of jobs that were cancelled, and that have no eligible date: the job never became
+// eligible, or the record does not have the date.
+func TestNeverEligible(t *testing.T) {
+	polled := []run.Span{reason(0, 2, ""), reason(2, 10, "Dependency")}
+	for name, test := range map[string]struct {
+		row  run.Row
+		want map[Part]int
+	}{
+		"a dependency on Slurm":                    {run.Row{AskedDependency: true, Reasons: polled}, map[Part]int{Dependency: 10}},
+		"a dependency that can never be met":       {run.Row{AskedDependency: true, Reason: "DependencyNeverSatisfied"}, map[Part]int{Dependency: 10}},
+		"a dependency in the simulator":            {run.Row{AskedDependency: true, First: at(10)}, map[Part]int{Dependency: 10}},
+		"a begin time, then a dependency":          {run.Row{AskedDependency: true, AskedBegin: 4 * time.Minute, First: at(10)}, map[Part]int{BeginTime: 4, Dependency: 6}},
+		"a hold in the simulator":                  {run.Row{AskedHold: true, First: at(10)}, map[Part]int{Held: 10}},
+		"a job of the simulator without a request": {run.Row{First: at(10)}, map[Part]int{Priority: 10}},
+		"a log without eligible dates":             {run.Row{AskedDependency: true}, map[Part]int{Unknown: 10}},
+		"a reason for which the job was eligible":  {run.Row{AskedDependency: true, Reasons: []run.Span{reason(0, 2, ""), reason(2, 10, "Priority")}}, map[Part]int{Unknown: 2, Priority: 8}},
+		"a task of an array whose dependency is met": {run.Row{AskedDependency: true, ArrayEligible: at(4), AskedArrayLimit: 2, Reasons: polled[:1], First: at(10)},
+			map[Part]int{Dependency: 4, Priority: 6}},
+	} {
+		test.row.Submit, test.row.End, test.row.State = at(0), at(10), hpc.Cancelled
+		sums := SumUntil(&test.row, at(99))
+		for _, part := range Parts {
+			if got := sums.Part(part); got != time.Duration(test.want[part])*time.Minute {
+				t.Errorf("%s: %s %s, want %d min", name, part, got, test.want[part])
+			}
 		}
 	}
 }

@@ -53,7 +53,7 @@ func (j *jobs) askSoon(job uint32, answered func([]rpc.JobInfo, error)) {
 // preempted adds the preempting job to the outcome of a preempted job: the job's ID in the
 // workload, or Slurm's job number for a job outside the workload.
 func (j *jobs) preempted(number uint32, o *rm.Outcome) {
-	by, ok, err := j.preemptions.By(number, o.End)
+	by, ok, err := j.endings.By(number, o.End)
 	j.Fail(err)
 	in := j.byNumber[by.Number]
 	switch {
@@ -67,6 +67,20 @@ func (j *jobs) preempted(number uint32, o *rm.Outcome) {
 	default:
 		o.PreemptedBy = in.of.job.ID
 	}
+}
+
+// whyCancelled returns the reason [slurmspec.NeverSatisfied] if slurmctld or the user cancelled a job whose
+// dependencies can never be met, and "" otherwise.
+func (j *jobs) whyCancelled(number uint32, s *submission, state hpc.State) string {
+	if state != hpc.Cancelled || s.job.Dependency == "" {
+		return ""
+	}
+	reason := slurmspec.NeverSatisfied.String()
+	never, err := j.endings.NeverSatisfied(number)
+	if j.Fail(err); !never && j.reasons.told[number].reason != reason {
+		return ""
+	}
+	return reason
 }
 
 // askForPriority asks slurmctld for the priority with which a job started. The engine asks only

@@ -38,8 +38,9 @@ type jobs struct {
 	nodes    *nodes.Cluster
 	runTimes map[taskOf]time.Duration // run times that commands have changed
 	reasons  *reasons
-	// preemptions reads slurmctld's log when slurmctld reports that a job was preempted.
-	preemptions audit.Preemptions
+	// endings reads slurmctld's log when slurmctld reports that a job was preempted, or that a job with dependencies
+	// was cancelled.
+	endings audit.Endings
 	// transfers decides when jobs that share file systems end.
 	transfers *transfers
 }
@@ -557,6 +558,7 @@ func (j *jobs) taskOver(number uint32, s *submission, task int, o rm.Outcome, re
 	} else {
 		s.fates[task] = over
 		s.ended++
+		ev.Reason = j.whyCancelled(number, s, o.State)
 	}
 	j.emit(ev)
 	// All tasks without their own record share the array's number. The last such task keeps this

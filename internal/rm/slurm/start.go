@@ -147,7 +147,7 @@ func (e *Engine) prepare(lead time.Duration) error {
 	}
 	e.users = newUsers(p.User, e.cfg.Cluster.Users, e.cfg.Users)
 	e.jobs = newJobs(l, e.users, e.cfg.Install.Release)
-	e.jobs.preemptions.Path = filepath.Join(e.cfg.LogDir, "slurmctld.log")
+	e.jobs.endings.Path = filepath.Join(e.cfg.LogDir, "slurmctld.log")
 	if e.jobs.transfers, err = newTransfers(e.jobs, e.cfg.FileSystems); err != nil {
 		return err
 	}

@@ -44,17 +44,19 @@ func (e *Engine) usesReservation(r *reservations.Reservation) bool {
 	return slices.ContainsFunc(e.running, func(j *job) bool { return j.reservation == r })
 }
 
-// leaveReservation removes a deleted reservation from its jobs. Pending jobs are held, unless the
-// reservation has the flag NO_HOLD_JOBS_AFTER (_clear_job_resv).
+// leaveReservation removes a reservation that is over from its jobs (_clear_job_resv). Pending jobs are held, unless
+// the reservation has the flag NO_HOLD_JOBS_AFTER. After a maintenance, no job has it as the reason.
 func (e *Engine) leaveReservation(r *reservations.Reservation) {
 	e.touch()
 	for _, j := range e.list {
-		if j.reservation != r {
-			continue
+		if r.IsMaintenance() && j.reason == slurmspec.NotAvailable && j.words == slurmspec.ForMaintenance {
+			j.reason = slurmspec.NoReason
 		}
-		j.reservation = nil
-		if r.Holds() && j.state == pending && j.reason != slurmspec.HeldByAdmin {
-			e.hold(j, reasons.ReservationDeleted)
+		if j.reservation == r {
+			j.reservation = nil
+			if r.Holds() && j.state == pending && j.reason != slurmspec.HeldByAdmin {
+				e.hold(j, reasons.ReservationDeleted)
+			}
 		}
 	}
 }

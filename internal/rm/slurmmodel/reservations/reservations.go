@@ -48,6 +48,9 @@ func (r *Reservation) has(flags uint64) bool { return r.flags&flags != 0 }
 // Flexible reports whether jobs of the reservation may use other nodes and times (FLEX).
 func (r *Reservation) Flexible() bool { return r.has(flex) }
 
+// IsMaintenance reports whether the reservation is for maintenance.
+func (r *Reservation) IsMaintenance() bool { return r.has(maint) }
+
 // Holds reports whether slurmctld holds the pending jobs of the reservation when it removes the
 // reservation.
 func (r *Reservation) Holds() bool { return !r.has(noHold) }

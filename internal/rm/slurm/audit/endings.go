@@ -11,14 +11,15 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Preemptions follows slurmctld's log and finds which job preempted which other job. The zero
-// value with a Path is ready for use.
-type Preemptions struct {
+// Endings reads from slurmctld's log, while it grows, why jobs ended: which job preempted which other job, and which
+// jobs were cancelled because their dependencies can never be met. The zero value with a Path is ready for use.
+type Endings struct {
 	Path string // of the log
 
-	read int64                   // bytes of the log
-	rest []byte                  // the beginning of a line that is not complete yet
-	of   map[uint32][]preemption // by the preempted job's number
+	read  int64                   // bytes of the log
+	rest  []byte                  // the beginning of a line that is not complete yet
+	of    map[uint32][]preemption // by the preempted job's number
+	never map[uint32]bool         // the numbers of jobs whose dependencies can never be met
 }
 
 // preemption is one preemption of a job.
@@ -42,13 +43,17 @@ var (
 	reclaims  = []byte(" to reclaim resources for JobId=")
 )
 
+// dependencyFailed is in slurmctld's log line about a job that it cancels because of the job's dependencies
+// (_kill_dependent in job_mgr.c).
+var dependencyFailed = []byte("Job dependency can't be satisfied, cancelling JobId=")
+
 // sameEnd is the largest accepted difference between the end of a run and slurmctld's log line
 // about the preemption. The end has whole seconds, and the log has milliseconds.
 const sameEnd = 2 * time.Second
 
-// By returns the job that preempted the given job, whose run ended at end. It returns false if the
-// log names no such job.
-func (p *Preemptions) By(job uint32, end hpc.Time) (Preemptor, bool, error) {
+// By returns the job for which slurmctld preempted a job whose run ended at the instant end. It
+// returns false if the log names no such job.
+func (p *Endings) By(job uint32, end hpc.Time) (Preemptor, bool, error) {
 	if err := p.more(); err != nil {
 		return Preemptor{}, false, fmt.Errorf("reading which job preempted job %d: %w", job, err)
 	}
@@ -61,8 +66,17 @@ func (p *Preemptions) By(job uint32, end hpc.Time) (Preemptor, bool, error) {
 	return Preemptor{}, false, nil
 }
 
+// NeverSatisfied reports whether slurmctld cancelled a job because the job's dependencies can never be met. The number
+// of an array stands for its tasks without a record of their own.
+func (p *Endings) NeverSatisfied(job uint32) (bool, error) {
+	if err := p.more(); err != nil {
+		return false, fmt.Errorf("reading why job %d was cancelled: %w", job, err)
+	}
+	return p.never[job], nil
+}
+
 // more reads the lines that slurmctld has added to the log since the last call.
-func (p *Preemptions) more() error {
+func (p *Endings) more() error {
 	file, err := os.Open(p.Path)
 	if err != nil {
 		return err
@@ -82,7 +96,16 @@ func (p *Preemptions) more() error {
 	}
 }
 
-func (p *Preemptions) line(line []byte) {
+func (p *Endings) line(line []byte) {
+	if _, rest, ok := bytes.Cut(line, dependencyFailed); ok {
+		if job, known := jobNumber(rest); known {
+			if p.never == nil {
+				p.never = map[uint32]bool{}
+			}
+			p.never[job.Number] = true
+		}
+		return
+	}
 	head, rest, ok := bytes.Cut(line, preempted)
 	if !ok {
 		return
@@ -98,8 +121,8 @@ func (p *Preemptions) line(line []byte) {
 	}
 }
 
-// jobNumber reads the job's number in "1005 has been", or the index and the number of a task in
-// "1005_3(1008) has been".
+// jobNumber reads the job's number in "1005 has been" or, for the tasks of an array without a record of their own, in
+// "1005_*". It reads the index and the number of a task in "1005_3(1008) has been".
 func jobNumber(text []byte) (job Preemptor, ok bool) {
 	word, _, _ := bytes.Cut(text, []byte(" "))
 	if outer, inner, ok := bytes.Cut(word, []byte("(")); ok {
@@ -107,6 +130,7 @@ func jobNumber(text []byte) (job Preemptor, ok bool) {
 		_, index, _ := bytes.Cut(outer, []byte("_"))
 		job.Task = string(index)
 	}
+	word = bytes.TrimSuffix(word, []byte("_*"))
 	n, err := strconv.ParseUint(string(word), 10, 32)
 	job.Number = uint32(n)
 	return job, err == nil

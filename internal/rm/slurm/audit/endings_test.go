@@ -24,7 +24,7 @@ func TestPreemptions(t *testing.T) {
 [2024-03-05T12:41:00.914] preempted JobId=x has been requeued to reclaim resources for JobId=3
 `
 	path := filepath.Join(t.TempDir(), "log")
-	p := Preemptions{Path: path}
+	p := Endings{Path: path}
 	if _, _, err := p.By(1, at(10)); err == nil {
 		t.Error("a log that is not there has no preemptions")
 	}
@@ -50,4 +50,26 @@ func TestPreemptions(t *testing.T) {
 	by(1, at(40), Preemptor{99, ""}, true)
 	by(10, at(41), Preemptor{3, ""}, true)
 	by(11, at(50), Preemptor{12, "1"}, true)
+}
+
+// NeverSatisfied finds the jobs that slurmctld cancelled because of their dependencies: jobs, tasks, and the tasks of an
+// array that have no record of their own.
+func TestNeverSatisfied(t *testing.T) {
+	const log = `[2024-03-05T12:05:40.926] _kill_dependent: Job dependency can't be satisfied, cancelling JobId=4
+[2024-03-05T12:05:40.926] _kill_dependent: Job dependency can't be satisfied, cancelling JobId=9_2(10)
+[2024-03-05T12:05:40.926] _kill_dependent: Job dependency can't be satisfied, cancelling JobId=12_*
+[2024-03-05T12:06:00.914] preempted JobId=5 has been killed to reclaim resources for JobId=3
+`
+	p := Endings{Path: filepath.Join(t.TempDir(), "log")}
+	if _, err := p.NeverSatisfied(4); err == nil {
+		t.Error("a log that is not there says why a job was cancelled")
+	}
+	if err := os.WriteFile(p.Path, []byte(log), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for job, want := range map[uint32]bool{3: false, 4: true, 5: false, 9: false, 10: true, 12: true} {
+		if got, err := p.NeverSatisfied(job); got != want || err != nil {
+			t.Errorf("job %d: %t (%v), want %t", job, got, err, want)
+		}
+	}
 }
