@@ -64,7 +64,8 @@ func ask(ctx context.Context, w *workload.Workload, o Options, each func(string,
 	if err != nil {
 		return nil, err
 	}
-	q := newInquiry(w, maxRequests)
+	admitted := func(job *hpc.Job) *hpc.Job { return admission.Admitted(cluster, job) }
+	q := newInquiry(w, admitted, maxRequests)
 	if len(q.jobs) > 0 {
 		if version := install.Version(o.Slurm); o.Say != nil && version != "" {
 			o.Say(fmt.Sprintf("asking slurmctld %s about %d %s of %d %s", version, len(q.jobs),
@@ -78,7 +79,7 @@ func ask(ctx context.Context, w *workload.Workload, o Options, each func(string,
 	byRules := 0
 	f := admission.Tally(w, func(job *hpc.Job, reservations admission.Reservations) *admission.Finding {
 		foreseen := rules.Judge(job, reservations)
-		request, _ := requestOf(job)
+		request, _ := requestOf(admitted(job))
 		a, asked := q.answers[request]
 		if !asked {
 			byRules++
@@ -200,14 +201,14 @@ type submission struct {
 }
 
 // newInquiry chooses the requests to ask about: the most frequent requests, and among equally frequent
-// requests the first in the workload.
-func newInquiry(w *workload.Workload, limit int) *inquiry {
+// requests the first in the workload. The function admitted is [admission.Admitted] for the cluster.
+func newInquiry(w *workload.Workload, admitted func(*hpc.Job) *hpc.Job, limit int) *inquiry {
 	q := &inquiry{w: w, answers: map[request]*answer{}, of: map[string]submission{}}
 	jobs := map[request]int{}
 	var order []request
 	for _, job := range w.Jobs.All() {
 		if w.Preset(job) && job.Reservation == "" {
-			job = window.OperatorsJob(job) // as a replay submits it
+			job = admitted(window.OperatorsJob(job)) // as a replay submits it
 		}
 		r, can := requestOf(job)
 		if !can {

@@ -67,22 +67,25 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestPreset: slurmctld rejects a job that ran when the window began and whose time limit is above
-// MaxTime.
+// TestPreset: slurmctld runs a job that ran when the window began, although its time limit is above MaxTime. It
+// rejects a pending job with this limit.
 func TestPreset(t *testing.T) {
 	needSlurm(t, "")
 	w := jobs(t)
 	w.Start, w.Reservations = w.Epoch+100*hpc.Second, nil
 	w.Jobs = workload.Jobs{}
 	for _, in := range []string{"short", "main"} {
-		w.Jobs.Append(&hpc.Job{ID: in, Submit: w.Epoch, Recorded: &hpc.Recorded{Start: w.Epoch + hpc.Second, Nodes: "n1"},
-			Request: hpc.Request{User: "ada", Tasks: 1, Partition: in, TimeLimit: 45 * time.Minute}})
+		request := hpc.Request{User: "ada", Tasks: 1, Partition: in, TimeLimit: 45 * time.Minute}
+		ran := &hpc.Recorded{Start: w.Epoch + hpc.Second, Nodes: "n1"}
+		w.Jobs.Append(&hpc.Job{ID: "preset in " + in, Submit: w.Epoch, Recorded: ran, Request: request})
+		w.Jobs.Append(&hpc.Job{ID: "pending in " + in, Submit: w.Epoch, Request: request})
 	}
 	f, err := Ask(t.Context(), w, Options{Cluster: cluster(t, "EnforcePartLimits=ALL")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Asked.Requests != 2 || f.Asked.ByRules != 0 || len(f.Groups) != 1 || f.Groups[0].Jobs[0] != "short" ||
+	if f.Asked.Requests != 4 || f.Asked.ByRules != 0 || f.Rejected != 1 || len(f.Groups) != 1 ||
+		f.Groups[0].Jobs[0] != "pending in short" ||
 		f.Groups[0].Slurm != "ESLURM_INVALID_TIME_LIMIT" || f.Groups[0].Rule != admission.RuleTime {
 		t.Errorf("asked %+v, found %+v", f.Asked, f.Groups)
 	}
@@ -184,11 +187,14 @@ func TestRequests(t *testing.T) {
 		}), 1},
 	} {
 		w := &workload.Workload{Start: 500 * hpc.Second, Jobs: workload.JobsOf(with(func(*hpc.Job) {}), c.job)}
-		if q := newInquiry(w, 100); len(q.jobs) != 1+c.more {
+		if q := newInquiry(w, unchanged, 100); len(q.jobs) != 1+c.more {
 			t.Errorf("%s: %d submissions, want %d", name, len(q.jobs), 1+c.more)
 		}
 	}
 }
+
+// unchanged returns a job as slurmctld admits it: no time limit is above MaxTime.
+func unchanged(job *hpc.Job) *hpc.Job { return job }
 
 // TestFrequentFirst: the number of requests is bounded, and the most frequent requests come first.
 func TestFrequentFirst(t *testing.T) {
@@ -200,7 +206,7 @@ func TestFrequentFirst(t *testing.T) {
 		}
 		w.Jobs.Append(job)
 	}
-	q := newInquiry(w, 2)
+	q := newInquiry(w, unchanged, 2)
 	if len(q.jobs) != 2 || q.jobs[0].Tasks != 3 || q.jobs[1].Tasks != 1 || len(q.answers) != 2 {
 		t.Errorf("%d submissions of %d requests; the first is %+v", len(q.jobs), len(q.answers), q.jobs[0])
 	}

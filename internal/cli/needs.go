@@ -16,13 +16,17 @@ type dependent struct {
 	commands []string // paths of commands, without the program's name
 	flag     string
 	needs    []string // the flag has an effect with each of these
-	without  string   // or, if needs is empty, only without this flag
+	without  string   // or, if needs is empty, only without this flag or argument (in capitals)
 }
 
 var dependents = []dependent{
 	{[]string{"replay", "simulate"}, "sessions", []string{"feedback"}, ""},
 	{[]string{"compare"}, "per-job", []string{"json"}, ""},
 	{[]string{"forecast"}, "submit-as", []string{"submit"}, ""},
+	{[]string{"forecast"}, "history", nil, "freeze"},
+	{[]string{"forecast"}, "history", nil, "CAPTURE"},
+	{[]string{"forecast"}, "timeout", nil, "freeze"},
+	{[]string{"forecast"}, "timeout", nil, "CAPTURE"},
 	{[]string{"forecast evaluate"}, "instants", nil, "at"},
 	{[]string{"workload build"}, "usage-half-life", []string{"start"}, ""},
 	{[]string{"workload info"}, "plot-format", []string{"plots"}, ""},
@@ -44,6 +48,9 @@ var dependents = []dependent{
 	{[]string{"accounting serve"}, "sdiag-every", []string{"sdiag"}, ""},
 }
 
+// isArgument reports whether a name is that of a command's argument, not of a flag.
+func isArgument(name string) bool { return name == strings.ToUpper(name) }
+
 // isGiven reports whether a flag has another value than its default.
 func isGiven(f *pflag.Flag) bool {
 	return f != nil && f.Changed && (f.Value.String() != f.DefValue || f.DefValue == "")
@@ -52,14 +59,23 @@ func isGiven(f *pflag.Flag) bool {
 // checkDependents returns an error of usage for a flag of a command that has no effect with the other
 // flags. The default value of a flag counts as if the flag were not given.
 func checkDependents(command string, f *pflag.FlagSet) error {
-	given := func(name string) bool { return isGiven(f.Lookup(name)) }
+	given := func(name string) bool {
+		if isArgument(name) {
+			return f.NArg() > 0
+		}
+		return isGiven(f.Lookup(name))
+	}
 	for _, d := range dependents {
 		if !slices.Contains(d.commands, command) || !given(d.flag) {
 			continue
 		}
 		switch {
 		case d.without != "" && given(d.without):
-			return console.Usagef("--%s has no effect with --%s (want one of them)", d.flag, d.without)
+			other := "--" + d.without
+			if isArgument(d.without) {
+				other = d.without
+			}
+			return console.Usagef("--%s has no effect with %s (want one of them)", d.flag, other)
 		case len(d.needs) > 0 && !slices.ContainsFunc(d.needs, given):
 			return console.Usagef("--%s has no effect without --%s", d.flag, strings.Join(d.needs, " or --"))
 		}

@@ -21,6 +21,12 @@ func TestDependents(t *testing.T) {
 					t.Fatalf("%s: no such command", command)
 				}
 				for _, name := range names {
+					if isArgument(name) {
+						if err := c.Flags().Parse([]string{"queue"}); err != nil || !strings.Contains(c.Use, name) {
+							t.Fatalf("%s: no argument %s (%v)", command, name, err)
+						}
+						continue
+					}
 					flag := c.Flags().Lookup(name)
 					if flag == nil {
 						t.Fatalf("%s: no flag --%s", command, name)

@@ -66,8 +66,8 @@ func TestPresetInMaintenance(t *testing.T) {
 	}
 }
 
-// The hint at a shorter MaxTime says that the cluster's own value must stay: a lower MaxTime would
-// reject the jobs that ran when the window began.
+// The hint at a shorter MaxTime says that the cluster's own must stay: under a lower MaxTime longer jobs are
+// rejected, except those that run when the window begins.
 func TestRejectedForLimit(t *testing.T) {
 	why := []replay.Rejection{{Job: "a", Reason: "ESLURM_INVALID_TIME_LIMIT: too long", Tasks: 1}}
 	list := (&foreseen{}).rejected(replay.Result{Rejected: why})

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -171,6 +172,55 @@ func TestModelWindowStatistics(t *testing.T) {
 	rows, err := r.Statistics()
 	if err != nil || !slices.ContainsFunc(rows, func(row rm.Statistics) bool { return row.At == w.Start.Add(-time.Second) && row.JobsStarted == 1 }) {
 		t.Errorf("%+v (%v), want a row with the preset job alone just before the window", rows, err)
+	}
+}
+
+// TestWindowMaxTime: as in a replay (slurm.TestWindowMaxTime), the model and the simulator's policies keep a job that
+// runs when the window begins, although its time limit is above MaxTime. They do not start a pending job with that limit.
+func TestWindowMaxTime(t *testing.T) {
+	epoch := hpc.Unix(1709640000)
+	for _, policy := range []string{experiment.SlurmPolicy, "easy"} {
+		for _, enforce := range []string{"ALL", "NO"} {
+			dir := t.TempDir()
+			lower := strings.NewReplacer("MaxTime=3:00:00", "MaxTime=60", "SlurmUser=slurm", "SlurmUser=slurm\nEnforcePartLimits="+enforce)
+			if err := scenario.WriteCluster(dir, lower.Replace(recordCluster)); err != nil {
+				t.Fatal(err)
+			}
+			what, err := rmtest.Parse(`job long at=0 run=9000 -n 4 -t 240
+job endless at=0 run=9000 -n 4 -t UNLIMITED
+job over at=0 run=9000 -n 4 -t 120
+job pending at=0 run=60 cancel=5000 -n 4 -t 120`, epoch, "--uid=ann")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, node := range []string{"a1", "a2", "a3"} {
+				what.Jobs[i].Recorded = &hpc.Recorded{Start: epoch.Add(time.Second), Nodes: node}
+			}
+			w := &workload.Workload{Source: "a test", Epoch: epoch, Start: epoch.Add(200 * time.Second), Jobs: workload.JobsOf(what.Jobs...)}
+			spec := experiment.Spec{Workload: experiment.Workload{Value: w}, Output: filepath.Join(t.TempDir(), "run"), Seed: 3,
+				Simulator: &experiment.Simulator{Policy: policy, Cluster: dir}}
+			if _, err := experiment.Run(t.Context(), spec, experiment.Hooks{}); err != nil {
+				t.Fatal(err)
+			}
+			r, err := run.Open(spec.Output)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows, err := r.Jobs()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range rows {
+				ran := row.End.Sub(row.Start).Truncate(time.Minute)
+				if row.Start == 0 {
+					ran = 0
+				}
+				want := map[string]time.Duration{"long": 150 * time.Minute, "endless": 150 * time.Minute, "over": 120 * time.Minute}
+				if ran != want[row.Job] {
+					t.Errorf("%s, EnforcePartLimits=%s: %s %s ran for %v, want %v", policy, enforce, row.Job, row.State, ran, want[row.Job])
+				}
+			}
+		}
 	}
 }
 

@@ -345,7 +345,7 @@ func (n *nodes) measure(j *Job) error {
 	if j.Limit <= 0 {
 		j.Limit = cmp.Or(p.DefaultTime, p.MaxTime, hpc.Unlimited)
 	}
-	if p.MaxTime > 0 && j.Limit > p.MaxTime {
+	if p.MaxTime > 0 && j.Limit > p.MaxTime && !j.of.preset { // a job that runs keeps its limit
 		return fmt.Errorf("time limit %s: above %s of partition %s", j.Limit, p.MaxTime, p.Name)
 	}
 	if q.reservation != "" {

@@ -10,6 +10,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/quantity"
+	"rmreplay/internal/rm/slurm/admission"
 	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/rm/window"
 	"rmreplay/internal/workload/arrays"
@@ -32,7 +33,10 @@ func (j *jobs) presetTasks(job *hpc.Job) map[int]*submission {
 	}
 	parts := map[int]*submission{}
 	for task, preset := range j.cut[job.ID] {
-		if p := window.OperatorsJob(preset); j.byID[preset.ID] == nil && updatable(job, p) {
+		p := window.OperatorsJob(preset)
+		// slurmctld ignores an update of a limit that does not change the limit.
+		pends := p.TimeLimit == job.TimeLimit && admission.Admitted(j.cluster, p) != p
+		if j.byID[preset.ID] == nil && updatable(job, p) && !pends {
 			parts[task] = newSubmission(p)
 		}
 	}

@@ -9,7 +9,9 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/admission"
 	"rmreplay/internal/rm/slurm/audit"
+	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/jobcomp"
 	"rmreplay/internal/rm/slurm/jobdesc"
 	"rmreplay/internal/rm/slurm/nodes"
@@ -24,7 +26,8 @@ type jobs struct {
 	users *users
 	// selectPlugin is the number of slurm.conf's SelectType. Each submission carries it.
 	selectPlugin uint32
-	requeueExits []int // exit codes after which slurmctld requeues a job
+	requeueExits []int         // exit codes after which slurmctld requeues a job
+	cluster      *conf.Cluster // with the slurm.conf in force
 
 	submissions []*submission
 	byID        map[string]*submission
@@ -237,6 +240,8 @@ func (j *jobs) encodeSubmission(s *submission, index int) (body []byte, uid, gid
 	}
 	sub.Array = s.wholeArray()
 	sub.SubmitLine = submitLine(sub.Request, dependency)
+	admitted := admission.Admitted(j.cluster, job)
+	sub.TimeLimit, sub.TimeMin = admitted.TimeLimit, admitted.TimeMin
 	sub.Name, sub.WCKey = jobcomp.Name(sub.Name), jobcomp.Name(sub.WCKey)
 	desc, err := sub.JobDesc()
 	if err != nil {
@@ -344,6 +349,9 @@ func (j *jobs) submitted(s *submission, index int, reply *rpc.Message) {
 	}
 	s.number = resp.JobID
 	j.byNumber[resp.JobID] = &instance{of: s, task: -1}
+	if admission.Admitted(j.cluster, s.job) != s.job {
+		s.waiting = append(s.waiting, func() { j.raiseLimit(s) })
+	}
 	reason := ""
 	if resp.Code != 0 {
 		reason = resp.Code.Error()
@@ -351,8 +359,30 @@ func (j *jobs) submitted(s *submission, index int, reply *rpc.Message) {
 	j.accepted(s, reason)
 }
 
-// accepted handles slurmctld's acceptance of a submission. It emits the acceptance, and then
-// handles records and a cancellation that arrived earlier.
+// raiseLimit gives a preset job that slurmctld has admitted with another time limit ([admission.Admitted])
+// the job's own limit, as an operator does with scontrol.
+func (j *jobs) raiseLimit(s *submission) {
+	update := rpc.NewJobUpdate(target(s, nil))
+	if err := update.SetTimeLimit(s.job.TimeLimit); err != nil {
+		j.Fail(fmt.Errorf("raising the time limit of job %s: %w", s.job.ID, err))
+		return
+	}
+	m := &rpc.Message{Type: rpc.RequestUpdateJob, Host: "localhost", Body: j.codec.Body(update)}
+	j.sendInput(m, func(reply *rpc.Message, err error) {
+		if err == nil {
+			err = rpc.ReplyError(reply)
+		}
+		if errno, ok := asErrno(err); ok && errno == slurmspec.ErrAlreadyDone {
+			return // the job has ended at once
+		}
+		if err != nil {
+			j.failUnlessEnded(fmt.Errorf("raising the time limit of job %s: %w", s.job.ID, err))
+		}
+	})
+}
+
+// accepted handles slurmctld's acceptance of a submission. It emits the events and handles the
+// records and the cancellation that arrived before this answer.
 func (j *jobs) accepted(s *submission, reason string) {
 	j.answer(s)
 	j.emit(rm.Event{Kind: rm.Accepted, Job: s.job.ID, Task: -1, RMJob: s.number, Reason: reason})

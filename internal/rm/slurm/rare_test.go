@@ -282,7 +282,7 @@ func testFullQueue(t *testing.T, slurm *install.Installation) {
 		t.Errorf("%s, want it rejected", describe(&row))
 	}
 	if len(o.result.Rejected) != 1 || o.result.Rejected[0].Job != "too late" {
-		t.Errorf("rejected: %q", o.result.Rejected)
+		t.Errorf("rejected: %+v", o.result.Rejected)
 	}
 }
 

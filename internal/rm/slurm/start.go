@@ -212,10 +212,11 @@ func (e *Engine) configure() error {
 	}
 	e.jobs.reasons.every = e.cfg.ReasonsEvery
 	e.jobs.selectPlugin = rpc.SelectPluginID(e.conf.adapted.SelectType)
-	e.jobs.requeueExits = e.cfg.Cluster.RequeueExits()
+	read := func(c *conf.Cluster) { e.jobs.cluster, e.jobs.requeueExits = c, c.RequeueExits() }
+	read(e.cfg.Cluster)
 	e.actions = &actions{
 		loop: e.loop, conf: e.conf, install: e.cfg.Install, logDir: e.cfg.LogDir,
-		reconfigured: func(c *conf.Cluster) { e.jobs.requeueExits = c.RequeueExits() },
+		reconfigured: read,
 		count:        func(then func()) { e.counters.AskBefore(then) },
 		cut:          func() { e.counters.Cut() },
 	}

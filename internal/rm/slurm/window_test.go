@@ -73,6 +73,60 @@ func testWindow(t *testing.T, slurm *install.Installation) {
 	o.drained()
 }
 
+// TestWindowMaxTime: jobs that run when the window begins keep time limits above their partition's MaxTime, as
+// if an administrator had lowered MaxTime while they ran. Pending jobs with such limits do not start.
+func TestWindowMaxTime(t *testing.T) { eachSlurm(t, testWindowMaxTime) }
+
+func testWindowMaxTime(t *testing.T, slurm *install.Installation) {
+	for _, enforce := range []string{"ALL", "NO"} {
+		files := clusterFiles(t, "MaxTime=INFINITE DefaultTime=60 DefMemPerCPU=1000 PriorityTier=1",
+			"MaxTime=60 DefMemPerCPU=1000", "MinJobAge=300", "EnforcePartLimits="+enforce)
+		s := scenario{slurm: slurm, cluster: writeCluster(t, files)}
+		s.workload.Start = after(3600)
+		s.workload.Jobs = workload.JobsOf(
+			job("long", 0, 9000, with(tasks(4), limit(4*time.Hour), ranOn("c1", 700, 9700))),
+			job("endless", 0, 9000, with(tasks(4), limit(hpc.Unlimited), ranOn("c2", 700, 9700))),
+			job("backfilled", 0, 9000, with(tasks(4), limit(4*time.Hour), ranOn("c3", 700, 9700), func(j *hpc.Job) {
+				j.TimeMin = 2 * time.Hour
+			})),
+			// slurmctld ends this job at its limit.
+			job("over", 0, 9000, with(tasks(4), limit(2*time.Hour), ranOn("c4", 700, 9700), func(j *hpc.Job) {
+				j.Recorded.End, j.Recorded.State = after(7900), hpc.TimedOut
+			})),
+			job("tasks", 0, 60, with(tasks(4), limit(2*time.Hour), cancelledAfter(14400), func(j *hpc.Job) {
+				j.Array = "2-3%2"
+			})),
+			job("tasks_1", 0, 9000, with(tasks(4), limit(2*time.Hour), ranOn("g1", 700, 6700))),
+			job("pending", 0, 60, with(tasks(4), limit(2*time.Hour), cancelledAfter(14400))),
+		)
+		o := s.play(t).without("array-limit")
+		for id, want := range map[string]string{
+			"long": "long COMPLETED 700-9700 c1", "endless": "endless COMPLETED 700-9700 c2",
+			"backfilled": "backfilled COMPLETED 700-9700 c3", "tasks_1": "tasks_1 COMPLETED 700-6700 g1",
+		} {
+			if row := o.rows[id]; describe(&row) != want {
+				t.Errorf("EnforcePartLimits=%s: %s, want %s", enforce, describe(&row), want)
+			}
+		}
+		if row := o.rows["over"]; row.State != hpc.TimedOut || row.Start != after(700) ||
+			row.End < after(7900) || row.End > after(7960) || row.TimeLimit != 2*time.Hour {
+			t.Errorf("EnforcePartLimits=%s: %s with limit %v, want TIMEOUT at 7900", enforce, describe(&row), row.TimeLimit)
+		}
+		ids, want := []string{"pending", "tasks"}, hpc.Rejected
+		if enforce == "NO" {
+			ids, want = []string{"pending", "tasks_2", "tasks_3"}, hpc.Cancelled
+		}
+		for _, id := range ids {
+			if row := o.rows[id]; row.State != want || row.Start != 0 {
+				t.Errorf("EnforcePartLimits=%s: %s, want it %s without a start", enforce, describe(&row), want)
+			}
+		}
+		if len(o.result.LatePresets) != 0 {
+			t.Errorf("late: %v", o.result.LatePresets)
+		}
+	}
+}
+
 // TestWindowEdge: the last seconds before a window. slurmctld 23.11 and later restarts itself
 // three seconds before the window. Preset jobs with a later recorded start begin a second before
 // that instant. Pending jobs start when the window begins, although no node has registered yet;
@@ -332,6 +386,7 @@ func TestPresetTasks(t *testing.T) {
 		return job(id, 0, 0, with(ranOn("c1", 100, 900), change))
 	}
 	same := func(*hpc.Job) {}
+	cluster := writeCluster(t, clusterFiles(t, "Default=YES MaxTime=INFINITE", "Default=YES MaxTime=180"))
 	for _, c := range []struct {
 		what, array string
 		change      func(*hpc.Job) // of the other tasks
@@ -344,6 +399,7 @@ func TestPresetTasks(t *testing.T) {
 		{"no limit", "2-9", same, []*hpc.Job{preset("a_0", same)}, nil},
 		{"another request", "2-9%2", same, []*hpc.Job{preset("a_0", func(j *hpc.Job) { j.Tasks = 3 }), preset("a_1", same)}, []int{1}},
 		{"another time limit", "2-9%2", limit(2 * time.Hour), []*hpc.Job{preset("a_1", same)}, []int{1}},
+		{"a time limit above MaxTime", "2-9%2", limit(4 * time.Hour), []*hpc.Job{preset("a_1", limit(4*time.Hour))}, nil},
 		{"other nodes", "2-9%2", on("c2"), []*hpc.Job{preset("a_1", same)}, []int{1}},
 		{"begins before", "2-9%2", func(j *hpc.Job) { j.Begin = 100 * time.Second }, []*hpc.Job{preset("a_1", same)}, []int{1}},
 		{"begins later", "2-9%2", func(j *hpc.Job) { j.Begin = 101 * time.Second }, []*hpc.Job{preset("a_1", same)}, nil},
@@ -359,7 +415,7 @@ func TestPresetTasks(t *testing.T) {
 			}
 			tasks[task] = p
 		}
-		j := &jobs{cut: map[string]map[int]*hpc.Job{"a": tasks}, byID: map[string]*submission{}}
+		j := &jobs{cut: map[string]map[int]*hpc.Job{"a": tasks}, byID: map[string]*submission{}, cluster: cluster}
 		rest := job("a", 0, 60, func(j *hpc.Job) { j.Array = c.array; c.change(j) })
 		if got := slices.Sorted(maps.Keys(j.presetTasks(rest))); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.what, got, c.want)

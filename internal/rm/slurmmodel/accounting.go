@@ -371,7 +371,7 @@ func (a *accounting) view(j *job) *limits.Job {
 	l := of.limits
 	l.Partition, l.Tasks, l.Reason = j.part.account.limits, len(j.tasks), j.reason
 	l.Begin, l.Accrue, l.Held = j.begin, j.accrue, j.priority == 0
-	l.Dependent = j.dependent
+	l.Dependent, l.ByAdmin = j.dependent, j.byAdmin
 	switch l.Minutes = slurmspec.NoVal; {
 	case j.endless:
 		l.Minutes = slurmspec.Infinite

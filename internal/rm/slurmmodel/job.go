@@ -30,6 +30,7 @@ type job struct {
 	hopeless    bool             // its dependencies can never be met
 	direct      bool             // the submission or an operator has set the priority
 	endless     bool             // the job has no time limit
+	byAdmin     bool             // an operator has raised the limit of a preset job above MaxTime
 	noted       slurmspec.Reason // the last reason that was reported to slurmdbd
 	reason      slurmspec.Reason // why the job is pending
 	number      uint32           // Slurm's number

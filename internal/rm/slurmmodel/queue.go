@@ -127,7 +127,7 @@ func (e *Engine) partitionRefuses(j *job, forBackfill bool) slurmspec.Reason {
 	case j.minNodes > p.count, j.minNodes < p.minNodes && !e.account.ignores(j).PartitionMinNodes,
 		p.maxNodes > 0 && asked > p.maxNodes && !e.account.ignores(j).PartitionMaxNodes:
 		return reasons.NodeLimit
-	case p.maxMinutes >= 0 && limit > p.maxMinutes && !e.account.ignores(j).PartitionTimeLimit:
+	case p.maxMinutes >= 0 && limit > p.maxMinutes && !j.byAdmin && !e.account.ignores(j).PartitionTimeLimit:
 		return reasons.TimeLimit
 	}
 	if r := &j.request; !j.ownMemory && (r.Memory != p.memory || r.MemoryPerCPU != p.memoryPerCPU) {

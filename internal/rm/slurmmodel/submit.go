@@ -210,13 +210,19 @@ func (e *Engine) partitionsOf(names string) ([]*partition, error) {
 
 // describeTimes sets a job's time limits, begin time and deadline.
 func (e *Engine) describeTimes(j *job, d *rpc.JobDesc) {
+	j.byAdmin = j.of.job.Reservation == window.Reservation && d.TimeLimit != slurmspec.NoVal &&
+		!slices.ContainsFunc(j.parts, func(p *partition) bool {
+			return p.maxMinutes < 0 || int64(d.TimeLimit) <= p.maxMinutes
+		})
 	switch {
+	case j.byAdmin:
+		j.limit, j.endless = min(int64(d.TimeLimit), endless), d.TimeLimit == slurmspec.Infinite
 	case d.TimeLimit != slurmspec.NoVal && d.TimeLimit != slurmspec.Infinite:
 		j.limit = int64(d.TimeLimit)
 	case d.TimeLimit == slurmspec.NoVal && j.part.defaultMinutes >= 0:
 		j.limit = j.part.defaultMinutes
 	}
-	if d.TimeMin != slurmspec.NoVal {
+	if d.TimeMin != slurmspec.NoVal && !j.byAdmin {
 		j.timeMin = int64(d.TimeMin)
 	}
 	if d.BeginTime > j.submit {

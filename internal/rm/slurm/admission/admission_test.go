@@ -56,18 +56,22 @@ func TestGroups(t *testing.T) {
 }
 
 // TestPreset: a job that runs when the window begins is judged as an operator submits it, in the
-// window's reservation. A partition's limits apply to the job, but the partition's restriction to
-// reservations does not.
+// window's reservation: a partition's limits on nodes hold for the job. Its MaxTime and its restriction to
+// reservations do not, and MaxTime holds for pending jobs.
 func TestPreset(t *testing.T) {
-	s := site(t, small+"PartitionName=q Nodes=n[1-3] MaxTime=UNLIMITED ReqResv=YES\n")
+	s := site(t, small+"PartitionName=q Nodes=n[1-3] MaxTime=UNLIMITED ReqResv=YES\nPartitionName=r Nodes=n[1-3] MaxNodes=1 MaxTime=30\n")
 	preset := func(id, partition string) *hpc.Job {
 		return &hpc.Job{ID: id, Submit: 10 * hpc.Second, Recorded: &hpc.Recorded{Start: 20 * hpc.Second, Nodes: "n1"},
 			Request: hpc.Request{User: "ada", Tasks: 1, TimeLimit: 2 * time.Hour, Partition: partition}}
 	}
-	w := &workload.Workload{Start: 30 * hpc.Second, Jobs: workload.JobsOf(preset("long", "p"), preset("reserved", "q"))}
-	f := s.Foresee(w, nil)
-	if f.Rejected != 1 || f.NeverStarts != 0 || f.Groups[0].Jobs[0] != "long" || f.Groups[0].Slurm != "ESLURM_INVALID_TIME_LIMIT" {
-		t.Errorf("%+v", f)
+	endless, wide, pending := preset("endless", "p"), preset("wide", "r"), preset("pending", "p")
+	endless.TimeLimit, pending.Recorded, wide.Recorded.Nodes, wide.Tasks = hpc.Unlimited, nil, "n[1-2]", 2
+	w := &workload.Workload{Start: 30 * hpc.Second, Jobs: workload.JobsOf(preset("long", ""), preset("either", "p,r"), endless,
+		preset("reserved", "q"), wide, pending)}
+	rejected := map[string]string{}
+	f := s.Foresee(w, func(job string, why Finding) { rejected[job] = why.Slurm })
+	if f.Rejected != 2 || f.NeverStarts != 0 || rejected["wide"] != "ESLURM_INVALID_NODE_COUNT" || rejected["pending"] != "ESLURM_INVALID_TIME_LIMIT" {
+		t.Errorf("%v", rejected)
 	}
 }
 

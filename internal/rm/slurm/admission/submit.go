@@ -32,6 +32,7 @@ func (s *Site) Judge(job *hpc.Job, reservations Reservations) *Finding {
 	if reservations == nil {
 		reservations = func(string) *hpc.Reservation { return nil }
 	}
+	job = Admitted(s.cluster, job)
 	if _, known := s.users[job.User]; !known {
 		return &Finding{Verdict: Rejected, Rule: RuleUser, Text: fmt.Sprintf("there is no user %q", job.User),
 			Remedy: "name the user in the file users or in the workload"}
