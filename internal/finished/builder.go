@@ -477,7 +477,7 @@ func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
 		b.Note(NoteNoInstants)
 	}
 	ended := r.State.Ended() && r.End > 0
-	neverRan := r.Start == 0 || ended && r.Start == r.End && r.NodeList == "" && !r.Ran && r.Elapsed <= 0
+	neverRan := r.Start == 0 || ended && b.gone(r)
 	switch {
 	case ended && neverRan && (r.State == hpc.Completed || r.Elapsed > 0):
 		return nil, b.Unusable(RuleNoStartAtAll, r.ID, "job %s: it ran and ended, but no start is known", r.ID)
@@ -496,6 +496,22 @@ func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
 		return &hpc.Behaviour{RunTime: r.Elapsed, ExitCode: r.status()}, nil
 	}
 	return &hpc.Behaviour{RunTime: max(r.End.Sub(r.Start)-r.Suspended, 0), ExitCode: r.status()}, nil
+}
+
+// gone reports whether an ended job's start is only the instant at which it left the queue. slurmctld
+// sets both instants when a pending job is cancelled or fails, and the job has no nodes then. Without
+// node lists only the state says it: a user or a deadline ends pending jobs, too.
+func (b *Builder) gone(r *Job) bool {
+	if r.Start != r.End || r.Elapsed > 0 || r.Ran || r.NodeList != "" {
+		return false
+	}
+	switch r.State {
+	case hpc.Completed:
+		return false
+	case hpc.Cancelled, hpc.Deadlined:
+		return true
+	}
+	return b.has.nodeList
 }
 
 // arrayTask adds a task, or all tasks of a record, to the job of the array. Tasks with different
