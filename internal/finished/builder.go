@@ -113,7 +113,7 @@ type built struct {
 
 // fieldPresence says which fields have a value in at least one record.
 type fieldPresence struct {
-	user, account, qos, timeLimit, submitLine, nodeList, uid, memory, tres, constraint bool
+	user, account, partition, qos, timeLimit, submitLine, nodeList, uid, memory, tres, constraint bool
 }
 
 // NewBuilder returns a builder for a workload. The parameter source describes the origin of the
@@ -269,6 +269,7 @@ func (b *Builder) note(r *Job) {
 	h := &b.has
 	h.user = h.user || r.User != ""
 	h.account = h.account || r.Account != ""
+	h.partition = h.partition || r.Partition != ""
 	h.qos = h.qos || r.QOS != ""
 	h.timeLimit = h.timeLimit || r.TimeLimit != 0
 	h.submitLine = h.submitLine || r.SubmitLine != ""
@@ -348,6 +349,7 @@ func (b *Builder) Missing() []string {
 		{b.has.user, "no job has a user: nobody submits the jobs"},
 		{b.has.uid, "no job has a UID: the cluster directory must name the users"},
 		{b.has.account, "no job has an account: jobs run under their users' default accounts"},
+		{b.has.partition, "no job has a partition: jobs run in the default partition"},
 		{b.has.qos, "no job has a QOS: jobs run under their default QOS"},
 		{b.has.timeLimit, "no job has a time limit: the partitions' defaults apply"},
 		{b.has.memory, "no job asks for memory: the configuration's defaults apply"},

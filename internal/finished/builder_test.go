@@ -217,13 +217,14 @@ func TestSteps(t *testing.T) {
 func TestMissing(t *testing.T) {
 	full := finished.Job{
 		ID: "7", ArrayTask: -1, Elapsed: -1, Submit: minute(1), ReqCPUs: 1, User: "ann", HasUID: true, Account: "a", QOS: "q",
-		TimeLimit: time.Hour, MemPerNode: 1, NodeList: "n1", SubmitLine: "sbatch x", ReqTRES: "cpu=1",
+		Partition: "p", TimeLimit: time.Hour, MemPerNode: 1, NodeList: "n1", SubmitLine: "sbatch x", ReqTRES: "cpu=1",
 	}
 	for text, without := range map[string]func(*finished.Job){
 		"":                        func(*finished.Job) {},
 		"no job has a user":       func(r *finished.Job) { r.User = "" },
 		"no job has a UID":        func(r *finished.Job) { r.HasUID = false },
 		"no job has an account":   func(r *finished.Job) { r.Account = "" },
+		"no job has a partition":  func(r *finished.Job) { r.Partition = "" },
 		"no job has a QOS":        func(r *finished.Job) { r.QOS = "" },
 		"no job has a time limit": func(r *finished.Job) { r.TimeLimit = 0 },
 		"no job asks for memory":  func(r *finished.Job) { r.MemPerNode = 0 },
