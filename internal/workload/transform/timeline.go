@@ -256,7 +256,7 @@ func Window(from, to hpc.Time) (Step, error) {
 		}
 		if from != 0 {
 			if n := len(w.Usage); n > 0 {
-				env.note("records of fair-share usage left out, because they are not of %s: %d", from, n)
+				env.note("records of fair-share usage removed, because they are not of %s: %d", from, n)
 			}
 			actions := openAt(w, from)
 			n += settle(w, env)

@@ -797,7 +797,7 @@ func TestWindowLeavesUsageOut(t *testing.T) {
 	if err != nil || len(out.Usage) != 0 || results[0].Effect() != "2 jobs removed" {
 		t.Fatalf("%+v, %v", results, err)
 	}
-	if text := strings.Join(results[0].Notes, "\n"); !strings.Contains(text, "records of fair-share usage left out, because they are not of 1970-01-01T00:50:00Z: 2") {
+	if text := strings.Join(results[0].Notes, "\n"); !strings.Contains(text, "records of fair-share usage removed, because they are not of 1970-01-01T00:50:00Z: 2") {
 		t.Errorf("notes %s", text)
 	}
 }
