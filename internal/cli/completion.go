@@ -2,18 +2,14 @@ package cli
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/cli/completion"
 	"rmreplay/internal/cli/console"
+	"rmreplay/internal/cli/recordcmd"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/fairstart"
-	"rmreplay/internal/forecast/hint"
 	"rmreplay/internal/formats"
-	"rmreplay/internal/ioservice/site"
-	"rmreplay/internal/jobtable"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/sim/policy"
 	"rmreplay/internal/slurmspec"
@@ -40,10 +36,9 @@ var flagValues = completion.Values{
 		return append(formats.AccountingNames(), string(build.Slurmdbd), string(build.Auto))
 	},
 	"workload build --from":   kindNames,
-	"io script NAME":          scriptNames,
 	"--io-schedule":           these(strategies...),
-	"jobs --columns":          jobtable.Names,
-	"jobs --sort":             jobtable.Names,
+	"jobs --columns":          recordcmd.Columns,
+	"jobs --sort":             recordcmd.Columns,
 	"--keep":                  these("hosts", "cluster"),
 	"--launch-delay":          these(delays...),
 	"predict train --model":   these("linear", "forest", "boost"),
@@ -56,7 +51,6 @@ var flagValues = completion.Values{
 	"simulate --policy":       allPolicyNames,
 	"sweep --policy":          these(experiment.SlurmPolicy),
 	"tune --policy":           these(experiment.SlurmPolicy),
-	"predict script NAME":     func() []string { return slices.Sorted(maps.Keys(hint.Scripts)) },
 	"--prolog-delay":          these(delays...),
 	"--rule":                  ruleNames,
 	"--run-times":             these(append([]string{"history", "limits"}, models...)...),
@@ -116,13 +110,6 @@ func ruleNames() (names []string) {
 func releaseNames() (names []string) {
 	for _, r := range slurmspec.SupportedReleases() {
 		names = append(names, r.String())
-	}
-	return names
-}
-
-func scriptNames() (names []string) {
-	for _, f := range site.Files {
-		names = append(names, f.Name+"\t"+f.Doc)
 	}
 	return names
 }

@@ -170,7 +170,7 @@ func TestCompletion(t *testing.T) {
 		"predict apply m ":                       {anyFile},
 		"predict apply m w ":                     {noFile},
 		"predict script ":                        {"cli_filter.lua", "job_submit.lua", noFile},
-		"io script e":                            {"epilog.sh\t", noFile},
+		"io script e":                            {"epilog.sh", noFile},
 		"forecast lim":                           {anyFile},
 		"forecast --model ":                      {anyFile},
 		"forecast --submit ":                     {anyFile},

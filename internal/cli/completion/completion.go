@@ -44,7 +44,7 @@ needs the package bash-completion.`,
 	}
 }
 
-// Values lists the values of flags and arguments with known values. A key is a flag of all commands, such as
+// Values lists the values of flags with known values. A key is a flag of all commands, such as
 // "--to", or a flag of one command and the commands below it, such as "predict train --model". If
 // both kinds of keys match a flag, the key of one command is used.
 type Values map[string]func() []string
@@ -76,16 +76,15 @@ func Register(root *cobra.Command, values Values, namesFile func(*pflag.Flag) bo
 		}
 	})
 	if root.Runnable() && len(root.ValidArgs) == 0 {
-		root.ValidArgsFunction = completeArguments(root, values)
+		root.ValidArgsFunction = completeArguments(root)
 	}
 }
 
 // recorded are the commands that take recorded workloads, which are files, as they take runs.
 var recorded = []string{"compare", "jobs", "metrics", "report"}
 
-// completeArguments completes a command's arguments. The key of an argument with known values is the
-// command with the argument's word, such as "io script NAME".
-func completeArguments(c *cobra.Command, values Values) cobra.CompletionFunc {
+// completeArguments completes a command's arguments that are paths.
+func completeArguments(c *cobra.Command) cobra.CompletionFunc {
 	words := Arguments(c)
 	return func(c *cobra.Command, before []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		at := len(before)
@@ -97,11 +96,8 @@ func completeArguments(c *cobra.Command, values Values) cobra.CompletionFunc {
 		}
 		word := strings.TrimSuffix(words[at], "...")
 		_, command, _ := strings.Cut(c.CommandPath(), " ")
-		switch known := values[command+" "+word]; {
-		case slices.Contains(recorded, command) && word == "RUN":
+		if slices.Contains(recorded, command) && word == "RUN" {
 			return nil, cobra.ShellCompDirectiveDefault
-		case known != nil:
-			return matching(known(), "", typed), cobra.ShellCompDirectiveNoFileComp
 		}
 		return completePath(word)(c, before, typed)
 	}
