@@ -57,14 +57,14 @@ func numbered(count int) (names []string) {
 
 // proposal is a map under construction.
 type proposal struct {
+	decimal string // the character before fractions, if the map must say it
+	shows   string // the reason for decimal
 	table   table
 	columns []string
 	unnamed bool // the table has no header
 	values  map[string][]string
 	rows    [][]string
 	fields  map[string]string // the columns by field
-	decimal string            // the character before fractions, if the map must say it
-	shows   string            // the reason for decimal
 }
 
 // sampleRows is the number of rows that a proposal looks at.
