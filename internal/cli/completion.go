@@ -6,13 +6,16 @@ import (
 	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/cli/completion"
 	"rmreplay/internal/cli/console"
+	"rmreplay/internal/cli/recordcmd"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/fairstart"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/sim/policy"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload/build"
 	"rmreplay/internal/workload/chart"
+	"rmreplay/internal/workload/complete"
 	"rmreplay/internal/workload/generate"
 )
 
@@ -34,18 +37,25 @@ var flagValues = completion.Values{
 	},
 	"workload build --from":   kindNames,
 	"--io-schedule":           these(strategies...),
+	"jobs --columns":          recordcmd.Columns,
+	"jobs --sort":             recordcmd.Columns,
 	"--keep":                  these("hosts", "cluster"),
 	"--launch-delay":          these(delays...),
 	"predict train --model":   these("linear", "forest", "boost"),
+	"workload build --map":    build.MapNames,
 	"--models":                these(models...),
 	"--on":                    these(onLocal, onSlurm),
 	"--plot-format":           these(chart.Formats...),
 	"forecast --policy":       allPolicyNames,
+	"rerun --policy":          allPolicyNames,
 	"simulate --policy":       allPolicyNames,
 	"sweep --policy":          these(experiment.SlurmPolicy),
 	"tune --policy":           these(experiment.SlurmPolicy),
 	"--prolog-delay":          these(delays...),
+	"--rule":                  ruleNames,
 	"--run-times":             these(append([]string{"history", "limits"}, models...)...),
+	"--site-slurm":            releaseNames,
+	"simulate --slurm":        releaseNames,
 	"--sessions":              these("arrival:60m", "last:20m", "max:20m"),
 	"workload generate --set": these(generate.IOSets...),
 	"--store":                 these(service.Embedded, service.Elasticsearch),
@@ -87,6 +97,21 @@ func policyNames() (names []string) {
 // of Slurm.
 func allPolicyNames() []string {
 	return append(policyNames(), experiment.SlurmPolicy+"\ta model of Slurm's own scheduler")
+}
+
+// ruleNames returns the rules of workload complete, as FIELD=RULE.
+func ruleNames() (names []string) {
+	for _, r := range complete.Rules {
+		names = append(names, fmt.Sprintf("%s=%s\t%s", r.Field, r.Name, r.Doc))
+	}
+	return names
+}
+
+func releaseNames() (names []string) {
+	for _, r := range slurmspec.SupportedReleases() {
+		names = append(names, r.String())
+	}
+	return names
 }
 
 func kindNames() (names []string) {

@@ -160,7 +160,27 @@ func TestCompletion(t *testing.T) {
 		"replay w.swf --o":                       {"--output"},
 		"replay w.swf -o r --cluster c --over":   {"--overwrite"},
 		"metrics --by partition,u":               {"partition,user"},
-		"metrics ":                               {directories},
+		"metrics ":                               {anyFile},
+		"debug clock ":                           {directories},
+		"explain r ":                             {noFile},
+		"accounting import ":                     {directories},
+		"accounting import d ":                   {anyFile},
+		"accounting import d f ":                 {anyFile},
+		"accounting serve ":                      {directories},
+		"predict apply m ":                       {anyFile},
+		"predict apply m w ":                     {noFile},
+		"predict script ":                        {"cli_filter.lua", "job_submit.lua", noFile},
+		"io script e":                            {"epilog.sh", noFile},
+		"forecast lim":                           {anyFile},
+		"forecast --model ":                      {anyFile},
+		"forecast --submit ":                     {anyFile},
+		"jobs r --columns id,us":                 {"id,user"},
+		"workload build --from sacct ":           {anyFile},
+		"workload build --from sacct a lim":      {anyFile},
+		"workload build --map ":                  {"helios", anyFile},
+		"workload complete x --like ":            {anyFile},
+		"workload complete --rule ti":            {"time_limit=published\ta drawn mixture", noFile},
+		"simulate --slurm 2":                     {"22.05", noFile},
 		"metrics --timezone Europe/Z":            {"Europe/Zurich", noFile},
 		"workload convert --to ":                 {"swf", "trace", noFile},
 		"workload info --plot-format ":           {"svg", "png", noFile},
@@ -179,8 +199,90 @@ func TestCompletion(t *testing.T) {
 			}
 		}
 	}
+	if got := completions(t, "site", "info", "--"); strings.Contains(got, "`") || !strings.Contains(got, "--json\tprint one") {
+		t.Errorf("the descriptions of flags have marks:\n%s", got)
+	}
+	if got := completions(t, "workload", "build", "--o"); strings.Contains(got, "`") || !strings.Contains(got, "--output\twrite a trace to FILE") {
+		t.Errorf("the descriptions of flags have marks:\n%s", got)
+	}
 	if got := completions(t, "simulate", "--pro"); strings.Contains(got, "procs") || !strings.Contains(got, "--processors") {
 		t.Errorf("an earlier name is completed:\n%s", got)
+	}
+}
+
+// paths are the words for files and directories in the usages of flags and arguments, with the
+// directive that completes them. RUN as an argument may be a recorded workload, which is a file.
+var paths = map[string]string{
+	"BUNDLE": anyFile, "CAPTURE": anyFile, "DIR": directories, "EXPERIMENT": anyFile, "FILE": anyFile, "LOG": anyFile,
+	"MAP": anyFile, "MODEL": anyFile, "RUN": directories, "SCRIPT": anyFile, "SLURM.CONF": anyFile, "SOURCE": anyFile,
+	"TARGET": directories, "WORKLOAD": anyFile,
+}
+
+// typed are the words for values that only the user knows, with the reason.
+var typed = map[string]string{
+	"A": "a number", "ADDRESS": "an address and a port", "BANDWIDTH": "a name and a number", "BROKERS/TOPIC": "addresses and a name",
+	"BYTES": "a number", "CLUSTER=COMMAND": "a name and a command", "COUNTS": "numbers", "CONDITION": "an expression",
+	"DURATION": "a length of time", "EXPR": "an expression", "FACTOR": "a number", "FROM/TO": "two instants",
+	"JOB": "an ID in a run or on a cluster", "K": "a number", "KEY=VALUE": "pairs that a script writes", "L": "a number",
+	"LEVEL": "a number", "MIB": "a number", "N": "a number", "NAME": "a name at the site", "OLD=NEW": "two names at the site",
+	"OPTION": "an option of sbatch", "OPTIONS": "options of sbatch", "PARTITION": "a name at the site", "QUANTILE": "a number",
+	"RATE": "a number", "SEED": "a number", "SHARE": "a number", "START/DURATION": "an instant and a length of time",
+	"TEXT": "any text", "TIME": "an instant", "URL": "an address", "USER": "a name at the site", "VERSION": "a release of Slurm in the store",
+}
+
+// listed are the words for values that are completed from a list.
+var listed = []string{
+	"bash", "COLUMNS", "DELAY", "ENGINE", "FIELD=RULE", "FORMAT", "GROUP", "KIND", "MAP", "MODEL", "MODELS", "NAME", "ORDER", "POLICY", "RELEASE",
+	"RULE", "SOURCE", "STORE", "STRATEGY", "TARGET", "VERSION", "WHAT", "WHERE", "WHICH", "ZONE",
+}
+
+// unlisted are the flags whose values are not completed, although their words are those of lists.
+var unlisted = map[string]string{
+	"rmreplay workload build --columns": "sacct has more columns than are read, and the order is the file's",
+}
+
+// TestEveryCompletion: the shell completes files for every flag and argument that takes a file,
+// directories for one that takes a directory, values where they are listed, and nothing elsewhere.
+func TestEveryCompletion(t *testing.T) {
+	flags, arguments := 0, 0
+	check := func(name, kind, got string) {
+		kind = strings.TrimSuffix(strings.Split(kind, "|")[0], "...")
+		lines := strings.Split(strings.TrimSpace(got), "\n")
+		directive, values := lines[len(lines)-1], len(lines)-1
+		want, isPath := paths[kind]
+		switch {
+		case unlisted[name] != "" && values == 0 && directive == noFile:
+		case unlisted[name] == "" && values > 0 && slices.Contains(listed, kind) && (kind == "MAP") == (directive == anyFile):
+		case values > 0 || !isPath && (typed[kind] == "" || directive != noFile) || isPath && directive != want:
+			t.Errorf("%s %s: %d values, then %s (want %s, or a reason why there is nothing to complete)", name, kind, values, directive, want)
+		}
+	}
+	everyCommand(t, func(c *cobra.Command) {
+		words := strings.Fields(c.CommandPath())[1:]
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if kind, _ := pflag.UnquoteUsage(f); f.Value.Type() != "bool" && !f.Hidden {
+				flags++
+				check(c.CommandPath()+" --"+f.Name, kind, completions(t, append(words, "--"+f.Name, "")...))
+			}
+		})
+		recorded := slices.Contains([]string{"compare", "jobs", "metrics", "report"}, c.Name()) && !strings.Contains(c.CommandPath(), "predict")
+		before := words
+		for _, kind := range completion.Arguments(c) {
+			arguments++
+			begun := "zz" // so that neither subcommands nor required flags are completed
+			if kind == "NAME" || kind == "bash|zsh|fish" {
+				begun = ""
+			}
+			got := completions(t, append(before, begun)...)
+			if recorded && strings.HasPrefix(kind, "RUN") {
+				kind = "WORKLOAD"
+			}
+			check(c.CommandPath(), kind, got)
+			before = append(before, "absent")
+		}
+	})
+	if flags < 300 || arguments < 45 {
+		t.Errorf("%d flags and %d arguments", flags, arguments)
 	}
 }
 
@@ -219,8 +321,10 @@ func TestCompletedChoices(t *testing.T) {
 	}
 }
 
-// readsFirst are commands and flags that read their input before they check the values of flags.
-var readsFirst = regexp.MustCompile(`^rmreplay (accounting (import|reconcile|serve) |forecast |rerun |replay --io-schedule$)`)
+// readsFirst are commands and flags that read their input, or want another flag, before they check the
+// values of flags.
+var readsFirst = regexp.MustCompile(`^rmreplay (accounting (import|reconcile|serve) |forecast |rerun |replay --io-schedule$|` +
+	`(conf adapt|replay) --site-slurm$|simulate --slurm$|workload build --map$)`)
 
 // TestCompletedValues: commands refuse unknown values of flags, and none of the values that the shell
 // completes. The commands find no input, and end.

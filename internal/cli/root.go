@@ -48,6 +48,9 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	g := &globals{Output: console.Output{Stdout: stdout, Stderr: stderr, Version: Version()}}
 	root := newRootCommand(g)
 	root.SetArgs(args)
+	if len(args) > 0 && args[0] == cobra.ShellCompRequestCmd {
+		completion.Plain(root)
+	}
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return console.ExitOK

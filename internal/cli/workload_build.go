@@ -144,6 +144,7 @@ type buildReport struct {
 	Missing      []string       `json:"missing"`
 	Files        []string       `json:"cluster_files"`
 	incomplete   bool           // no job has a time limit, or no job has a user
+	users        string         // the number of users, and how many have a UID, if not all
 }
 
 func runWorkloadBuild(ctx context.Context, g *globals, source string, opts buildOptions) error {
@@ -263,6 +264,15 @@ func newBuildReport(b *build.Result, output string, files []string) *buildReport
 	if w.Start != 0 {
 		r.Start = w.Start.String()
 	}
+	r.users = quantity.Regular(r.Users, "user")
+	users := map[string]bool{}
+	for _, job := range w.Jobs.All() {
+		users[job.User] = true
+	}
+	delete(users, "") // of jobs without a user
+	if n := len(users); n > r.Users {
+		r.users = fmt.Sprintf("%s (%d with a UID)", quantity.Regular(n, "user"), r.Users)
+	}
 	r.incomplete = slices.ContainsFunc(workload.Lacks(w), func(l workload.Lack) bool {
 		return (l.Field == workload.FieldTimeLimit || l.Field == workload.FieldUser) && l.Jobs == w.Jobs.Len()
 	})
@@ -274,9 +284,9 @@ func (r *buildReport) show(g *globals, asJSON bool) error {
 		return g.PrintJSON(r)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "wrote %s: %d %s (%d preset), %d %s, %d reservation events, %d node events\n",
-		r.Output, r.Jobs, quantity.Plural(r.Jobs, "job", "jobs"), r.Presets, r.Users,
-		quantity.Plural(r.Users, "user", "users"), r.Reservations, r.NodeEvents)
+	fmt.Fprintf(&b, "wrote %s: %d %s (%d preset), %s, %d reservation events, %d node events\n",
+		r.Output, r.Jobs, quantity.Plural(r.Jobs, "job", "jobs"), r.Presets, r.users,
+		r.Reservations, r.NodeEvents)
 	for _, f := range r.Files {
 		fmt.Fprintf(&b, "wrote %s\n", f)
 	}

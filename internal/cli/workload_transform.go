@@ -418,8 +418,7 @@ func (r *transformReport) print(g *globals, asJSON bool) error {
 	}
 	var b strings.Builder
 	for _, s := range r.Steps {
-		fmt.Fprintf(&b, "%s: %d %s changed, %d %s now\n", s.Step, s.Changed,
-			quantity.Plural(s.Changed, "job", "jobs"), s.Jobs, quantity.Plural(s.Jobs, "job", "jobs"))
+		fmt.Fprintf(&b, "%s: %s, %s now\n", s.Step, s.Effect(), quantity.Regular(s.Jobs, "job"))
 		for _, note := range s.Notes {
 			fmt.Fprintf(&b, "  %s\n", note)
 		}

@@ -113,7 +113,7 @@ type built struct {
 
 // fieldPresence says which fields have a value in at least one record.
 type fieldPresence struct {
-	user, account, qos, timeLimit, submitLine, nodeList, uid, memory, tres, constraint bool
+	user, account, partition, qos, timeLimit, submitLine, nodeList, uid, memory, tres, constraint bool
 }
 
 // NewBuilder returns a builder for a workload. source describes the origin of the jobs.
@@ -268,6 +268,7 @@ func (b *Builder) note(r *Job) {
 	h := &b.has
 	h.user = h.user || r.User != ""
 	h.account = h.account || r.Account != ""
+	h.partition = h.partition || r.Partition != ""
 	h.qos = h.qos || r.QOS != ""
 	h.timeLimit = h.timeLimit || r.TimeLimit != 0
 	h.submitLine = h.submitLine || r.SubmitLine != ""
@@ -347,6 +348,7 @@ func (b *Builder) Missing() []string {
 		{b.has.user, "no job has a user: a replay on Slurm rejects all jobs"},
 		{b.has.uid, "no job has a UID: the cluster directory must name the users"},
 		{b.has.account, "no job has an account: jobs run under their users' default accounts"},
+		{b.has.partition, "no job has a partition: jobs run in the default partition"},
 		{b.has.qos, "no job has a QOS: jobs run under their default QOS"},
 		{b.has.timeLimit, "no job has a time limit: the partitions' defaults apply"},
 		{b.has.memory, "no job asks for memory: the configuration's defaults apply"},
@@ -476,7 +478,7 @@ func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
 		b.Note(NoteNoInstants)
 	}
 	ended := r.State.Ended() && r.End > 0
-	neverRan := r.Start == 0 || ended && r.Start == r.End && r.NodeList == "" && !r.Ran && r.Elapsed <= 0
+	neverRan := r.Start == 0 || ended && b.gone(r)
 	switch {
 	case ended && neverRan && (r.State == hpc.Completed || r.Elapsed > 0):
 		return nil, b.Unusable(RuleNoStartAtAll, r.ID, "job %s: it ran and ended, but no start is known", r.ID)
@@ -495,6 +497,22 @@ func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
 		return &hpc.Behaviour{RunTime: r.Elapsed, ExitCode: r.status()}, nil
 	}
 	return &hpc.Behaviour{RunTime: max(r.End.Sub(r.Start)-r.Suspended, 0), ExitCode: r.status()}, nil
+}
+
+// gone reports whether an ended job's start is only the instant at which it left the queue. slurmctld
+// sets both instants when a pending job is cancelled or fails, and the job has no nodes then. Without
+// node lists only the state says it: a user or a deadline ends pending jobs, too.
+func (b *Builder) gone(r *Job) bool {
+	if r.Start != r.End || r.Elapsed > 0 || r.Ran || r.NodeList != "" {
+		return false
+	}
+	switch r.State {
+	case hpc.Completed:
+		return false
+	case hpc.Cancelled, hpc.Deadlined:
+		return true
+	}
+	return b.has.nodeList
 }
 
 // arrayTask adds a task, or all tasks of a record, to the job of the array. Tasks with different

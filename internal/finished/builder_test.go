@@ -95,6 +95,39 @@ func TestBehaviour(t *testing.T) {
 	}
 }
 
+// TestRunOfNoTime: a job whose start is its end ran for no time, unless it left the queue then.
+func TestRunOfNoTime(t *testing.T) {
+	record := func(id string, state hpc.State, nodes string) *finished.Job {
+		r := ran(id, 0, 10, 10, state, "")
+		r.NodeList, r.ExitCode = nodes, 0
+		return r
+	}
+	left := hpc.Behaviour{RunTime: hpc.Unlimited, CancelAfter: 10 * time.Minute}
+	for _, tt := range []struct {
+		state              hpc.State
+		nodes              string
+		unknown, allocated hpc.Behaviour // without node lists in the source, and with lists of other jobs
+	}{
+		{hpc.Completed, "", hpc.Behaviour{}, hpc.Behaviour{}},
+		{hpc.Failed, "", hpc.Behaviour{ExitCode: 1}, left},
+		{hpc.NodeFail, "", hpc.Behaviour{ExitCode: 1}, left},
+		{hpc.Cancelled, "", left, left},
+		{hpc.Deadlined, "", left, left},
+		{hpc.Cancelled, "n1", hpc.Behaviour{ExitCode: 1}, hpc.Behaviour{ExitCode: 1}},
+	} {
+		for other, want := range map[string]hpc.Behaviour{"": tt.unknown, "n2": tt.allocated} {
+			w := build(t, workload.ReadOptions{}, record("7", tt.state, tt.nodes), record("8", hpc.Completed, other))
+			job := jobByID(t, w, "7")
+			if diff := cmp.Diff(want, job.Behaviour); diff != "" || (job.Recorded.Start == 0) != (want.CancelAfter > 0) {
+				t.Errorf("%s on %q, others on %q: start %s, -want +got\n%s", tt.state, tt.nodes, other, job.Recorded.Start, diff)
+			}
+			if n := w.Rules[finished.NoteNeverStarted]; len(w.Unusable) != 0 || n > 1 || (n == 1) != (want.CancelAfter > 0) {
+				t.Errorf("%s on %q, others on %q: rules %v", tt.state, tt.nodes, other, w.Rules)
+			}
+		}
+	}
+}
+
 // TestRules checks each rule with one record that breaks it. A strict reader refuses the record.
 // Otherwise the record is counted, and kept if it is not a job.
 func TestRules(t *testing.T) {
@@ -184,13 +217,14 @@ func TestSteps(t *testing.T) {
 func TestMissing(t *testing.T) {
 	full := finished.Job{
 		ID: "7", ArrayTask: -1, Elapsed: -1, Submit: minute(1), ReqCPUs: 1, User: "ann", HasUID: true, Account: "a", QOS: "q",
-		TimeLimit: time.Hour, MemPerNode: 1, NodeList: "n1", SubmitLine: "sbatch x", ReqTRES: "cpu=1",
+		Partition: "p", TimeLimit: time.Hour, MemPerNode: 1, NodeList: "n1", SubmitLine: "sbatch x", ReqTRES: "cpu=1",
 	}
 	for text, without := range map[string]func(*finished.Job){
 		"":                        func(*finished.Job) {},
 		"no job has a user":       func(r *finished.Job) { r.User = "" },
 		"no job has a UID":        func(r *finished.Job) { r.HasUID = false },
 		"no job has an account":   func(r *finished.Job) { r.Account = "" },
+		"no job has a partition":  func(r *finished.Job) { r.Partition = "" },
 		"no job has a QOS":        func(r *finished.Job) { r.QOS = "" },
 		"no job has a time limit": func(r *finished.Job) { r.TimeLimit = 0 },
 		"no job asks for memory":  func(r *finished.Job) { r.MemPerNode = 0 },

@@ -35,8 +35,9 @@ type Info struct {
 	WindowS float64  `json:"window_s"`
 	// Preset is the number of jobs that run when the window begins. Waiting is the number of
 	// jobs that wait then.
-	Preset  int `json:"preset_jobs"`
-	Waiting int `json:"waiting_jobs"`
+	Preset       int `json:"preset_jobs"`
+	Waiting      int `json:"waiting_jobs"`
+	WaitingTasks int `json:"waiting_tasks"` // the tasks of the waiting jobs
 
 	// The jobs by the names that they request, the most frequent name first.
 	Users      []Tally `json:"users"`
@@ -57,7 +58,8 @@ type Info struct {
 	Endless int `json:"jobs_without_end"`
 	// DuplicateIDs is the number of jobs whose ID an earlier job has. No engine plays such a workload.
 	DuplicateIDs int `json:"jobs_with_duplicate_id"`
-	// NeverStarted is the number of tasks that, according to the record, ended before they started.
+	// NeverStarted is the number of tasks that, according to the record, ended before they started, or
+	// had not started when it ended.
 	// NeverStartedCPUS is their part of the offered work. How long they would have run is not known.
 	// So the offered work counts their time limits, unless the workload has shorter run times. The
 	// figures about used time omit them.
@@ -70,6 +72,8 @@ type Info struct {
 	// whole nodes only the requested processors count.
 	OfferedCPUS  float64 `json:"offered_cpu_s"`
 	OfferedNodeS float64 `json:"offered_node_s"` // of the jobs that ask for nodes
+	// BeforeCPUS is the part of OfferedCPUS that the jobs did before the window.
+	BeforeCPUS float64 `json:"before_window_cpu_s"`
 
 	// Requested and used time are sums over the tasks that have both a time limit and an end. The used
 	// time of a job with a cancellation ends then. Without a recorded start it is counted from the
@@ -115,8 +119,8 @@ type SizeTable struct {
 	Sizes     []string `json:"sizes"`
 	Durations []string `json:"durations"`
 	Jobs      [][]int  `json:"jobs"` // by size, then by duration
-	// NeverStarted is the number of jobs that, according to the record, ended before they started.
-	// These jobs are not in the table.
+	// NeverStarted is the number of jobs that, according to the record, did not start; see
+	// [Info.NeverStarted]. These jobs are not in the table.
 	NeverStarted int `json:"never_started"`
 }
 
@@ -157,6 +161,7 @@ func NewInfo(w *Workload) *Info {
 			info.Preset++
 		case job.Submit < info.Begin:
 			info.Waiting++
+			info.WaitingTasks += len(TasksOf(job))
 		default:
 			info.PerHour[job.Submit.Sub(info.Begin)/time.Hour]++
 		}
@@ -234,6 +239,9 @@ func (info *Info) add(job *hpc.Job) float64 {
 		}
 		work += float64(size) * d.Seconds()
 		info.OfferedNodeS += float64(job.MinNodes) * d.Seconds()
+		if start := recordedStart(job, task); start != 0 && start < info.Begin {
+			info.BeforeCPUS += float64(size) * min(d, info.Begin.Sub(start)).Seconds()
+		}
 		if neverStarted(job, task) {
 			info.NeverStarted++
 			info.NeverStartedCPUS += float64(size) * d.Seconds()
@@ -252,13 +260,13 @@ func (info *Info) add(job *hpc.Job) float64 {
 	return work
 }
 
-// neverStarted reports whether, according to the record, a task ended without a start.
+// neverStarted reports whether, according to the record, a task ended without a start, or still waited.
 func neverStarted(job *hpc.Job, task int) bool {
 	if job.Recorded == nil {
 		return false
 	}
 	rec := job.Recorded.OfTask(task)
-	return rec.State.Ended() && rec.NeverStarted()
+	return rec.State.Ended() && rec.NeverStarted() || rec.State == hpc.Pending && rec.Start == 0
 }
 
 func recordedStart(job *hpc.Job, task int) hpc.Time {
@@ -454,8 +462,8 @@ func (info *Info) Render(w io.Writer, zone *time.Location) error {
 		quantity.Regular(info.Arrays, "array"), quantity.Regular(info.Tasks, "task")))
 	p.line("  window        %s", span(info, zone))
 	if info.Preset+info.Waiting > 0 {
-		p.line("  at its start  %d %s, %d wait", info.Preset,
-			quantity.Plural(info.Preset, "job runs", "jobs run"), info.Waiting)
+		p.line("  at its start  %d %s, %d wait%s", info.Preset, quantity.Plural(info.Preset, "job runs", "jobs run"), info.Waiting,
+			note(info.WaitingTasks > info.Waiting, ", with arrays %d tasks", info.WaitingTasks))
 	}
 	p.line("  offered work  %s CPU-hours%s", hours(info.OfferedCPUS),
 		note(info.OfferedNodeS > 0, "; %s node-hours by jobs that name nodes", hours(info.OfferedNodeS)))
@@ -469,8 +477,11 @@ func (info *Info) Render(w io.Writer, zone *time.Location) error {
 			until = note(limits < info.NeverStarted, ", %d of these", limits)
 			until = cmp.Or(until, ",") + " until " + quantity.Plural(limits, "its limit", "their limits")
 		}
-		p.line("                %s of them by %s that never started%s", hours(info.NeverStartedCPUS),
+		p.line("                %s CPU-hours of it by %s that never started%s", hours(info.NeverStartedCPUS),
 			quantity.Regular(info.NeverStarted, noun), until)
+	}
+	if info.BeforeCPUS > 0 {
+		p.line("                %s CPU-hours of it before the window, by jobs that run at its start", hours(info.BeforeCPUS))
 	}
 	if info.OfferedLoad > 0 {
 		p.line("  offered load  %.1f %% of %d %s over the window", 100*info.OfferedLoad, info.MachineProcessors,

@@ -71,7 +71,7 @@ func TestInfoNeverStarted(t *testing.T) {
 		t.Errorf("the table of sizes has %v, and leaves out %d", in, info.Sizes.NeverStarted)
 	}
 	var text bytes.Buffer
-	if err := info.Render(&text, time.UTC); err != nil || !strings.Contains(text.String(), " of them by 1 job that never started, until its limit\n") {
+	if err := info.Render(&text, time.UTC); err != nil || !strings.Contains(text.String(), " CPU-hours of it by 1 job that never started, until its limit\n") {
 		t.Errorf("%v\n%s", err, &text)
 	}
 }
@@ -98,7 +98,35 @@ func TestInfoTasksNeverStarted(t *testing.T) {
 	if err := workload.NewInfo(w).Render(&text, time.UTC); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{" 6.0 of them by 6 tasks that never started, until their limits\n", "run time, without 1 job that never started\n"} {
+	for _, want := range []string{" 6.0 CPU-hours of it by 6 tasks that never started, until their limits\n", "run time, without 1 job that never started\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the text lacks %q:\n%s", want, &text)
+		}
+	}
+}
+
+// TestInfoAtStart: the summary of a window says what its preset jobs did before it, how many tasks wait
+// at its start, and that a job that still waits at the end never started.
+func TestInfoAtStart(t *testing.T) {
+	at := func(hours float64) hpc.Time { return hpc.Unix(int64(3600 * hours)) }
+	w := &workload.Workload{Start: at(10)}
+	w.Jobs.Append(&hpc.Job{ID: "preset", Submit: at(1), Request: hpc.Request{Tasks: 4, TimeLimit: 9 * time.Hour}, Behaviour: hpc.Behaviour{RunTime: 5 * time.Hour},
+		Recorded: &hpc.Recorded{State: hpc.Completed, Start: at(8), End: at(13)}})
+	w.Jobs.Append(&hpc.Job{ID: "waits", Submit: at(9), Request: hpc.Request{Tasks: 1, Array: "1-3", TimeLimit: time.Hour}, Behaviour: hpc.Behaviour{RunTime: hpc.Unlimited},
+		Recorded: &hpc.Recorded{State: hpc.Pending}})
+	info := workload.NewInfo(w)
+	if info.BeforeCPUS != 4*2*3600 || info.Waiting != 1 || info.WaitingTasks != 3 || info.NeverStarted != 3 || info.UsedS != 5*3600 || info.Sizes.NeverStarted != 1 {
+		t.Errorf("%+v", info)
+	}
+	var text bytes.Buffer
+	if err := info.Render(&text, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"  at its start  1 job runs, 1 wait, with arrays 3 tasks\n",
+		"                3.0 CPU-hours of it by 3 tasks that never started, until their limits\n",
+		"                8.0 CPU-hours of it before the window, by jobs that run at its start\n",
+	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the text lacks %q:\n%s", want, &text)
 		}
@@ -112,8 +140,8 @@ func TestInfoNeverStartedRunTimes(t *testing.T) {
 		run  time.Duration
 		want string
 	}{
-		{time.Hour / 2, " 0.5 of them by 1 job that never started\n"},
-		{2 * time.Hour, " 1.5 of them by 2 jobs that never started, 1 of these until its limit\n"},
+		{time.Hour / 2, " 0.5 CPU-hours of it by 1 job that never started\n"},
+		{2 * time.Hour, " 1.5 CPU-hours of it by 2 jobs that never started, 1 of these until its limit\n"},
 	} {
 		w.Jobs.Append(&hpc.Job{ID: tt.want, Submit: hpc.Unix(1000), Request: hpc.Request{Tasks: 1, TimeLimit: time.Hour},
 			Behaviour: hpc.Behaviour{RunTime: tt.run}, Recorded: &hpc.Recorded{State: hpc.Cancelled, End: hpc.Unix(1060)}})

@@ -76,18 +76,70 @@ func Register(root *cobra.Command, values Values, namesFile func(*pflag.Flag) bo
 		}
 	})
 	if root.Runnable() && len(root.ValidArgs) == 0 {
-		first := ""
-		if words := strings.Fields(root.Use); len(words) > 1 {
-			first = words[1]
+		root.ValidArgsFunction = completeArguments(root)
+	}
+}
+
+// recorded are the commands that take recorded workloads, which are files, as they take runs.
+var recorded = []string{"compare", "jobs", "metrics", "report"}
+
+// completeArguments completes a command's arguments that are paths.
+func completeArguments(c *cobra.Command) cobra.CompletionFunc {
+	words := Arguments(c)
+	return func(c *cobra.Command, before []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		at := len(before)
+		if n := len(words); n > 0 && at >= n && strings.HasSuffix(words[n-1], "...") {
+			at = n - 1
 		}
-		root.ValidArgsFunction = completePath(first)
+		if at >= len(words) {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		word := strings.TrimSuffix(words[at], "...")
+		_, command, _ := strings.Cut(c.CommandPath(), " ")
+		if slices.Contains(recorded, command) && word == "RUN" {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return completePath(word)(c, before, typed)
+	}
+}
+
+// Arguments returns the words for a command's arguments in its usage, without brackets. The last word
+// ends in "..." if the argument can be repeated. Alternatives in parentheses begin with an argument.
+func Arguments(c *cobra.Command) (list []string) {
+	words := strings.Fields(c.Use)[1:]
+	for i := 0; i < len(words); i++ {
+		word := strings.Trim(words[i], "[]()")
+		switch {
+		case word == "|":
+			return list
+		case strings.HasPrefix(word, "-"):
+			i++ // the flag's value
+		case strings.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ.=|") == "" || strings.Contains(word, "|"):
+			repeated := strings.HasSuffix(words[i], "...")
+			if word = strings.TrimRight(word, ".]"); repeated {
+				word += "..."
+			}
+			list = append(list, word)
+		}
+	}
+	return list
+}
+
+// Plain removes the marks of values from the usage of flags, so that the shell does not show them.
+// The help of these commands is not complete afterwards.
+func Plain(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		Plain(c)
+	}
+	for _, flags := range []*pflag.FlagSet{root.Flags(), root.PersistentFlags()} {
+		flags.VisitAll(func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") })
 	}
 }
 
 // complete returns the completion of a flag's values. values is nil if the values are unknown.
 func complete(f *pflag.Flag, values func() []string, path bool) cobra.CompletionFunc {
+	kind, _ := pflag.UnquoteUsage(f)
 	if values == nil || path {
-		kind, _ := pflag.UnquoteUsage(f)
 		return completePath(kind)
 	}
 	list := strings.Contains(f.Value.Type(), "Slice") // several values, separated by commas
@@ -96,28 +148,45 @@ func complete(f *pflag.Flag, values func() []string, path bool) cobra.Completion
 		if list {
 			before = typed[:strings.LastIndex(typed, ",")+1]
 		}
-		var found []cobra.Completion
 		directive := cobra.ShellCompDirectiveNoFileComp
+		if kind == "MAP" { // a name or a file
+			directive = cobra.ShellCompDirectiveDefault
+		}
 		for _, v := range values() {
-			if strings.HasPrefix(before+v, typed) {
-				found = append(found, before+v)
-			}
 			if strings.HasSuffix(v, ":") || strings.HasSuffix(v, "=") || list {
 				directive |= cobra.ShellCompDirectiveNoSpace
 			}
 		}
-		return found, directive
+		return matching(values(), before, typed), directive
 	}
 }
+
+// matching returns the values that continue what was typed. The parameter before is put before them.
+func matching(values []string, before, typed string) (found []cobra.Completion) {
+	for _, v := range values {
+		if strings.HasPrefix(before+v, typed) {
+			found = append(found, before+v)
+		}
+	}
+	return found
+}
+
+// The words for values that are directories, and for those that may be files.
+var (
+	directories = []string{"DIR", "RUN", "TARGET"}
+	files       = []string{
+		"FILE", "WORKLOAD", "EXPERIMENT", "SOURCE", "SLURM.CONF", "MAP", "LOG", "MODEL", "SCRIPT", "BUNDLE", "CAPTURE",
+	}
+)
 
 // completePath completes files or directories, depending on the word for the value in the usage.
 func completePath(kind string) cobra.CompletionFunc {
 	directive := cobra.ShellCompDirectiveNoFileComp
 	name := strings.TrimRight(strings.Split(kind, "|")[0], ".")
 	switch {
-	case slices.Contains([]string{"DIR", "RUN"}, name):
+	case slices.Contains(directories, name):
 		directive = cobra.ShellCompDirectiveFilterDirs
-	case slices.Contains([]string{"FILE", "WORKLOAD", "EXPERIMENT", "SOURCE", "SLURM.CONF"}, name):
+	case slices.Contains(files, name):
 		directive = cobra.ShellCompDirectiveDefault
 	}
 	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -49,7 +49,8 @@ at the file's beginning. NAME is
 docs/IO.md says where to install the files.`,
 		Example: `  rmreplay io script job_submit.lua > /etc/slurm/job_submit.lua
   rmreplay io script epilog.sh > /etc/slurm/rmreplay-epilog.sh`,
-		Args: console.WantArgs("NAME"),
+		Args:      console.WantArgs("NAME"),
+		ValidArgs: names,
 		RunE: func(_ *cobra.Command, args []string) error {
 			i := slices.Index(names, args[0])
 			if i < 0 {

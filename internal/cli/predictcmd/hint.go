@@ -33,8 +33,9 @@ seconds. Its first lines have the addresses of the servers. NAME is
   job_submit.lua  for JobSubmitPlugins=lua, which runs in slurmctld and keeps it waiting
 
 docs/FORECAST.md says where to install the scripts.`,
-		Example: `  rmreplay predict script cli_filter.lua > /etc/slurm/cli_filter.lua`,
-		Args:    console.WantArgs("NAME"),
+		Example:   `  rmreplay predict script cli_filter.lua > /etc/slurm/cli_filter.lua`,
+		Args:      console.WantArgs("NAME"),
+		ValidArgs: slices.Sorted(maps.Keys(hint.Scripts)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			text, known := hint.Scripts[args[0]]
 			if !known {

@@ -74,6 +74,9 @@ func (e *expression) String() string        { return string(*e) }
 func (e *expression) Type() string          { return "expression" }
 func (e *expression) Set(text string) error { *e = expression(text); return nil }
 
+// Columns returns the names of the columns of jobs.
+func Columns() []string { return jobtable.Names() }
+
 // columns lists the columns for the help.
 func columns() string {
 	var b strings.Builder

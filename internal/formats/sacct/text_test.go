@@ -219,6 +219,7 @@ func TestSacctRules(t *testing.T) {
 		{sacctLine("2", "b", "", -1, 10, 20, "COMPLETED"), finished.RuleNoSubmit, "job 2: no submit time"},
 		{strings.Replace(sacctLine("2", "b", "", 0, 10, 20, "COMPLETED"), "|4\n", "|0\n", 1), finished.RuleNoSize, "job 2: neither processors nor nodes"},
 		{strings.Replace(sacctLine("2", "b", "", 0, 10, 20, "COMPLETED"), "|4\n", "|-4\n", 1), finished.RuleBadValue, `ReqCPUS "-4": not a count`},
+		{strings.Replace(sacctLine("2", "b", "", 0, 10, 20, "COMPLETED"), "|4\n", "|1.024\n", 1), finished.RuleBadValue, `ReqCPUS "1.024": not a whole number`},
 		{good, finished.RuleDuplicate, "job 1 occurs twice"},
 		{sacctLine("1", "a", "", 5, 10, 20, "COMPLETED"), workload.RuleRenamed, "job 1 occurs twice, with different times"},
 		{sacctLine("2", "b", "", 0, 20, 10, "COMPLETED"), finished.RuleTimesReversed, "job 2: submit "},

@@ -113,6 +113,9 @@ func parseAmount(text []byte) (int, error) {
 	if err != nil || f > math.MaxInt32 {
 		return 0, errors.New("not a count")
 	}
+	if f != math.Trunc(f) {
+		return 0, errors.New("not a whole number (want a file that sacct wrote: it writes no fractions and separators here)")
+	}
 	return int(f), nil
 }
 

@@ -165,9 +165,10 @@ var fieldNames = map[int]string{
 	fieldNumber: "job number", fieldSubmit: "submit time",
 }
 
-// Lost counts, for each field of a log, the jobs whose record has a number that the jobs cannot express. Only logs
-// and traces can store such numbers.
+// Lost counts, for each field of a log, the jobs whose record has a number that the jobs cannot express, and the
+// lines of the log's header. Only logs and traces can store both.
 func Lost(losses workload.Losses, w *workload.Workload) {
+	losses.Add("lines of the log's header", len(w.Header))
 	for i := range w.Jobs.Len() {
 		for n := range keptNumbers(w.Jobs.Origin(i).Extra) {
 			losses.Add(fmt.Sprintf("SWF field %d (%s)", n.field, fieldNames[n.field-1]), 1)

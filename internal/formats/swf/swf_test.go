@@ -88,7 +88,7 @@ func TestRead(t *testing.T) {
 	lost := workload.Losses{}
 	swf.Lost(lost, w)
 	wantLost := workload.Losses{"SWF field 6 (average CPU time)": 1, "SWF field 8 (requested processors)": 1,
-		"SWF field 10 (requested memory)": 1, "SWF field 18 (think time)": 1}
+		"SWF field 10 (requested memory)": 1, "SWF field 18 (think time)": 1, "lines of the log's header": 7}
 	if diff := cmp.Diff(wantLost, lost); diff != "" {
 		t.Errorf("losses (-want +got)\n%s", diff)
 	}
@@ -260,7 +260,7 @@ func TestWriteSWFNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `; Version: 2.2
-; Computer: x.events
+; Note: made of x.events
 ; UnixStartTime: 1704067200
 ; MaxJobs: 4
 ; MaxRecords: 4

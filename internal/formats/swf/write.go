@@ -220,7 +220,7 @@ func (s *writer) header(out *bufio.Writer) {
 		comments = append(comments, start)
 	}
 	if len(s.wl.Header) == 0 {
-		comments = append([]string{" Version: 2.2", " Computer: " + lines.OneLine(s.wl.Source)}, comments...)
+		comments = append([]string{" Version: 2.2", " Note: made of " + lines.OneLine(s.wl.Source)}, comments...)
 		records := 0
 		for _, job := range s.jobs.All() {
 			records += len(workload.TasksOf(job))

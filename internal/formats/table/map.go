@@ -44,6 +44,7 @@ type Map struct {
 	Time    string   `yaml:"time"`    // how times are written; see [Field.Time]
 	Origin  string   `yaml:"origin"`  // the instant from which relative times count
 	Unknown []string `yaml:"unknown"` // texts that mean that a value is not known
+	Decimal string   `yaml:"decimal"` // "." or ",", the character before a fraction; default: found in the first rows
 
 	Fields map[string]*Field `yaml:"fields"` // by the names in fieldSpecs
 }
@@ -63,7 +64,7 @@ type Field struct {
 	// Origin), or a format of strptime(3) ("%d.%m.%Y %H:%M:%S"). The default is ISO 8601, or seconds
 	// since 1970.
 	Time string `yaml:"time"`
-	// Times multiplies a number.
+	// Times multiplies a number. A count with it is rounded up.
 	Times float64 `yaml:"times"`
 	// Prefix is put before each name: "user" makes user17 of 17.
 	Prefix string `yaml:"prefix"`
@@ -287,6 +288,9 @@ func (m *Map) check() error {
 	}
 	if err := checkTime(m.Time); err != nil {
 		return err
+	}
+	if m.Decimal != "" && m.Decimal != "." && m.Decimal != "," {
+		return fmt.Errorf(`decimal %q: not known (want "." or ",")`, m.Decimal)
 	}
 	if len(m.Columns) == 0 && m.Header != nil && !*m.Header {
 		return errors.New("columns: missing, and the table has no header (want columns: [id, submit, ...])")

@@ -37,6 +37,7 @@ func Propose(w io.Writer, r *bufio.Reader, at io.ReaderAt, size int64, name stri
 	if err := p.sample(); err != nil {
 		return Proposed{}, fmt.Errorf("reading table: %s: %w", name, err)
 	}
+	p.readNumbers()
 	p.place()
 	p.placeWait()
 	p.placeLimit()
@@ -62,6 +63,8 @@ func numbered(count int) (names []string) {
 
 // proposal is a map under construction.
 type proposal struct {
+	decimal string // the character before fractions, if the map must say it
+	shows   string // the reason for decimal
 	table   table
 	columns []string
 	unnamed bool // the table has no header
@@ -248,7 +251,7 @@ func (p *proposal) suits(k kind, column string) bool {
 	if len(values) == 0 {
 		return true
 	}
-	field := &Field{}
+	field := &Field{Times: 1} // so that counts may have fractions, as Kubernetes' CPUs do
 	if k == anInstant {
 		field.Time = p.timeOf(values)
 	}
@@ -364,6 +367,9 @@ func (p *proposal) write(w io.Writer, name, fits string) error {
 				strings.Join(p.columns, ", "))
 		}
 	}
+	if p.decimal != "" {
+		fmt.Fprintf(&b, "decimal: %q # guess: %s\n", p.decimal, strings.Map(printable, p.shows))
+	}
 	b.WriteString("# zone: Europe/Zurich # of times without a zone, in place of that of --timezone (UTC)\nfields:\n")
 	for _, spec := range fieldSpecs {
 		if column := p.fields[spec.name]; column != "" {
@@ -467,6 +473,8 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 	case aCount:
 		if named, unit := hinted(column); unit == milli && !slices.Contains(spec.aliases, plain(column)) {
 			parts, guess = append(parts, "times: 0.001"), "guess: thousandths of "+named+", rounded up"
+		} else if slices.ContainsFunc(values, hasFraction) {
+			parts, guess = append(parts, "times: 1"), "guess: fractions are rounded up"
 		}
 	case aState:
 		if strange := p.strange(column); digits {

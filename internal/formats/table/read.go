@@ -20,21 +20,28 @@ import (
 // the signal is not 0, and otherwise COMPLETED.
 const NoteStateGuessed = "state_guessed"
 
+// NoteDecimalGuessed counts jobs with numbers such as 1.024 or 2,5, where the map does not say which
+// character stands before a fraction, but other numbers of the table show it.
+const NoteDecimalGuessed = "decimal_guessed"
+
 // Reader reads the jobs of tables with one map.
 type Reader struct {
 	b     *finished.Builder
 	m     *Map
 	times map[*Field]*clockReader
+	kinds map[string]kind // by field
 	rows  int
 	words map[string]string // equal texts share one string
 
 	arrays map[uint32]hpc.Time // the submissions of arrays whose tasks have IDs such as 17_3
+
+	numbers notation // of the current table
 }
 
 // NewReader returns a reader. source names the origin of the jobs.
 func NewReader(m *Map, source string, opts workload.ReadOptions) (*Reader, error) {
 	s := &Reader{b: finished.NewBuilder(source, opts), m: m, times: make(map[*Field]*clockReader),
-		words: make(map[string]string), arrays: make(map[uint32]hpc.Time)}
+		words: make(map[string]string), arrays: make(map[uint32]hpc.Time), kinds: make(map[string]kind)}
 	zone, err := m.zone(opts.Location())
 	if err != nil {
 		return nil, err
@@ -44,7 +51,8 @@ func NewReader(m *Map, source string, opts workload.ReadOptions) (*Reader, error
 		return nil, err
 	}
 	for name, field := range m.Fields {
-		if spec, _ := specOf(name); spec.kind != anInstant {
+		spec, _ := specOf(name)
+		if s.kinds[name] = spec.kind; spec.kind != anInstant {
 			continue
 		}
 		how := field.Time
@@ -64,6 +72,8 @@ func NewReader(m *Map, source string, opts workload.ReadOptions) (*Reader, error
 func (s *Reader) Read(r *bufio.Reader, at io.ReaderAt, size int64, name string) error {
 	t, err := open(r, at, size, s.m)
 	if err == nil {
+		head, _ := r.Peek(headLength) // open has peeked
+		s.numbers = s.notationOf(t, head)
 		err = s.read(t)
 	}
 	if err != nil {
@@ -206,6 +216,9 @@ func (s *Reader) job(c *cells) error {
 	v.size(r)
 	v.words(r)
 	v.fate(r)
+	if v.guessed {
+		s.b.Note(NoteDecimalGuessed)
+	}
 	for _, err := range v.optional {
 		if err := s.b.Fall(finished.RuleBadValue, "job %s: %v", r.ID, err); err != nil {
 			return err
@@ -220,6 +233,7 @@ type values struct {
 	c         *cells
 	necessary error   // the first mistake in a field that every job needs
 	optional  []error // mistakes in other fields, which are ignored
+	guessed   bool    // a number was read with a guess; see [NoteDecimalGuessed]
 }
 
 // value reads a field, unless it is not known. A mistake is added to v.optional.
@@ -228,7 +242,10 @@ func value[V any](v *values, name string, read func(*Field, string) (V, error)) 
 	if !known {
 		return out
 	}
-	out, err := read(v.s.m.Fields[name], text)
+	text, err := v.plain(name, text)
+	if err == nil {
+		out, err = read(v.s.m.Fields[name], text)
+	}
 	if err != nil {
 		v.optional = append(v.optional, v.c.wrong(name, err))
 		var none V

@@ -138,6 +138,13 @@ func delimiterOf(line string) string {
 
 func (t *textTable) names() []string { return t.header }
 
+// begin returns a table with the rows in the first bytes of the file.
+func (t *textTable) begin(head []byte) *textTable {
+	start := *t
+	start.r = bufio.NewReader(bytes.NewReader(head))
+	return &start
+}
+
 // isPlain reports whether a table's texts are written without quotes.
 func (t *textTable) isPlain() bool {
 	return utf8.RuneCountInString(t.delimiter) != 1 || strings.ContainsAny(t.delimiter, "\"\r\n") ||

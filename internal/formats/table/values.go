@@ -44,6 +44,9 @@ func (f *Field) isUnknown(text string, more []string) bool {
 // number reads a decimal number and applies the field's factor.
 func (f *Field) number(text string, minValue, maxValue float64) (float64, error) {
 	n, err := strconv.ParseFloat(text, 64)
+	if err != nil && hasComma(text) {
+		return 0, errComma
+	}
 	if f.Times != 0 {
 		n *= f.Times
 	}
@@ -53,8 +56,13 @@ func (f *Field) number(text string, minValue, maxValue float64) (float64, error)
 	return n, nil
 }
 
+// count reads a whole number. A field with a factor has a number of something else, so that the
+// product may have a fraction, and is rounded up.
 func (f *Field) count(text string) (int, error) {
 	n, err := f.number(text, 0, math.MaxInt32)
+	if err == nil && f.Times == 0 && n != math.Trunc(n) {
+		return 0, notWhole(text)
+	}
 	return int(math.Ceil(n)), err
 }
 
@@ -78,6 +86,9 @@ func (f *Field) duration(text string) (time.Duration, error) {
 	}
 	factor := unitsOf[aDuration][unit]
 	n, err := f.number(text, 0, maxSeconds/factor)
+	if errors.Is(err, errComma) {
+		return 0, err
+	}
 	if err != nil {
 		return 0, fmt.Errorf("not a duration in %s (want 0 to %.15g)", unit, maxSeconds/factor)
 	}
@@ -136,6 +147,9 @@ func (f *Field) memory(text string) (int64, error) {
 	const most = 1 << 40 // MiB
 	factor := unitsOf[aMemory][unit] / (1 << 20)
 	n, err := f.number(text, 0, most/factor)
+	if errors.Is(err, errComma) {
+		return 0, err
+	}
 	if err != nil {
 		return 0, fmt.Errorf("not an amount of memory in %s", unit)
 	}

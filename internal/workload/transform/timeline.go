@@ -255,6 +255,9 @@ func Window(from, to hpc.Time) (Step, error) {
 			return 0, errors.New("no job is in the window")
 		}
 		if from != 0 {
+			if n := len(w.Usage); n > 0 {
+				env.note("records of fair-share usage removed, because they are not of %s: %d", from, n)
+			}
 			actions := openAt(w, from)
 			n += settle(w, env)
 			if text := w.EmptyAtBegin(remedy); text != "" {

@@ -18,6 +18,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/slurmspec/sbatch"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/spelling"
 	"rmreplay/internal/workload"
 )
@@ -77,10 +78,24 @@ func (env *Environment) noPartition(partition string, named map[string]bool) {
 // Result describes the effect of a step.
 type Result struct {
 	Step    string `json:"step"`
-	Changed int    `json:"jobs_changed"`
-	Jobs    int    `json:"jobs"` // the number of jobs after the step
+	Changed int    `json:"jobs_changed"` // also those that the step added or removed
+	Removed int    `json:"jobs_removed"` // how many jobs fewer there are than before the step
+	Jobs    int    `json:"jobs"`         // the number of jobs after the step
 	// Notes are side effects that a user may not expect.
 	Notes []string `json:"notes,omitempty"`
+}
+
+// Effect says in words how many jobs the step changed or removed.
+func (r *Result) Effect() string {
+	jobs, verb := r.Changed, "changed"
+	switch {
+	case r.Removed > 0 && r.Removed == r.Changed:
+		verb = "removed"
+	case r.Removed > 0 && r.Removed < r.Changed:
+		verb = fmt.Sprintf("changed, %d removed", r.Removed)
+		jobs -= r.Removed
+	}
+	return quantity.Regular(jobs, "job") + " " + verb
 }
 
 // Apply applies the steps in order to a copy of the workload. It returns the copy and the effect of
@@ -90,13 +105,14 @@ func Apply(w *workload.Workload, env Environment, steps ...Step) (*workload.Work
 	results := make([]Result, len(steps))
 	for i, step := range steps {
 		env.rng, env.notes = rand.New(rand.NewPCG(env.Seed, streamOf(i, step.Text))), nil
+		before := out.Jobs.Len()
 		n, err := step.Apply(out, &env)
 		if err != nil {
 			return nil, nil, fmt.Errorf("transforming workload: %s: %w", step.Text, err)
 		}
 		out.Sort()
 		out.Transforms = append(out.Transforms, step.Text)
-		results[i] = Result{Step: step.Text, Changed: n, Jobs: out.Jobs.Len(), Notes: env.notes}
+		results[i] = Result{Step: step.Text, Changed: n, Removed: max(before-out.Jobs.Len(), 0), Jobs: out.Jobs.Len(), Notes: env.notes}
 	}
 	return out, results, nil
 }

@@ -768,3 +768,37 @@ func TestPredictedLimits(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestEffect: a step says whether it changed or removed jobs.
+func TestEffect(t *testing.T) {
+	for want, r := range map[string]Result{
+		"3 jobs changed":              {Changed: 3},
+		"1 job removed":               {Changed: 1, Removed: 1},
+		"2 jobs changed, 551 removed": {Changed: 553, Removed: 551},
+		"0 jobs changed":              {},
+	} {
+		if got := r.Effect(); got != want {
+			t.Errorf("%+v: %q, want %q", r, got, want)
+		}
+	}
+}
+
+// TestWindowLeavesUsageOut: a window has no fair-share usage of another instant, and says so. A filter
+// and a window say how many jobs they removed.
+func TestWindowLeavesUsageOut(t *testing.T) {
+	w := &workload.Workload{Start: hpc.Unix(1000), Usage: []hpc.Usage{{Account: "a", Raw: 1}, {Account: "b", Raw: 2}}}
+	for i := range 4 {
+		w.Jobs.Append(&hpc.Job{ID: fmt.Sprint(i), Submit: hpc.Unix(1000 + 1000*int64(i)), Request: hpc.Request{Tasks: 1}, Behaviour: hpc.Behaviour{RunTime: time.Minute}})
+	}
+	window, err := Window(hpc.Unix(3000), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, results, err := Apply(w, Environment{}, window)
+	if err != nil || len(out.Usage) != 0 || results[0].Effect() != "2 jobs removed" {
+		t.Fatalf("%+v, %v", results, err)
+	}
+	if text := strings.Join(results[0].Notes, "\n"); !strings.Contains(text, "records of fair-share usage removed, because they are not of 1970-01-01T00:50:00Z: 2") {
+		t.Errorf("notes %s", text)
+	}
+}
