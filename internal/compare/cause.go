@@ -122,9 +122,8 @@ func (d *Divergence) circumstances(between *releases.Difference, size string, li
 		if n := len(others); n > 0 {
 			likely("sbatch of %s submits %d of the jobs that overtook it in a different way: %s", between.Set, n, names(others))
 		}
-		if p := &between.Priorities; p.Different > 0 && p.At <= hpc.Time(d.At) && p.First != d.Job {
-			likely("job %s, submitted earlier, had priority %d at its submission instead of %d", p.First,
-				p.Set, p.Baseline)
+		if p := between.Priorities.Waiting(hpc.Time(d.At), d.Job); p != nil {
+			likely("job %s, which waited, had priority %d at its submission instead of %d", p.Job, p.Set, p.Baseline)
 		}
 		for _, change := range between.Known {
 			if d.Kind == DivergedNodes && alike && change.Topic == history.Placement && d.NodeCount == 1 {

@@ -150,7 +150,7 @@ func TestReleases(t *testing.T) {
 	b := onSlurm(single("b", rows(150, 50)...), "24.11.5", log(312, releases.Backfill))
 	got := causesOf(t, DivergedStart, a, b)
 	want := "false: sbatch of 24.11.5 submits 1 of the jobs that overtook it in a different way: wide\n" +
-		"false: job wide, submitted earlier, had priority 312 at its submission instead of 187\n" +
+		"false: job wide, which waited, had priority 312 at its submission instead of 187\n" +
 		"false: the backfill scheduler started it instead of the main scheduler"
 	if got != want {
 		t.Errorf("causes\n%s\nwant\n%s", got, want)
@@ -178,6 +178,39 @@ func TestReleases(t *testing.T) {
 	same := onSlurm(single("c", rows(50, 150)...), "22.05.8", nil)
 	if p := mustCompare(t, Options{}, a, same).Pairs[0]; p.Releases != nil {
 		t.Errorf("one release differs from itself: %+v", p.Releases)
+	}
+}
+
+// Another priority of a job is a likely cause only if this job waited, and did not start at the same instant, in one of
+// the runs.
+func TestCauseOfPriority(t *testing.T) {
+	waits := func(r *run.Row) {}
+	ineligible := func(r *run.Row) { r.Eligible = r.Submit.Add(100 * time.Second) }
+	cancelled := func(r *run.Row) { r.Start, r.End, r.State = 0, r.Submit.Add(20*time.Second), hpc.Cancelled }
+	for _, test := range []struct {
+		name   string
+		starts [2]int
+		edit   func(*run.Row)
+		likely bool
+	}{
+		{"started before", [2]int{10, 11}, waits, false}, {"started at once", [2]int{0, 0}, waits, false},
+		{"started then", [2]int{30, 30}, waits, false}, {"not eligible", [2]int{200, 200}, ineligible, false},
+		{"cancelled", [2]int{0, 0}, cancelled, false}, {"waited", [2]int{200, 200}, waits, true},
+		{"started in one run", [2]int{30, 31}, waits, true},
+	} {
+		side := func(name, release string, i, start int) Set {
+			rows := []run.Row{
+				with(job("first", 0, 5, 20, "n3"), func(r *run.Row) { r.RMJob = 1 }),
+				with(job("other", 0, test.starts[i], 300, "n2"), func(r *run.Row) { r.RMJob = 2; test.edit(r) }),
+				with(job("x", 0, start, 60, "n1"), func(r *run.Row) { r.RMJob = 3 }),
+			}
+			return onSlurm(single(name, rows...), release, &releases.Log{Priorities: map[uint32]uint32{1: uint32(i), 2: uint32(10 + i), 3: uint32(i)}})
+		}
+		got := causesOf(t, DivergedStart, side("a", "22.05.8", 0, 30), side("b", "24.11.5", 1, 46))
+		const want = "job other, which waited, had priority 11 at its submission instead of 10"
+		if strings.Contains(got, want) != test.likely || strings.Count(got, "priority") > 1 || strings.Contains(got, "job first") {
+			t.Errorf("%s: %q", test.name, got)
+		}
 	}
 }
 

@@ -110,6 +110,28 @@ func TestOneSideOfOneRun(t *testing.T) {
 	}
 }
 
+// The sentence about the detectable difference gives both differences in one measure: the pooled standard deviation.
+// Hedges' g, with its correction for few runs, is another measure.
+func TestObservedDifferenceInPooledDeviations(t *testing.T) {
+	idle := job("z", 0, 0, 0, "")
+	idle.Start, idle.End, idle.State = 0, 0, hpc.Pending
+	b := randomSet("b", 2, 6, 400)
+	b.Runs = append(b.Runs, realization("b/idle", idle)) // its mean wait has no value
+	c := mustCompare(t, Options{}, randomSet("a", 1, 5, 300), b)
+	wait := find(t, c.Metrics, "mean_wait_s")
+	x, y := wait.Sets[0], wait.Sets[1]
+	pooled := math.Sqrt((4*math.Pow(float64(x.Deviation), 2) + 5*math.Pow(float64(y.Deviation), 2)) / 9)
+	var text bytes.Buffer
+	if err := c.Render(&text, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("(for the mean wait %s s; the observed difference is %s pooled standard deviations)\n",
+		wait.Differences[0].Detectable.Text(), metrics.Float(float64(y.Mean-x.Mean)/pooled).Text())
+	if y.Runs != 6 || !strings.Contains(text.String(), want) || !strings.Contains(text.String(), "5 and 7 runs find a difference of 1.8 pooled standard deviations in 80 % of cases\n") {
+		t.Errorf("no %q in\n%s", want, text.String())
+	}
+}
+
 func TestSetsThatDiffer(t *testing.T) {
 	c := mustCompare(t, Options{}, randomSet("a", 1, 10, 300), randomSet("b", 2, 10, 400))
 	if !c.Inference {

@@ -197,17 +197,18 @@ func (c *Comparison) renderFairness(b *bytes.Buffer, p *Pair) {
 // mean wait.
 func (c *Comparison) renderPower(b *bytes.Buffer, p *Pair) {
 	na, nb := len(c.Sets[p.Baseline].Runs), len(c.Sets[p.Set].Runs)
-	if wait, d := c.figure("mean_wait_s", p); wait != nil && c.enough(wait, d) > 0 {
+	wait, d := c.figure("mean_wait_s", p)
+	if wait != nil && c.enough(wait, d) > 0 {
 		return // the first sentence says that a test of so few runs cannot detect a difference
 	}
-	fmt.Fprintf(b, "%d and %d %s find a difference of %.2g standard deviations of a run in %.0f %% of cases\n", na,
-		nb, quantity.Plural(nb, "run", "runs"),
-		stats.Detectable(na, nb, 1-c.Level, detectPower), 100*detectPower)
-	for i := range c.Metrics {
-		if d := c.Metrics[i].difference(p.Set); c.Metrics[i].Key == "mean_wait_s" && d != nil && d.Detectable.Known() {
-			fmt.Fprintf(b, "(for the mean wait %s s; the observed difference is %s standard deviations)\n", d.Detectable.Text(),
-				d.HedgesG.Text())
-		}
+	detectable := stats.Detectable(na, nb, 1-c.Level, detectPower)
+	fmt.Fprintf(b, "%d and %d %s find a difference of %.2g pooled standard deviations in %.0f %% of cases\n", na, nb,
+		quantity.Plural(nb, "run", "runs"), detectable, 100*detectPower)
+	if wait != nil && d.Detectable > 0 {
+		detectable = stats.Detectable(wait.Sets[p.Baseline].Runs, wait.Sets[p.Set].Runs, 1-c.Level, detectPower)
+		observed := d.Difference / d.Detectable * metrics.Float(detectable)
+		fmt.Fprintf(b, "(for the mean wait %s s; the observed difference is %s pooled standard deviations)\n",
+			d.Detectable.Text(), observed.Text())
 	}
 }
 

@@ -202,7 +202,7 @@ func (t *table) row(key Key) *run.Row {
 
 // side returns the data of the run that package releases uses.
 func (t *table) side() releases.Side {
-	return releases.Side{Manifest: t.Manifest, Rows: t.Rows, Log: t.Log}
+	return releases.Side{Manifest: t.Manifest, Rows: t.Rows, Log: t.Log, Shift: t.shift}
 }
 
 // preset reports whether a job that started at an instant was running when the run's window began.

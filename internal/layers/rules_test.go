@@ -185,7 +185,7 @@ var rules = []rule{
 	{"use cases", "internal/fairstart", []string{"internal/hpc", "internal/metrics", "internal/rm", "internal/rm/sim/...", "internal/run"}, computes,
 		"fair start times follow from a record and the simulator"},
 	{"use cases", "internal/compare/releases", []string{
-		"internal/hpc", "internal/quantity", "internal/rm", "internal/rm/slurm/jobdesc", "internal/rm/slurm/rpc", "internal/run", "internal/slurmspec/...",
+		"internal/hpc", "internal/quantity", "internal/rm", "internal/rm/slurm/jobdesc", "internal/rm/slurm/rpc", "internal/run", "internal/slurmspec/...", "internal/waits",
 	}, computes,
 		"differences between two releases follow from run records and from tables of the releases"},
 	{"use cases", "internal/compare/clusters", []string{

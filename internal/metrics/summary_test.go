@@ -18,6 +18,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -80,6 +81,21 @@ func TestRenderGolden(t *testing.T) {
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 100 {
 				t.Errorf("%s: a line of %d columns: %s", name, n, line)
 			}
+		}
+	}
+}
+
+// The parts of a group's waits are in the order of their size, also the unknown part, and add up to all waits. A line
+// counts the parts that it does not name.
+func TestGroupParts(t *testing.T) {
+	list := []WaitPart{{Part: waits.OwnLimit, Share: 0.562}, {Part: waits.Dependency, Share: 0.154}, {Part: waits.BeginTime, Share: 0.116}, {Part: waits.Resources, Share: 0.079}, {Part: waits.Priority, Share: 0.076}, {Part: waits.Unknown, Share: 0.013}}
+	for n, want := range map[int]string{
+		6: "own limit 56.2%, dependency 15.4%, begin time 11.6%, 3 others 16.8%\n",
+		4: "own limit 56.2%, dependency 15.4%, begin time 11.6%, resources 7.9%\n", 0: "   -\n",
+	} {
+		var b bytes.Buffer
+		if renderGroupParts(&b, []Group{{Name: "batch", Metrics: Metrics{WaitParts: list[:n]}}}); !strings.HasSuffix(b.String(), want) {
+			t.Errorf("of %d parts:\n%s, want %s", n, b.String(), want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package metrics
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -92,11 +93,32 @@ func RenderWaitParts(b *bytes.Buffer, list []WaitPart) {
 	b.WriteString("\n" + table.String())
 }
 
-// listedParts is the number of parts that a line of a group names.
-const listedParts = 3
+// listedParts is the largest number of parts that a line of a group names.
+const listedParts = 4
+
+// groupParts returns the parts of a group's waits with their shares, the largest first. If there are more than
+// [listedParts], the last entry has the number of the smallest parts and their sum.
+func groupParts(list []WaitPart) string {
+	named := len(list)
+	if named > listedParts {
+		named = listedParts - 1
+	}
+	var parts []string
+	for _, p := range list[:named] {
+		parts = append(parts, p.Part.Words()+" "+percent(p.Share))
+	}
+	if others := list[named:]; len(others) > 0 {
+		rest := Float(0)
+		for _, p := range others {
+			rest += p.Share
+		}
+		parts = append(parts, fmt.Sprintf("%d others %s", len(others), percent(rest)))
+	}
+	return cmp.Or(strings.Join(parts, ", "), unknown)
+}
 
 // renderGroupParts writes a line for each group with the mean wait since jobs were eligible, its lost processor
-// hours, their share of its processor hours, and the largest parts of all waits. The unknown part is always among them.
+// hours, their share of its processor hours, and the parts of all waits ([groupParts]).
 func renderGroupParts(b *bytes.Buffer, groups []Group) {
 	table := quantity.NewTable(20, 20, 12, 8)
 	table.Row("  why", "eligible mean wait", "lost hours", "lost", "   parts of all waits")
@@ -105,16 +127,8 @@ func renderGroupParts(b *bytes.Buffer, groups []Group) {
 		if name == "" {
 			name = "(none)"
 		}
-		var parts []string
-		for i, p := range g.WaitParts {
-			if i < listedParts || p.Part == waits.Unknown {
-				parts = append(parts, p.Part.Words()+" "+percent(p.Share))
-			}
-		}
-		if len(parts) == 0 {
-			parts = append(parts, unknown)
-		}
-		table.Row("  "+name, clock(g.EligibleWait.Mean), number(g.Lost()/3600), percent(g.LostShare()), "   "+strings.Join(parts, ", "))
+		table.Row("  "+name, clock(g.EligibleWait.Mean), number(g.Lost()/3600), percent(g.LostShare()),
+			"   "+groupParts(g.WaitParts))
 	}
 	b.WriteString(table.String())
 }

@@ -902,7 +902,7 @@ func (r *Report) methods() (Section, error) {
 	if c.Inference && len(c.Sets) > 1 {
 		list = append(list,
 			"p is the p-value of a permutation test of equal means. Holm's correction accounts for all metrics of the table: a difference is significant if the corrected p-value is small enough.",
-			"Hedges' g is the difference in standard deviations of a run. Cliff's δ is the share of pairs of runs in which the set's value is larger, less the share in which it is smaller.",
+			"Hedges' g is the difference in pooled standard deviations of a run, reduced for small numbers of runs. Cliff's δ is the share of pairs of runs in which the set's value is larger, less the share in which it is smaller.",
 			"Detectable is the true difference that this number of runs detects in 80 % of cases. If it is larger than a difference that would matter to you, there are too few runs, and “no significant difference” means little.",
 			"The energy test compares the distances between runs within and across sets; it detects any kind of difference, but jobs with long, erratic waits weigh most. "+
 				"The depth test (Liu and Singh, with spatial depth) compares how central the runs of one set are in the other; it is robust to outliers, but detects little with few runs. Holm's correction accounts for both tests.",

@@ -30,10 +30,10 @@
 // sizes), it may reject too often. In a table of twenty metrics, one p-value is below 0.05 by
 // chance on average: [Holm] corrects for the number of metrics.
 //
-// [HedgesG] measures how large a difference is in standard deviations of a run, and [CliffsDelta]
-// in shares of pairs of runs. A large g with a small absolute difference is common here, because
-// runs of a calm workload hardly differ: "significant" then means that the difference is real, not
-// that it matters.
+// [HedgesG] measures how large a difference is in standard deviations of a run, with a correction
+// for few runs, and [CliffsDelta] in shares of pairs of runs. A large g with a small absolute
+// difference is common here, because runs of a calm workload hardly differ: "significant" then
+// means that the difference is real, not that it matters.
 //
 // # The whole schedule
 //

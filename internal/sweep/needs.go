@@ -21,27 +21,83 @@ const (
 // how many seeds it needs.
 const pilotSeeds = 3
 
-// Need says how many seeds are needed to detect a difference of a figure between two cells. The
-// test is the test of `rmreplay compare` at 5 %, without the correction for several figures. It
-// must detect the difference in 80 % of cases. The number rests on three assumptions: runs are
-// independent, they are normally distributed, and the runs of every cell have the same variance as
-// the complete runs.
+// Need says how many seeds are needed to detect a change of a figure from one cell, the baseline, to another. The test
+// is that of `rmreplay compare` at 5 %, without the correction for several figures, and must detect the change in 80 %
+// of cases. The number assumes that runs are independent and normally distributed, and that the runs of the other cell
+// vary as the complete runs of the baseline and of cells like it.
 type Need struct {
 	Key string `json:"key"` // a key of [metrics.Figures]
-	// Mean is the mean of the cells' means. Deviation is the standard deviation of runs within a cell,
-	// pooled over all cells. Freedom is the number of degrees of freedom of Deviation: the number of
-	// runs less the number of cells.
+	// Baseline is the cell that needs the most seeds to detect a change by a given share of its mean.
+	Baseline string `json:"baseline"`
+	// Mean is the baseline's mean. Deviation is the standard deviation of runs within a cell, pooled over the cells
+	// whose means are between half and twice Mean. A cell of another size varies otherwise. Freedom is the number
+	// of degrees of freedom of Deviation: the number of these cells' runs less the number of these cells.
 	Mean      metrics.Float `json:"mean"`
 	Deviation metrics.Float `json:"standard_deviation"`
 	Freedom   int           `json:"degrees_of_freedom"`
-	// Seeds is the number of seeds of the experiment. Detectable is the smallest difference that
-	// these seeds can detect; null if there are too few seeds to detect any difference.
+	// Seeds is the number of seeds of the experiment. Detectable is the smallest difference from Mean that can
+	// be detected with these seeds; null if there are too few seeds to detect any difference.
 	Seeds      int           `json:"seeds"`
 	Detectable metrics.Float `json:"detectable_difference"`
-	// For10 and For5 are the numbers of seeds that detect differences of 10 % and 5 % of the mean; 0 if the mean
-	// is 0, or if more than a million seeds are needed. One seed is enough for a figure that does not vary.
+	// For10 and For5 are the numbers of seeds with which differences of 10 % and 5 % of Mean are
+	// detected; 0 if the mean is 0, or if more than a million seeds are needed. One seed is enough
+	// for a figure that does not vary.
 	For10 int `json:"seeds_for_10_percent"`
 	For5  int `json:"seeds_for_5_percent"`
+}
+
+// sample is what the complete runs of a cell show of a figure.
+type sample struct {
+	cell   string
+	values []float64 // one of each run
+	mean   float64
+}
+
+// like reports whether the means of two samples differ by at most a factor of two.
+func (a *sample) like(b *sample) bool {
+	return a.mean == b.mean || a.mean*b.mean > 0 && max(a.mean/b.mean, b.mean/a.mean) <= 2
+}
+
+// samples returns the samples of a figure, of the cells that have a value.
+func (s *Summary) samples(key string) (list []sample) {
+	for _, c := range s.Cells {
+		var values []float64
+		for _, r := range c.Runs {
+			if v := r.Metrics[key]; r.State == stateComplete && v.Known() {
+				values = append(values, float64(v))
+			}
+		}
+		if len(values) > 0 {
+			list = append(list, sample{c.Cell, values, stats.Mean(values)})
+		}
+	}
+	return list
+}
+
+// baseline returns the sample that needs the most seeds to detect a change by a given share of its mean, and the
+// standard deviation for it with its degrees of freedom ([Need]). Freedom is 0 if no cell has two runs.
+func baseline(samples []sample) (most *sample, deviation float64, freedom int) {
+	least := math.Inf(1) // mean in standard deviations
+	for i := range samples {
+		var alike [][]float64
+		for k := range samples {
+			if samples[k].like(&samples[i]) {
+				alike = append(alike, samples[k].values)
+			}
+		}
+		d, n := stats.PooledDeviation(alike...)
+		if n == 0 {
+			continue
+		}
+		shift := math.Inf(1)
+		if d > 0 {
+			shift = math.Abs(samples[i].mean) / d
+		}
+		if most == nil || shift < least {
+			most, least, deviation, freedom = &samples[i], shift, d, n
+		}
+	}
+	return most, deviation, freedom
 }
 
 // needs returns the seeds that each figure of the table needs. It returns nil if no cell has two
@@ -49,27 +105,12 @@ type Need struct {
 func (s *Summary) needs(seeds int) []Need {
 	var list []Need
 	for _, column := range columns {
-		var sets [][]float64
-		total, cells := 0.0, 0.0
-		for _, c := range s.Cells {
-			var values []float64
-			for _, r := range c.Runs {
-				if v := r.Metrics[column.key]; r.State == stateComplete && v.Known() {
-					values = append(values, float64(v))
-				}
-			}
-			if len(values) > 0 {
-				total += stats.Mean(values)
-				cells++
-				sets = append(sets, values)
-			}
-		}
-		deviation, freedom := stats.PooledDeviation(sets...)
+		most, deviation, freedom := baseline(s.samples(column.key))
 		if freedom == 0 {
 			continue
 		}
-		n := Need{Key: column.key, Mean: metrics.Float(total / cells), Deviation: metrics.Float(deviation), Freedom: freedom,
-			Seeds: seeds, Detectable: metrics.NoValue(), For10: 1, For5: 1}
+		n := Need{Key: column.key, Baseline: most.cell, Mean: metrics.Float(most.mean), Deviation: metrics.Float(deviation),
+			Freedom: freedom, Seeds: seeds, Detectable: metrics.NoValue(), For10: 1, For5: 1}
 		if stats.SmallestP(seeds, seeds, stats.TestOptions{}) <= needAlpha {
 			n.Detectable = metrics.Float(stats.Detectable(seeds, seeds, needAlpha, needPower) * deviation)
 		}
@@ -90,9 +131,9 @@ func (s *Summary) renderNeeds(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "\nseeds to find a difference between two cells in %.0f %% of cases (test at %.0f %%)\n", 100*needPower,
 		100*needAlpha)
-	fmt.Fprintf(b, "%-16s  %13s  %13s  %22s  %9s  %9s\n", "", "mean of cells", "deviation",
+	fmt.Fprintf(b, "%-16s  %13s  %13s  %22s  %9s  %9s  %s\n", "", "baseline mean", "deviation",
 		fmt.Sprintf("found with %d %s", s.Needs[0].Seeds,
-			quantity.Plural(s.Needs[0].Seeds, "seed", "seeds")), "for 10 %", "for 5 %")
+			quantity.Plural(s.Needs[0].Seeds, "seed", "seeds")), "for 10 %", "for 5 %", "baseline")
 	freedom := math.MaxInt
 	for i, n := range s.Needs {
 		found := figure(n.Key, n.Detectable)
@@ -102,12 +143,13 @@ func (s *Summary) renderNeeds(b *strings.Builder) {
 		if n.Detectable.Known() && n.Mean != 0 {
 			found += fmt.Sprintf(" (%.1f %%)", 100*math.Abs(float64(n.Detectable/n.Mean)))
 		}
-		fmt.Fprintf(b, "%-16s  %13s  %13s  %22s  %9s  %9s\n", titleOf(s.Needs[i].Key), figure(n.Key, n.Mean),
-			figure(n.Key, n.Deviation), found, seedCount(n.For10), seedCount(n.For5))
+		fmt.Fprintf(b, "%-16s  %13s  %13s  %22s  %9s  %9s  %s\n", titleOf(s.Needs[i].Key), figure(n.Key, n.Mean),
+			figure(n.Key, n.Deviation), found, seedCount(n.For10), seedCount(n.For5), n.Baseline)
 		freedom = min(freedom, n.Freedom)
 	}
-	b.WriteString("This assumes that runs are independent and normally distributed, with the deviation of the " +
-		"complete runs.\n")
+	b.WriteString("The baseline is the cell for which a change by 10 % or 5 % of its mean needs the most seeds.\n" +
+		"This assumes that runs are independent and normally distributed, with the deviation of the complete runs\n" +
+		"of the baseline and of all cells whose means are between half and twice the baseline's.\n")
 	low, high := stats.DeviationInterval(freedom, 1-needAlpha)
 	fmt.Fprintf(b, "The true deviation is %.2g to %.2g times that of these runs (95 %%, %d degrees of freedom).\n", low,
 		high, freedom)

@@ -14,7 +14,7 @@ import (
 func summaryOf(cells ...[]float64) *Summary {
 	s := &Summary{}
 	for _, values := range cells {
-		var c CellSummary
+		c := CellSummary{Cell: string(rune('a' + len(s.Cells)))}
 		for _, v := range values {
 			c.Runs = append(c.Runs, RunSummary{State: stateComplete, Metrics: map[string]metrics.Float{"mean_wait_s": metrics.Float(v), "p90_wait_s": metrics.NoValue(), "median_wait_s": metrics.NoValue(),
 				"mean_bounded_slowdown": 2, "utilization": 0, "makespan_s": metrics.Float(v)}})
@@ -26,17 +26,17 @@ func summaryOf(cells ...[]float64) *Summary {
 }
 
 func TestNeeds(t *testing.T) {
-	s := summaryOf([]float64{90, 110}, []float64{190, 200, 210}, []float64{150})
+	s := summaryOf([]float64{190, 210}, []float64{290, 300, 310}, []float64{250})
 	s.Needs = s.needs(10)
 	if len(s.Needs) != 4 { // no run has a p90 wait
 		t.Fatalf("%d figures: %+v", len(s.Needs), s.Needs)
 	}
 	wait := s.Needs[0]
 	deviation := math.Sqrt((200.0 + 200.0) / 3)
-	if wait.Key != "mean_wait_s" || wait.Mean != 150 || wait.Freedom != 3 || wait.Seeds != 10 || math.Abs(float64(wait.Deviation)-deviation) > 1e-9 {
+	if wait.Key != "mean_wait_s" || wait.Baseline != "a" || wait.Mean != 200 || wait.Freedom != 3 || wait.Seeds != 10 || math.Abs(float64(wait.Deviation)-deviation) > 1e-9 {
 		t.Errorf("mean wait %+v", wait)
 	}
-	for seeds, difference := range map[int]float64{wait.For10: 15, wait.For5: 7.5, 10: float64(wait.Detectable)} {
+	for seeds, difference := range map[int]float64{wait.For10: 20, wait.For5: 10, 10: float64(wait.Detectable)} {
 		if p := stats.Power(seeds, seeds, difference/deviation, 0.05); p < 0.7999 {
 			t.Errorf("%d seeds find a difference of %v s with probability %v", seeds, difference, p)
 		}
@@ -66,6 +66,28 @@ func TestNeeds(t *testing.T) {
 	if n := zero.needs(1)[0]; n.For10 != 0 || n.Detectable.Known() {
 		t.Errorf("of a mean of 0: %+v", n)
 	}
+}
+
+// The seeds are those of a baseline with its own mean, and with the deviation of cells of its size. Cells with much
+// longer waits do not hide it.
+func TestNeedsOfCellsOfDifferentSizes(t *testing.T) {
+	short := [][]float64{{2600, 2750, 2640}, {3100, 3350, 3000}}
+	long := []float64{15000, 15100, 15050}
+	alone, all := summaryOf(short...).needs(5)[0], summaryOf(long, short[0], short[1], long)
+	all.Needs = all.needs(5)
+	wait := all.Needs[0]
+	if alone.Baseline != "a" || wait.Baseline != "b" {
+		t.Errorf("baselines %s and %s", alone.Baseline, wait.Baseline)
+	}
+	if alone.Baseline = wait.Baseline; wait != alone || wait.For10 < 5 {
+		t.Errorf("with cells of another size %+v, without %+v", wait, alone)
+	}
+	for line := range strings.Lines(all.Render()) {
+		if f := strings.Fields(line); len(f) > 3 && f[0] == "mean" && f[2] == "2663.3" && f[len(f)-1] == "b" {
+			return
+		}
+	}
+	t.Errorf("no line for the baseline in\n%s", all.Render())
 }
 
 // A cell with a run that is not valid is marked in its row, and all valid cells are above it.

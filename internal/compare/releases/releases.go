@@ -8,6 +8,7 @@ package releases
 
 import (
 	"slices"
+	"time"
 
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
@@ -20,6 +21,8 @@ type Side struct {
 	Rows     []run.Row
 	// Log has slurmctld's log; nil if the record has no log.
 	Log *Log
+	// Shift is what turns the run's dates into those of the baseline.
+	Shift time.Duration
 }
 
 // Difference is what differs between two releases of Slurm and the runs on them.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
@@ -211,7 +212,7 @@ func TestPriorities(t *testing.T) {
 	a.Log = readLog(t, log2205, "22.05.8")
 	b.Log = readLog(t, strings.NewReplacer("1001", "2", "1002", "1", "InitPrio=5 ", "InitPrio=6 ").Replace(log2205), "24.11.5")
 	want := Priorities{Compared: 2, Different: 1, First: "y", At: a.Rows[1].Submit, Baseline: 5, Set: 6}
-	if diff := cmp.Diff(want, Between(a, b).Priorities); diff != "" {
+	if diff := cmp.Diff(want, Between(a, b).Priorities, cmpopts.IgnoreUnexported(want)); diff != "" {
 		t.Error(diff)
 	}
 	a.Log = nil
