@@ -139,8 +139,7 @@ func (o *compareOptions) parse() (compare.Options, error) {
 	return how, err
 }
 
-// validRuns returns an error with the text doubt, which says why runs are not valid. It returns nil
-// if doubt is "".
+// validRuns returns an error with the text doubt, which says why runs are not valid. It returns nil if doubt is "".
 func validRuns(doubt string) error {
 	if doubt == "" {
 		return nil

@@ -70,8 +70,7 @@ var flagValues = completion.Values{
 
 func these(values ...string) func() []string { return func() []string { return values } }
 
-// models are the names of the models of run times. strategies are the names of the strategies of
-// I/O-aware plans.
+// models are the names of the models of run times. strategies are the names of the strategies of I/O-aware plans.
 var (
 	models     = []string{"limit", "last2", "class", "linear", "forest", "boost"}
 	strategies = []string{"baseline", "aware", "two-group"}
@@ -93,8 +92,7 @@ func policyNames() (names []string) {
 	return names
 }
 
-// allPolicyNames returns the names of the simulator's policies and of the policy that is a model
-// of Slurm.
+// allPolicyNames returns the names of the simulator's policies and of the policy that is a model of Slurm.
 func allPolicyNames() []string {
 	return append(policyNames(), experiment.SlurmPolicy+"\ta model of Slurm's own scheduler")
 }

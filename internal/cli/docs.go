@@ -40,8 +40,7 @@ func newDocsCommand(g *globals) *cobra.Command {
 	return c
 }
 
-// wrote prints how many documents were written. If err is not nil, it prints nothing and returns
-// err.
+// wrote prints how many documents were written. If err is not nil, it prints nothing and returns err.
 func (g *globals) wrote(n int, what, dir string, err error) error {
 	if err == nil {
 		g.Say("wrote %d %s to %s", n, what, dir)

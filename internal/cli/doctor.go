@@ -70,8 +70,7 @@ func runDoctor(g *globals, cluster, slurm string, asJSON bool) error {
 	return report.Err()
 }
 
-// doctorText returns the report for people. Below each row that is not ok, a line tells how to fix
-// the problem.
+// doctorText returns the report for people. Below each row that is not ok, a line tells how to fix the problem.
 func doctorText(r *install.Report) string {
 	var b strings.Builder
 	width := 0

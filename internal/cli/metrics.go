@@ -139,8 +139,7 @@ they are exact.
 	return c
 }
 
-// pictureColumns is the width of pictures over time, in columns. The captions get the rest of a
-// terminal's line.
+// pictureColumns is the width of pictures over time, in columns. The captions get the rest of a terminal's line.
 const pictureColumns = 60
 
 func runMetrics(g *globals, dir string, opts metricsOptions) error {

@@ -51,8 +51,7 @@ of Slurm with the frozen clock.`,
 	return c
 }
 
-// addFlags adds the flags of replay and of simulate. A flag that both commands have sets the
-// options of both.
+// addFlags adds the flags of replay and of simulate. A flag that both commands have sets the options of both.
 func (o *rerunOptions) addFlags(to *pflag.FlagSet) {
 	replay, simulate := &cobra.Command{}, &cobra.Command{}
 	o.replay.addFlags(replay)

@@ -140,8 +140,8 @@ func (g *globals) watch(c *cobra.Command) {
 	} else if run := c.RunE; run != nil {
 		c.Args = usage.Required(c.Args)
 		c.RunE = func(c *cobra.Command, args []string) error {
-			if err := checkDependents(strings.TrimPrefix(c.CommandPath(), "rmreplay "), c.Flags()); err != nil {
-				return err
+			if err := usage.CheckDependents(strings.TrimPrefix(c.CommandPath(), "rmreplay "), c.Flags()); err != nil {
+				return console.Usagef("%w", err)
 			}
 			g.running = true
 			return run(c, args)

@@ -178,8 +178,7 @@ func oneSchedule(list []experiment.Realization) bool {
 	})
 }
 
-// factorOf reads the value of a flag whose value is a factor. It returns 0 if the flag is not
-// given.
+// factorOf reads the value of a flag whose value is a factor. It returns 0 if the flag is not given.
 func factorOf(flag, text string) (float64, error) {
 	f, err := flags.ParseFactor(text)
 	if err != nil {

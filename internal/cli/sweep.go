@@ -197,8 +197,7 @@ func runSweepCell(ctx context.Context, maker *sweep.Maker, number int) error {
 	return maker.MakeRun(ctx, maker.Plan.Runs[number-1])
 }
 
-// finishSweep writes and prints the table. It returns an error if runs failed, are missing or
-// are not valid.
+// finishSweep writes and prints the table. It returns an error if runs failed, are missing or are not valid.
 func (g *globals) finishSweep(plan *sweep.Plan, opts sweepOptions) error {
 	summary, err := plan.Summarize()
 	if err != nil {
@@ -259,8 +258,7 @@ func sweepCheck(g *globals) sweep.CheckOption {
 	}
 }
 
-// sweepCheckTogether checks the options of a command as the command does before it reads its
-// input.
+// sweepCheckTogether checks the options of a command as the command does before it reads its input.
 func sweepCheckTogether(command string, args []string) error {
 	c := &cobra.Command{}
 	var simulate simulateOptions
@@ -281,8 +279,8 @@ func sweepCheckTogether(command string, args []string) error {
 	if err := c.ParseFlags(append(args, "--output=.")); err != nil {
 		return err
 	}
-	if err := checkDependents(command, c.Flags()); err != nil {
-		return err
+	if err := usage.CheckDependents(command, c.Flags()); err != nil {
+		return console.Usagef("%w", err)
 	}
 	return check()
 }

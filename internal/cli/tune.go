@@ -9,8 +9,7 @@ import (
 	"rmreplay/internal/cli/tunecmd"
 )
 
-// newTuneCommand returns the command of package tunecmd. It passes the functions that tune shares
-// with sweep.
+// newTuneCommand returns the command of package tunecmd. It passes the functions that tune shares with sweep.
 func newTuneCommand(g *globals) *cobra.Command {
 	return tunecmd.New(g.Output, tunecmd.Lent{
 		CheckOption: sweepCheck(g), CheckVariant: sweepCheckTogether,

@@ -192,8 +192,7 @@ func isConverted(path string) bool {
 	return err == nil && string(head) == beginning
 }
 
-// proposeMap prints a map for a table. With -o it returns an error, because the user wanted a
-// workload.
+// proposeMap prints a map for a table. With -o it returns an error, because the user wanted a workload.
 func proposeMap(g *globals, source, output string) error {
 	if isConverted(source) {
 		return console.BadInput(fmt.Errorf("%s: already a workload, so it needs no map (rmreplay workload convert makes a trace "+

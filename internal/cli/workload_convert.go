@@ -109,9 +109,8 @@ func orEmpty[M ~map[string]int](m M) M {
 	return m
 }
 
-// writeCounts writes counts by name below a heading. The parameter first is the text of the first
-// counted mistake, or "" if the counts are not about mistakes. Without counts, writeCounts writes
-// nothing.
+// writeCounts writes counts by name below a heading. The parameter first is the text of the first counted mistake,
+// or "" if the counts are not about mistakes. Without counts, writeCounts writes nothing.
 func writeCounts[M ~map[string]int](b *strings.Builder, heading string, counts M, first string) {
 	if len(counts) == 0 {
 		return

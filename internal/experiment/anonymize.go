@@ -19,8 +19,7 @@ type Anonymization struct {
 	// directory from which it was read.
 	Cluster    *conf.Cluster
 	ClusterDir string
-	// Output is a new or empty directory for the anonymized cluster. If Output is "", no cluster is
-	// written.
+	// Output is a new or empty directory for the anonymized cluster. If Output is "", no cluster is written.
 	Output string
 }
 

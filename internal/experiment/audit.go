@@ -162,9 +162,8 @@ func (p *Prepared) ranWhenRecorded(ids []string) (n int) {
 	return n
 }
 
-// warnOfDifferences records a warning that slurmdbd's records differ from the facts that they are
-// compared with. If err is not nil, the warning says that they could not be compared. The run is
-// complete in both cases.
+// warnOfDifferences records a warning that slurmdbd's records differ from the facts that they are compared with. If
+// err is not nil, the warning says that they could not be compared. The run is complete in both cases.
 func warnOfDifferences(record *run.Writer, code, what string, differences []string, err error) error {
 	n := len(differences)
 	warning := run.Warning{Code: code, AffectsResult: true, Count: max(n, 1)}

@@ -219,8 +219,7 @@ func simulatedCluster(c *conf.Cluster) (*sim.Cluster, error) {
 	return out, nil
 }
 
-// minJobAge returns the time after a job's end at which slurmctld removes the job; 0 if it never
-// removes jobs.
+// minJobAge returns the time after a job's end at which slurmctld removes the job; 0 if it never removes jobs.
 func minJobAge(c *conf.Cluster) (time.Duration, error) {
 	const byDefault = 300 * time.Second // slurm.conf(5), MinJobAge
 	value, ok := c.Get("MinJobAge")

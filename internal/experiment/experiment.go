@@ -1,10 +1,9 @@
 // Package experiment makes the replay or simulation that a [Spec] describes, or a set of
 // realizations. It can run several realizations at once.
 //
-// [Run] loads and checks everything, starts the engine, plays the workload, compares the result with
-// the engine's own accounting, writes the record and computes the metrics. The command line, a
-// server and a test all run a replay this way. The package does not write to the terminal. It
-// reports the progress of a run to [Hooks].
+// [Run] loads and checks everything, starts the engine, plays the workload, compares the result with the engine's
+// own accounting, writes the record and computes the metrics. The command line, a server and a test all run a
+// replay this way. The package does not write to the terminal. It reports the progress of a run to [Hooks].
 //
 // Errors have types: [FieldError] for a value of the specification, [InputError] for a file or
 // directory, and [IsMissing] for a machine that lacks something. A run without a valid result is not
@@ -34,8 +33,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Hooks receive the progress of a run. The goroutine that called [Run] calls them. Each hook may be
-// nil.
+// Hooks receive the progress of a run. The goroutine that called [Run] calls them. Each hook may be nil.
 type Hooks struct {
 	Notice   func(text string)     // which rejections are expected, before the engine starts
 	Step     func(text string)     // a step of the engine's start
@@ -206,8 +204,7 @@ func (p *Prepared) findUsers() (err error) {
 	return inputError(err)
 }
 
-// play plays the workload with the users of the specification. The rewriters change the workload's
-// jobs.
+// play plays the workload with the users of the specification. The rewriters change the workload's jobs.
 func (p *Prepared) play(ctx context.Context, manager rm.ResourceManager, seed uint64, record replay.Recorder, opts replay.Options, rewriters ...replay.Rewriter) (replay.Result, error) {
 	return p.playWith(ctx, manager, seed, func(c replay.Controller) replay.Controller { return c }, record, opts, rewriters...)
 }

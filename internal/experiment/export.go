@@ -193,8 +193,7 @@ func (how *Export) describe(r *BundleReport, w *workload.Workload, b *bundle.Bun
 	r.LeftOut = append(r.LeftOut, "comments, scripts, command lines, paths, addresses, passwords")
 }
 
-// inventory returns an error if a word of the bundle still contains a name that should have been
-// replaced.
+// inventory returns an error if a word of the bundle still contains a name that should have been replaced.
 func inventory(a *transform.Anonymizer, b *bundle.Bundle) error {
 	left := a.Inventory(bundle.Workload, b.Workload)
 	for _, name := range slices.Sorted(maps.Keys(b.Cluster)) {

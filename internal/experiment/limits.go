@@ -20,9 +20,8 @@ import (
 // remedyOfLimits says how jobs without a time limit can run to their recorded end.
 const remedyOfLimits = "replay with --time-limit twice-run-time, or raise DefaultTime"
 
-// unlikeRecord returns warnings about jobs whose end differs from the record. Such a job ends at a
-// default limit, with an exit code because the run does not cancel it, or at its own limit because
-// the nodes are slower.
+// unlikeRecord returns warnings about jobs whose end differs from the record. Such a job ends at a default limit,
+// with an exit code because the run does not cancel it, or at its own limit because the nodes are slower.
 func (p *Prepared) unlikeRecord(rows iter.Seq[*run.Row]) []run.Warning {
 	without, killed, slowed := map[string]hpc.State{}, map[string]hpc.Recorded{}, map[string]bool{}
 	for _, job := range p.workload.Jobs.All() {
@@ -44,8 +43,7 @@ func (p *Prepared) unlikeRecord(rows iter.Seq[*run.Row]) []run.Warning {
 	return slices.Concat(unrecordedLimits(without, rows), killedOnRecord(killed, rows), slowedToLimit(slowed, rows))
 }
 
-// slowedToLimit returns a warning about jobs that reached their limit because slower nodes make them
-// run longer.
+// slowedToLimit returns a warning about jobs that reached their limit because slower nodes make them run longer.
 func slowedToLimit(slowed map[string]bool, rows iter.Seq[*run.Row]) []run.Warning {
 	n := 0
 	if len(slowed) > 0 {

@@ -307,8 +307,7 @@ func (t *trial) giveUp() (next, bool) {
 	return nextRecord, false
 }
 
-// attempt tries a start at t.later. The result again says that the caller must try at the new
-// t.later, too.
+// attempt tries a start at t.later. The result again says that the caller must try at the new t.later, too.
 func (t *trial) attempt() (result next, again bool) {
 	e, j := t.e, t.job
 	nodes, from, overlaps, answer := e.testReservations(j, t.later, true)
@@ -379,8 +378,7 @@ func (t *trial) suffice(nodes selection.Bits) bool {
 	return nodes.CountAnd(t.able) >= t.least && nodes.Contains(t.job.request.Required)
 }
 
-// willRun looks for the job's first start on the nodes of a set. Before 24.11 it reports no start after
-// t.later.
+// willRun looks for the job's first start on the nodes of a set. Before 24.11 it reports no start after t.later.
 func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation, int64) {
 	e := t.e
 	h, try := &t.horizon, &t.try

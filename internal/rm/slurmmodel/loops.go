@@ -119,10 +119,9 @@ func (e *Engine) others() hpc.Time {
 	return min(e.loops.decay, e.loops.slice, e.passAt(), served, e.timers.Next())
 }
 
-// step does one thing that is due. At an instant, passes come first, then threads that slept, the
-// oldest first. Before 24.11 each message of a node gets a new thread, which comes last. Since 24.11
-// the threads that serve these messages are the oldest, and come before passes. Before the instant
-// until, the caller makes only steps.
+// step does one thing that is due. At an instant, passes come first, then threads that slept, the oldest first.
+// Before 24.11 each message of a node gets a new thread, which comes last. Since 24.11 the threads that serve these
+// messages are the oldest, and come before passes. Before the instant until, the caller makes only steps.
 func (e *Engine) step(until hpc.Time) {
 	l := &e.loops
 	switch {

@@ -62,19 +62,16 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 	e.planEnd(j, e.agents.Launch(e.now, len(alloc.Parts), e.par.AllocProlog))
 }
 
-// run adds a job to the lists of running jobs.
+// run adds a job to the lists of running jobs: by the ends of their time limits, then by place in the list.
 func (e *Engine) run(j *job) {
 	e.tester.Changed(j.alloc.Nodes)
-	at, _ := slices.BinarySearchFunc(e.running, j, compareEnds)
+	at, _ := slices.BinarySearchFunc(e.running, j, func(a, b *job) int {
+		return cmp.Or(cmp.Compare(a.end, b.end), comparePlaces(a, b))
+	})
 	e.running = slices.Insert(e.running, at, j)
 	e.horizon = slices.Insert(e.horizon, at, selection.Running{
 		Allocation: j.alloc, Nodes: j.alloc.Nodes.Sparse(), End: j.end, Licensed: j.licensed,
 	})
-}
-
-// compareEnds compares running jobs by the ends of their time limits, then by place in the list.
-func compareEnds(a, b *job) int {
-	return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.place, b.place))
 }
 
 // planEnd sets the timer for the end of a job whose script begins at an instant.
@@ -257,12 +254,8 @@ func (e *Engine) enforceLimits() {
 }
 
 // runningInList returns the running jobs that are not excluded, in the order of slurmctld's list.
-func (e *Engine) runningInList(excluded func(*job) bool) (list []*job) {
-	for _, j := range e.running {
-		if !excluded(j) {
-			list = append(list, j)
-		}
-	}
+func (e *Engine) runningInList(excluded func(*job) bool) []*job {
+	list := slices.DeleteFunc(slices.Clone(e.running), excluded)
 	slices.SortFunc(list, comparePlaces)
 	return list
 }

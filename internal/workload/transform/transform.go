@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/slurmspec/sbatch"
 	"rmreplay/internal/quantity"
+	"rmreplay/internal/slurmspec/sbatch"
 	"rmreplay/internal/spelling"
 	"rmreplay/internal/workload"
 )

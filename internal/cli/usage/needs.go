@@ -1,25 +1,24 @@
-package cli
+package usage
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
-
-	"rmreplay/internal/cli/console"
 )
 
-// dependent is a flag that has no effect without others. A command refuses such a flag. Flags that only
-// bound resources, such as --parallel, and the seeds of random numbers are not in the list: scripts give
-// them always.
-type dependent struct {
-	commands []string // paths of commands, without the program's name
-	flag     string
-	needs    []string // the flag has an effect with each of these
-	without  string   // or, if needs is empty, only without this flag or argument (in capitals)
+// Dependent is a flag that has no effect without others. A command refuses such a flag. Flags that only bound
+// resources, such as --parallel, and the seeds of random numbers are not in the list: scripts give them always.
+type Dependent struct {
+	Commands []string // paths of commands, without the program's name
+	Flag     string
+	Needs    []string // the flag has an effect with each of these
+	Without  string   // or, if Needs is empty, only without this flag or argument (in capitals)
 }
 
-var dependents = []dependent{
+// Dependents are the flags that have no effect without others.
+var Dependents = []Dependent{
 	{[]string{"replay", "simulate"}, "sessions", []string{"feedback"}, ""},
 	{[]string{"compare"}, "per-job", []string{"json"}, ""},
 	{[]string{"forecast"}, "submit-as", []string{"submit"}, ""},
@@ -48,36 +47,36 @@ var dependents = []dependent{
 	{[]string{"accounting serve"}, "sdiag-every", []string{"sdiag"}, ""},
 }
 
-// isArgument reports whether a name is that of a command's argument, not of a flag.
-func isArgument(name string) bool { return name == strings.ToUpper(name) }
+// IsArgument reports whether a name is that of a command's argument, not of a flag.
+func IsArgument(name string) bool { return name == strings.ToUpper(name) }
 
-// isGiven reports whether a flag has another value than its default.
-func isGiven(f *pflag.Flag) bool {
+// IsGiven reports whether a flag has another value than its default.
+func IsGiven(f *pflag.Flag) bool {
 	return f != nil && f.Changed && (f.Value.String() != f.DefValue || f.DefValue == "")
 }
 
-// checkDependents returns an error of usage for a flag of a command that has no effect with the other
+// CheckDependents returns an error of usage for a flag of a command that has no effect with the other
 // flags. The default value of a flag counts as if the flag were not given.
-func checkDependents(command string, f *pflag.FlagSet) error {
+func CheckDependents(command string, f *pflag.FlagSet) error {
 	given := func(name string) bool {
-		if isArgument(name) {
+		if IsArgument(name) {
 			return f.NArg() > 0
 		}
-		return isGiven(f.Lookup(name))
+		return IsGiven(f.Lookup(name))
 	}
-	for _, d := range dependents {
-		if !slices.Contains(d.commands, command) || !given(d.flag) {
+	for _, d := range Dependents {
+		if !slices.Contains(d.Commands, command) || !given(d.Flag) {
 			continue
 		}
 		switch {
-		case d.without != "" && given(d.without):
-			other := "--" + d.without
-			if isArgument(d.without) {
-				other = d.without
+		case d.Without != "" && given(d.Without):
+			other := "--" + d.Without
+			if IsArgument(d.Without) {
+				other = d.Without
 			}
-			return console.Usagef("--%s has no effect with %s (want one of them)", d.flag, other)
-		case len(d.needs) > 0 && !slices.ContainsFunc(d.needs, given):
-			return console.Usagef("--%s has no effect without --%s", d.flag, strings.Join(d.needs, " or --"))
+			return fmt.Errorf("--%s has no effect with %s (want one of them)", d.Flag, other)
+		case len(d.Needs) > 0 && !slices.ContainsFunc(d.Needs, given):
+			return fmt.Errorf("--%s has no effect without --%s", d.Flag, strings.Join(d.Needs, " or --"))
 		}
 	}
 	return nil
