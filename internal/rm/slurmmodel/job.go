@@ -18,10 +18,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// job is a job record of slurmctld: a job, a task of an array, or all tasks of an array that share a record.
-//
-// The fields that each pass reads of all pending jobs come first and close together, because the
-// processor's caches do not hold all records of a long queue.
+// job is a job record of slurmctld: a job, a task of an array, or all tasks of an array that share a record. The fields
+// that each pass reads of all pending jobs come first, because the processor's caches do not hold all records.
 type job struct {
 	state       state
 	implicitMax bool             // maxNodes was computed from the number of tasks, since 26.05 (JOB_IMPLICIT_MAX_NODES)

@@ -210,10 +210,9 @@ func (e *Engine) partitionsOf(names string) ([]*partition, error) {
 
 // describeTimes sets a job's time limits, begin time and deadline.
 func (e *Engine) describeTimes(j *job, d *rpc.JobDesc) {
+	within := func(p *partition) bool { return p.maxMinutes < 0 || int64(d.TimeLimit) <= p.maxMinutes }
 	j.byAdmin = j.of.job.Reservation == window.Reservation && d.TimeLimit != slurmspec.NoVal &&
-		!slices.ContainsFunc(j.parts, func(p *partition) bool {
-			return p.maxMinutes < 0 || int64(d.TimeLimit) <= p.maxMinutes
-		})
+		!slices.ContainsFunc(j.parts, within)
 	switch {
 	case j.byAdmin:
 		j.limit, j.endless = min(int64(d.TimeLimit), endless), d.TimeLimit == slurmspec.Infinite
