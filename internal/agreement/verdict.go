@@ -123,8 +123,8 @@ func (r *Report) use() (Use, string) {
 		if r.waited() == 1 {
 			jobs = "job"
 		}
-		return Unknown, fmt.Sprintf("Only %.4g %s%s waited a minute and started. This is too few to judge the model: compare a "+
-			"busier part of the workload.", r.waited(), jobs, r.ofRun())
+		return Unknown, fmt.Sprintf("Only %.4g %s%s waited a minute and started. This is too few to judge the model: "+
+			"compare a busier part of the workload.", r.waited(), jobs, r.ofRun())
 	case r.Whole.Starts.Share() >= jobsStarts && r.Whole.Waited.Share() >= jobsWaited:
 		uses, reasons := "simulate, explain, forecast, sweep, tune", r.Lockstep.Reasons
 		switch but := "simulate, forecast, sweep, tune), but not to explain why a job waited ("; {
