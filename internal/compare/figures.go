@@ -104,7 +104,8 @@ type measured struct {
 
 // measure computes the figures of a run. If submitted is not 0 ([table.submitted]), only the jobs that were submitted
 // since then count ([metrics.Options.LeavesOut]). Figures over time then end with the last submission: after it the
-// machine only finishes its jobs, which takes longer in some windows. Some run has shared file systems if shared is set.
+// machine only finishes its jobs, which takes longer in some windows. The parameter shared says that some run has file
+// systems that jobs share.
 func measure(rows []run.Row, m *run.Manifest, submitted hpc.Time, shared bool, opts Options) (of measured, err error) {
 	how := metrics.Options{Tau: opts.Tau, SubmittedFrom: submitted}
 	for i := 0; submitted != 0 && i < len(rows); i++ {
