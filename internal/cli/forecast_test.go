@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A forecast says that a job asks for fewer nodes than its options do.
+// A change may ask for more nodes than the job has tasks. Like sbatch, a forecast lowers this number to the number
+// of tasks, and says so.
 func TestForecastFewerNodes(t *testing.T) {
 	dir := t.TempDir()
 	writeFiles(t, dir, map[string]string{"work.jsonl": trace(

@@ -58,8 +58,7 @@ const OwnPolicy = "own"
 // tolerance is the difference of starts that does not count. It is Slurm's resolution.
 const tolerance = time.Second
 
-// maxArrivals is the largest number of jobs since the queue was last empty with which a computation
-// is exact. After more jobs, the simulation begins with the jobs that run and wait at the
+// A computation is exact if at most maxArrivals jobs were submitted since the queue was last empty. After more jobs, the simulation begins with the jobs that run and wait at the
 // submission of the job. This takes less time, but is not exact.
 const maxArrivals = 5000
 

@@ -80,8 +80,8 @@ func (p Planning) With(text string) (Planning, error) {
 	return p, nil
 }
 
-// EstimateName returns the name, for [ParseEstimator], of the estimates in the options or, without
-// such an option, of the planning's own estimates. It returns "" if there are no estimates.
+// EstimateName returns the value of the option estimate=, which [ParseEstimator] reads. Without this
+// option it returns "perfect", or "" if the planning has no estimates. It returns "" for estimate=none.
 func (p Planning) EstimateName(options string) string {
 	estimate := "perfect"
 	if p.Estimator == (Nothing{}) {

@@ -18,8 +18,9 @@ const (
 )
 
 // Rounds says when a scheduler plans. A round follows a change: a job is submitted, ends or is
-// requeued; a node returns to service; or the measured use is lower than in the last round. Rounds
-// are at least [LeastPause] and at most [MostPause] apart. The zero value is ready for use.
+// requeued; a node returns to service; or the measured use is lower than in the last round. Such a
+// round waits until [LeastPause] after the last one. Without a change, the next round comes after
+// [MostPause]. The zero value is ready for use.
 type Rounds struct {
 	// Fixed is the interval of rounds at fixed instants, regardless of changes: Begin plus a
 	// multiple of Fixed. The authors' plugin plans like this. With 0, rounds follow changes.

@@ -288,7 +288,7 @@ func newForest(c *compare.Comparison) (*Figure, error) {
 		Name: "metrics", Title: "Relative differences", Width: figure.Wide, Height: vg.Length(row)*0.62*vg.Centimeter +
 			2*vg.Centimeter, Plots: []*plot.Plot{p},
 		Caption: fmt.Sprintf(
-			"Difference of each metric's mean over runs to the baseline, with its %.4g %% confidence interval. "+
+			"Relative difference between a metric's mean over the runs and the baseline's, with its %.4g %% confidence interval. "+
 				"An interval that contains 0 is compatible with no difference. The axis is logarithmic away from zero.",
 			100*c.Level),
 	}, nil

@@ -20,8 +20,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// HealthOf returns the figures of a run's scheduler from the run's record, as a cluster of the
-// given name. list is the record's statistics. setting is the window and the events of the run's
+// HealthOf computes the figures of a run's scheduler from the run's record. The figures belong to a
+// cluster with the given name. list is the record's statistics. setting is the window and the events of the run's
 // workload. The counters begin when slurmctld starts, so the counters of the first interval are
 // known. If slurmctld reset its counters in the second of the first answer, the requests before it
 // are left out. The figures of a workload's window begin with the window, because rmreplay starts

@@ -29,7 +29,7 @@ func (s *Store) renew() error {
 // renewed matches the columns that had other values in an older format.
 var renewed = regexp.MustCompile("^(wait_.*|.*_hours|nodes|lost|exit_.*|derived_.*)$")
 
-// renew recomputes the columns that match [renewed] from their documents.
+// renew recomputes the columns that match [renewed] from the document of each row.
 func (f *source) renew() error {
 	rows, err := f.part.chosenRows()
 	if err != nil {

@@ -94,7 +94,7 @@ func (o commands) removing(opts *service.Remove, done, would string, check func(
 	f := c.Flags()
 	f.StringArrayVar(&opts.Users, "user-name", nil, "`NAME` of a user, to choose the user's jobs; may be repeated")
 	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster, to choose only its jobs (default: all)")
-	window.Add(f, "leave out jobs that ended before TIME", "leave out jobs that ended at TIME or later")
+	window.Add(f, "choose only jobs that ended at TIME or later", "choose only jobs that ended before TIME")
 	f.BoolVar(&opts.DryRun, "dry-run", false, "say what would be done")
 	console.AddJSON(c, &asJSON)
 	return c

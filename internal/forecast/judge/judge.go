@@ -44,7 +44,7 @@ type Waiting struct {
 	// Forecasts are in the order of their instants: one for each earlier day, one for each hour of
 	// the last day, one for each minute of the last hour, and the last forecast.
 	Forecasts []Forecast `json:"forecasts"`
-	// Learned has a bit for each class of lead times for which the job has moved a [Scale].
+	// Learned has a bit for each class of lead times. It is set once the job has changed the [Scale] of the class.
 	Learned uint8 `json:"learned,omitempty"`
 	// Missed counts the captures in a row that showed neither the job nor its start.
 	Missed int `json:"missed,omitempty"`

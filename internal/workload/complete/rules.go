@@ -39,7 +39,7 @@ var Rules = []Rule{
 	{workload.FieldTimeLimit, "max", "the longest limit that the site allows the job"},
 	{workload.FieldQOS, "fitting", "a QOS that admits the job's size and limit; most batches get the first such QOS"},
 	{workload.FieldNodes, freeNodes, "for jobs that run when the window begins: free nodes of their partition"},
-	{workload.FieldUsage, "stationary", "the usage in a steady state of the workload's consumption, times a drawn factor"},
+	{workload.FieldUsage, "stationary", "the fair-share usage of users who always ran as many jobs as in the workload, times a drawn factor"},
 }
 
 // ruleNames names the rules of a field for a sentence.
