@@ -86,7 +86,7 @@ func (r *Report) judge() {
 	if kinds := counts(r.Whole.Kinds); kinds != "" {
 		among := ""
 		if len(r.Runs) > 1 {
-			among = fmt.Sprintf(" (all %d runs)", len(r.Runs))
+			among = " (all " + quantity.Regular(len(r.Runs), "run") + ")"
 		}
 		fmt.Fprintf(&b, "; the jobs that differ%s: %s", among, kinds)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"rmreplay/internal/cli/completion"
 	"rmreplay/internal/cli/console"
+	"rmreplay/internal/cli/usage"
 	"rmreplay/internal/jobtable"
 	"rmreplay/internal/workload/transform"
 )
@@ -363,9 +364,9 @@ func TestCompletedValues(t *testing.T) {
 func saidOf(t *testing.T, c *cobra.Command, f *pflag.Flag, value string) string {
 	t.Helper()
 	words := strings.Fields(c.CommandPath())[1:]
-	usage := strings.Fields(c.Use)[1:]
-	for i, word := range usage {
-		if strings.HasPrefix(word, "[") || strings.HasPrefix(word, "--"+f.Name) || i > 0 && usage[i-1] == "--"+f.Name {
+	arguments := strings.Fields(c.Use)[1:]
+	for i, word := range arguments {
+		if strings.HasPrefix(word, "[") || strings.HasPrefix(word, "--"+f.Name) || i > 0 && arguments[i-1] == "--"+f.Name {
 			continue
 		}
 		if strings.ToUpper(word) == word {
@@ -375,6 +376,11 @@ func saidOf(t *testing.T, c *cobra.Command, f *pflag.Flag, value string) string 
 	}
 	if f := c.Flags().Lookup("output"); f != nil && !slices.Contains(words, "-o") {
 		words = append(words, "-o", "absent/output")
+	}
+	for _, d := range usage.Dependents { // the flag has an effect only with another flag
+		if slices.Contains(d.Commands, strings.TrimPrefix(c.CommandPath(), "rmreplay ")) && d.Flag == f.Name && d.Needs != nil {
+			words = append(words, "--"+d.Needs[0], map[string]string{"feedback": "think-time", "plots": "absent/plots"}[d.Needs[0]])
+		}
 	}
 	var errOut bytes.Buffer
 	execute(t.Context(), append(words, "--"+f.Name, value), &bytes.Buffer{}, &errOut)

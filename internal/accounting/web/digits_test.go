@@ -92,15 +92,15 @@ func TestFrozenHealth(t *testing.T) {
 	r := s.panel("health-main", "last", "all")
 	notes := strings.Join(r.Notes, "\n")
 	wrong := slices.ContainsFunc(r.Rows, func(row []any) bool { return row[4] != nil && row[4] != 2.0 })
-	if wrong || !strings.Contains(notes, "Without still: computing took no virtual time in this run") {
+	if wrong || !strings.Contains(notes, "The means leave out still, because computing took no virtual time in this run") {
 		t.Errorf("times of all clusters: %q, %v, want means of 2 ms", notes, r.Rows)
 	}
-	if notes := s.panel("health-starts", "last", "all").Notes; strings.Contains(strings.Join(notes, "\n"), "Without still") {
+	if notes := s.panel("health-starts", "last", "all").Notes; strings.Contains(strings.Join(notes, "\n"), "leave out still") {
 		t.Errorf("starts of all clusters: %q", notes)
 	}
 	// They are shown for a range in which no other scheduler has figures.
 	notes = strings.Join(s.panel("health-main", "from", "2024-03-05T09:50:00Z", "until", "2024-03-05T10:00:00Z").Notes, "\n")
-	if strings.Contains(notes, "Without still") || !strings.Contains(notes, zero) {
+	if strings.Contains(notes, "leave out still") || !strings.Contains(notes, zero) {
 		t.Errorf("before the figures of vale: %q", notes)
 	}
 	if err := s.store.SetCluster(store.Cluster{Name: "vale", Kind: kindRun}); err != nil {

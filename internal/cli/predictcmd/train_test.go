@@ -26,6 +26,7 @@ func TestTrainOneBurst(t *testing.T) {
 			for i := range 100 {
 				j := &hpc.Job{ID: fmt.Sprint(i), Submit: hpc.Unix(1e9).Add(time.Duration(i) * between)}
 				j.User, j.Tasks, j.RunTime, j.TimeLimit = "ana", 1, time.Minute, time.Minute
+				j.Recorded = &hpc.Recorded{Start: j.Submit}
 				w.Jobs.Append(j)
 			}
 			return w, nil
@@ -52,6 +53,7 @@ func TestTrainOnMade(t *testing.T) {
 			for i := range 100 {
 				j := &hpc.Job{ID: fmt.Sprint(i), Submit: hpc.Unix(1e9).Add(time.Duration(i) * time.Minute), Made: made}
 				j.User, j.Tasks, j.RunTime, j.TimeLimit = "ana", 1, time.Minute, time.Minute
+				j.Recorded = &hpc.Recorded{Start: j.Submit}
 				w.Jobs.Append(j)
 			}
 			return w, nil

@@ -583,7 +583,7 @@ func (p *proposal) limitUnit(column string) (unit, why string) {
 		}
 		switch {
 		case float64(longer) > few*float64(both):
-			exceed, few = fmt.Sprintf("guess: the unit; %d of %d jobs ran longer than so many %s", longer, both, unit), 0.25
+			exceed, few = fmt.Sprintf("guess: the unit; jobs that ran longer than so many %s: %d of %d", unit, longer, both), 0.25
 		case exceed != "" || both >= manyRows:
 			return unit, exceed
 		default:

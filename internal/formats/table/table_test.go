@@ -411,10 +411,10 @@ func TestPropose(t *testing.T) {
 		// A job that runs or waits has an expected end; the start and this end show that limits are minutes.
 		"JOBID,ST,SUBMIT_TIME,START_TIME,END_TIME,TIME_LIMIT\n1,R,2024-03-05T08:00:00,2024-03-05T08:20:00,2024-03-05T18:20:00,600\n" +
 			"2,PD,2024-03-05T08:02:00,2024-03-05T20:02:00,2024-03-06T00:02:00,240\n3,PD,2024-03-05T08:02:00,N/A,N/A,240\n": {
-			`values: {"R": RUNNING, "PD": PENDING}`, `time_limit: {column: "TIME_LIMIT", unit: minutes} # guess: the unit; 2 of 2 jobs ran longer than so many seconds`, "",
+			`values: {"R": RUNNING, "PD": PENDING}`, `time_limit: {column: "TIME_LIMIT", unit: minutes} # guess: the unit; jobs that ran longer than so many seconds: 2 of 2`, "",
 		},
 		"start,end,limit\n1709280000,1709290000,4\n1709280000,1709294400,4\n1709280000,1709283600,0.5\n1709280000,1709283600,2\n": {
-			`time_limit: {column: "limit", unit: hours} # guess: the unit; 4 of 4 jobs ran longer than so many minutes`, "",
+			`time_limit: {column: "limit", unit: hours} # guess: the unit; jobs that ran longer than so many minutes: 4 of 4`, "",
 		},
 		"name,creation_time,pod_phase,deletion_time\np1,0,Running,90\np2,7,Running,60\np3,8,Running,\n": {`values: {"Running": CANCELLED}}`, ""},
 		// The times between instants show the units of waits and run times; sacct's raw limits are minutes.
