@@ -364,6 +364,17 @@ func TestWhole(t *testing.T) {
 	if w.Neither != 6 || w.Preset != 2 {
 		t.Errorf("two seeds: %+v", w)
 	}
+	w.Preset, w.Waited = 3, Count{24_690, 24_690}
+	r = Report{Whole: w, Runs: make([]Whole, 2)}
+	r.judge()
+	for _, want := range []string{
+		" of the 12345 of a run that waited a minute",
+		"; of the other jobs of a run, 3 start in neither run, 1.5 ran when the window began. ",
+	} {
+		if !strings.Contains(r.Verdict.Text, want) {
+			t.Errorf("without %q: %s", want, r.Verdict.Text)
+		}
+	}
 }
 
 // TestReasons checks that the verdict recommends explain only if the reasons to wait agree.
@@ -436,6 +447,13 @@ func TestUse(t *testing.T) {
 	}
 	if got := percent(Count{99_999, 100_000}); got != "99.99 %" {
 		t.Errorf("99,999 of 100,000 are %s", got)
+	}
+	// Both round down, in the verdict and in the table.
+	for c, want := range map[Count]string{{124, 131}: "94.65 %", {57, 100}: "57 %"} {
+		table := strings.Replace(want, "57 ", "57.00 ", 1)
+		if verdict := percent(c); verdict != want || !strings.HasSuffix(c.String(), "("+table+")") {
+			t.Errorf("%s in the table, %s in the verdict", c, verdict)
+		}
 	}
 }
 

@@ -57,6 +57,14 @@ func (c Count) Share() float64 {
 	return float64(c.Agree) / float64(c.All)
 }
 
+// inPercent returns the share in percent, rounded down to two decimals so that 100 always means all.
+func (c Count) inPercent() float64 {
+	if c.All == 0 {
+		return 100
+	}
+	return float64(10_000*c.Agree/c.All) / 100
+}
+
 // add counts a comparison.
 func (c *Count) add(agree bool) {
 	c.All++
@@ -70,7 +78,7 @@ func (c Count) String() string {
 	if c.All == 0 {
 		return "0 of 0"
 	}
-	return fmt.Sprintf("%d of %d (%.2f %%)", c.Agree, c.All, 100*c.Share())
+	return fmt.Sprintf("%d of %d (%.2f %%)", c.Agree, c.All, c.inPercent())
 }
 
 // instant is a second in which slurmctld or the model decided.

@@ -81,7 +81,7 @@ func (r *Report) judge() {
 	fmt.Fprintf(&b, "On %s the model makes %s of Slurm's decisions", r.part(), percent(r.Lockstep.Decisions))
 	fmt.Fprintf(&b, ", and %s of the jobs that start do so in the same second", percent(r.Whole.Starts))
 	if r.Whole.Waited.All > 0 {
-		fmt.Fprintf(&b, " (%s of the %.4g%s that waited a minute)", percent(r.Whole.Waited), r.waited(), r.ofRun())
+		fmt.Fprintf(&b, " (%s of the %s%s that waited a minute)", percent(r.Whole.Waited), number(r.waited()), r.ofRun())
 	}
 	if kinds := counts(r.Whole.Kinds); kinds != "" {
 		among := ""
@@ -90,8 +90,8 @@ func (r *Report) judge() {
 		}
 		fmt.Fprintf(&b, "; the jobs that differ%s: %s", among, kinds)
 	}
-	if others := r.Whole.others(); others != "" {
-		fmt.Fprintf(&b, "; of the other jobs, %s", others)
+	if others := r.Whole.others(max(1, len(r.Runs))); others != "" {
+		fmt.Fprintf(&b, "; of the other jobs%s, %s", r.ofRun(), others)
 	}
 	fmt.Fprintf(&b, ". %s", text)
 	if len(r.Lacks) > 0 {
@@ -111,8 +111,8 @@ func (r *Report) ofRun() string {
 	return ""
 }
 
-// percent writes a share, rounded down so that 100 % always means all.
-func percent(c Count) string { return fmt.Sprintf("%.4g %%", math.Floor(1e4*c.Share())/100) }
+// percent writes a share rounded as in [Count.String].
+func percent(c Count) string { return fmt.Sprintf("%.4g %%", c.inPercent()) }
 
 // use returns for which questions the model can be used, and sentences about this.
 func (r *Report) use() (Use, string) {
@@ -123,8 +123,8 @@ func (r *Report) use() (Use, string) {
 		if r.waited() == 1 {
 			jobs = "job"
 		}
-		return Unknown, fmt.Sprintf("Only %.4g %s%s waited a minute and started. This is too few to judge the model: "+
-			"compare a busier part of the workload.", r.waited(), jobs, r.ofRun())
+		return Unknown, fmt.Sprintf("Only %s %s%s waited a minute and started. This is too few to judge the model: "+
+			"compare a busier part of the workload.", number(r.waited()), jobs, r.ofRun())
 	case r.Whole.Starts.Share() >= jobsStarts && r.Whole.Waited.Share() >= jobsWaited:
 		uses, reasons := "simulate, explain, forecast, sweep, tune", r.Lockstep.Reasons
 		switch but := "simulate, forecast, sweep, tune), but not to explain why a job waited ("; {

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -128,10 +130,12 @@ func compareWhole(seed uint64, slurm, model *history, end hpc.Time) Whole {
 	return w
 }
 
-// others writes what became of the jobs that are not counted.
-func (w *Whole) others() string {
-	of := map[string]int{"start in neither run": w.Neither, "ran when the window began": w.Preset}
-	maps.DeleteFunc(of, func(_ string, n int) bool { return n == 0 })
+// others writes what became of the jobs of a run that are not counted, as means over the runs.
+func (w *Whole) others(runs int) string {
+	of := map[string]float64{
+		"start in neither run": float64(w.Neither) / float64(runs), "ran when the window began": float64(w.Preset) / float64(runs),
+	}
+	maps.DeleteFunc(of, func(_ string, n float64) bool { return n == 0 })
 	return counts(of)
 }
 
@@ -307,8 +311,13 @@ func (r *Report) renderWhole(b *strings.Builder) {
 	}
 }
 
+// number writes a number of jobs, or a mean of such numbers with at most two decimals.
+func number[N int | float64](n N) string {
+	return strconv.FormatFloat(math.Round(100*float64(n))/100, 'f', -1, 64)
+}
+
 // counts writes the numbers with their names, the largest number first.
-func counts[K ~string](of map[K]int) string {
+func counts[K ~string, N int | float64](of map[K]N) string {
 	var names []K
 	for k := range of {
 		names = append(names, k)
@@ -316,7 +325,7 @@ func counts[K ~string](of map[K]int) string {
 	slices.SortFunc(names, func(a, b K) int { return cmp.Or(cmp.Compare(of[b], of[a]), cmp.Compare(a, b)) })
 	parts := make([]string, len(names))
 	for i, k := range names {
-		parts[i] = fmt.Sprintf("%d %s", of[k], k)
+		parts[i] = fmt.Sprintf("%s %s", number(of[k]), k)
 	}
 	return strings.Join(parts, ", ")
 }

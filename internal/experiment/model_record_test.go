@@ -88,6 +88,45 @@ func TestModelCountsAtMidnight(t *testing.T) {
 	}
 }
 
+// TestModelNeverSatisfied: when slurmctld's next pass finds that a dependency has failed, the job's reason says so.
+func TestModelNeverSatisfied(t *testing.T) {
+	dir := t.TempDir()
+	if err := scenario.WriteCluster(dir, recordCluster); err != nil {
+		t.Fatal(err)
+	}
+	epoch := hpc.Unix(1709596800)
+	what, err := rmtest.Parse("job bad at=0 run=100 exit=1 -n 1 -t 10\njob never at=5 run=100 -n 1 -t 10 -d afterok:bad", epoch,
+		"--uid=ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := experiment.Spec{
+		Workload:  experiment.Workload{Value: &workload.Workload{Source: "a test", Epoch: epoch, Jobs: workload.JobsOf(what.Jobs...)}},
+		Output:    filepath.Join(t.TempDir(), "run"),
+		Simulator: &experiment.Simulator{Policy: experiment.SlurmPolicy, Cluster: dir},
+	}
+	if _, err := experiment.Run(t.Context(), spec, experiment.Hooks{}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := run.Open(spec.Output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := r.Jobs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := r.Events()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spans := run.NewReasons(events, r.Manifest.VirtualEnd).Spans(&rows[1])
+	if n := len(spans); n < 2 || spans[n-2].Reason != "Dependency" || spans[n-1].Reason != "DependencyNeverSatisfied" ||
+		spans[n-1].From < rows[0].End || spans[n-1].From > rows[0].End.Add(time.Minute) {
+		t.Errorf("job bad ended at %s, and job never waited as %+v", rows[0].End, spans)
+	}
+}
+
 // TestModelRecord looks into the record of the model's run: like the record of a replay, it has the
 // parts of priorities and what backfill did.
 func TestModelRecord(t *testing.T) {

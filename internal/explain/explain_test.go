@@ -85,6 +85,33 @@ func TestNamedNodes(t *testing.T) {
 	}
 }
 
+// A job that names nodes in use waits for these nodes from its first second on.
+func TestNamedNodesAtOnce(t *testing.T) {
+	h := &history{}
+	h.job("a", "ann", "n1", 1, 1, 1, 6, 10)
+	h.job("b", "bob", "n1", 1, 5, 6, 20, 30)
+	h.waits("b", 5, "Resources", 0)
+	rec := h.record()
+	rec.requests["b"] = &hpc.Job{Request: hpc.Request{NodeList: "n1"}}
+	story, err := rec.Job("b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := story.Causes[0]; c.Kind != Named || c.Weight != 1 {
+		t.Errorf("causes of the job: %+v", story.Causes)
+	}
+	stall, err := rec.At(at(5).Add(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := stall.Causes[0]; c.Kind != Named || c.Weight != 1 {
+		t.Errorf("causes at an instant: %+v", stall.Causes)
+	}
+	if c := rec.groups(pointers(rec, everything), "").Groups[0].Causes[0]; c.Kind != Named || c.Share != 1 {
+		t.Errorf("cause of the group: %+v", c)
+	}
+}
+
 // Each stall has one cause, which must come first.
 func TestStalls(t *testing.T) {
 	busy := func(h *history, user string) {

@@ -552,7 +552,14 @@ func (s *situation) freeNodes(unusable int) {
 	}
 	for _, row := range s.pending {
 		why := s.spanAt(row, s.at)
-		if kindOf(why.Part, why.Reason) != "" || s.at.Sub(row.Submit) < shortWait || asked && why.Reason == "" {
+		if kindOf(why.Part, why.Reason) != "" {
+			continue
+		}
+		inUse := s.namesInUse(row)
+		if len(inUse) > 0 {
+			named[row] = inUse
+		}
+		if s.at.Sub(row.Submit) < shortWait || asked && why.Reason == "" {
 			continue
 		}
 		room := 0
@@ -563,8 +570,7 @@ func (s *situation) freeNodes(unusable int) {
 			}
 			room = max(room, free[name])
 		}
-		if inUse := s.namesInUse(row); len(inUse) > 0 {
-			named[row] = inUse
+		if len(inUse) > 0 {
 			continue
 		}
 		nodes := s.nodesOf(row, s.perNode)

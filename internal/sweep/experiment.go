@@ -27,6 +27,7 @@ package sweep
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -274,26 +275,26 @@ func located(path string, err error) error {
 	return fmt.Errorf("reading experiment: %s: %w", path, err)
 }
 
-// suggest adds a similar known key to the error about an unknown key.
+// suggest adds a similar known key to the error about an unknown key, with the parts of the file to which it belongs.
 func suggest(err error) error {
 	var unknown *yaml.UnknownFieldError
 	if !errors.As(err, &unknown) {
 		return err
 	}
-	var keys []string
-	for _, t := range []reflect.Type{reflect.TypeFor[Experiment](), reflect.TypeFor[Sim](), reflect.TypeFor[Slurm]()} {
+	paths := map[string][]string{}
+	for part, t := range []reflect.Type{reflect.TypeFor[Experiment](), reflect.TypeFor[Sim](), reflect.TypeFor[Slurm]()} {
 		for _, f := range reflect.VisibleFields(t) {
 			if name, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); name != "-" {
-				keys = append(keys, name)
+				paths[name] = append(paths[name], []string{"", "sim.", "slurm."}[part]+name)
 			}
 		}
 	}
 	token := unknown.GetToken()
-	near := spelling.Nearest(strings.ToLower(token.Value), 2, keys)
+	near := spelling.Nearest(strings.ToLower(token.Value), 2, slices.Sorted(maps.Keys(paths)))
 	if near == "" {
 		return err
 	}
-	return errorAt(token.Position.Line, "%s; did you mean %s?", unknown.GetMessage(), near)
+	return errorAt(token.Position.Line, "%s; did you mean %s?", unknown.GetMessage(), strings.Join(paths[near], " or "))
 }
 
 func parse(path string, text []byte, model bool, check CheckOption) (*Experiment, error) {

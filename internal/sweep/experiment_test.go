@@ -182,6 +182,8 @@ func TestLoadRefuses(t *testing.T) {
 		"workload: w":                                "x.yaml: sim and slurm are missing, so there is nothing to run (want one of them)",
 		head + "slurm: {}":                           "x.yaml: slurm has no clusters (want clusters: [DIR], directories with a slurm.conf)",
 		head + "seds: [1]\nsim: {}":                  `x.yaml:2: unknown field "seds"; did you mean seeds?`,
+		head + "options: {procs: 3}\nsim: {}":        `x.yaml:2: unknown field "options"; did you mean sim.options or slurm.options?`,
+		head + "sim:\n  edit: [a]":                   `x.yaml:3: unknown field "edit"; did you mean slurm.edits?`,
 		head + "sim:\n  tires: 3":                    `x.yaml:3: unknown field "tires"`,
 		head + "sim: {}\nsim: {}":                    `x.yaml:3: mapping key "sim" already defined at [2:1]`,
 		head + "seeds: 0\nsim: {}":                   "x.yaml:2: seeds: 0: not a number of seeds (want a number from 1 to 100000, or a list of seeds)",

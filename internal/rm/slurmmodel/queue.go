@@ -334,7 +334,7 @@ type told struct {
 // runs after a pass, so like squeue it does not see a reason that changes again during the pass.
 func (e *Engine) tell() {
 	for _, j := range e.list {
-		if j.state != pending || j.reason == slurmspec.NoReason || j.hopeless {
+		if j.state != pending || j.reason == slurmspec.NoReason {
 			continue
 		}
 		now := told{j.told.planned || e.isPlanned(j), j.reason, words.About(j.reason, j.words), j.backfill}
