@@ -680,7 +680,7 @@ func TestShake(t *testing.T) {
 // TestCompose: steps act in order, and the output lists them.
 func TestCompose(t *testing.T) {
 	w, results := apply(t, small(), Environment{}, must(Filter("not preset")), must(ScaleNodes(2)), must(Filter("nodes > 30")))
-	want := []Result{{Step: "--filter 'not preset'", Changed: 1, Jobs: 4}, {Step: "--scale-nodes 2", Changed: 4, Jobs: 4}, {Step: "--filter 'nodes > 30'", Changed: 2, Jobs: 2}}
+	want := []Result{{Step: "--filter 'not preset'", Changed: 1, Removed: 1, Jobs: 4}, {Step: "--scale-nodes 2", Changed: 4, Jobs: 4}, {Step: "--filter 'nodes > 30'", Changed: 2, Removed: 2, Jobs: 2}}
 	if diff := cmp.Diff(want, results); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
