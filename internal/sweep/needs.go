@@ -185,7 +185,7 @@ func (s *Summary) renderNeeds(b *strings.Builder) {
 	low, high := stats.DeviationInterval(freedom, 1-needAlpha)
 	fewest := ""
 	if freedom < most {
-		fewest = ", the fewest of a line; more narrow the interval"
+		fewest = "; other lines have more, and a narrower interval"
 	}
 	fmt.Fprintf(b, "The true deviation is %.2g to %.2g times that of these runs (95 %%, %d %s of freedom%s).\n", low,
 		high, freedom, quantity.Plural(freedom, "degree", "degrees"), fewest)

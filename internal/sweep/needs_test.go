@@ -91,7 +91,7 @@ func TestNeedsOfCellsWithOneSchedule(t *testing.T) {
 	}
 }
 
-// The last line is of the figures with the fewest degrees of freedom, and says so if others have more.
+// The last line has the fewest degrees of freedom of all figures, and says so if others have more.
 func TestNeedsNamesTheFewestDegrees(t *testing.T) {
 	s := summaryOf([]float64{200, 210})
 	s.Needs = s.needs(10)
@@ -99,7 +99,7 @@ func TestNeedsNamesTheFewestDegrees(t *testing.T) {
 		t.Error(text)
 	}
 	s.Needs[0].Freedom = 8
-	if text := s.Render(); !strings.Contains(text, "(95 %, 1 degree of freedom, the fewest of a line; more narrow the interval).") {
+	if text := s.Render(); !strings.Contains(text, "(95 %, 1 degree of freedom; other lines have more, and a narrower interval).") {
 		t.Error(text)
 	}
 }
