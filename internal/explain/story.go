@@ -171,8 +171,16 @@ func (rec *Record) find(name string) (*run.Row, error) {
 	if array, task, ok := strings.Cut(name, "_"); ok && task != "" && strings.Trim(task, "0123456789") == "" {
 		var has []int
 		for i := range rec.rows {
-			if rec.rows[i].Job == array && rec.rows[i].Task >= 0 {
-				has = append(has, rec.rows[i].Task)
+			row := &rec.rows[i]
+			switch {
+			case row.Job != array:
+			case row.Task >= 0:
+				has = append(has, row.Task)
+			case row.State == hpc.Rejected && rec.requests[array] != nil && rec.requests[array].Array != "":
+				has = hpc.TasksOf(rec.requests[array]) // a rejected array has one row
+				if number, err := strconv.Atoi(task); err == nil && slices.Contains(has, number) {
+					return row, nil
+				}
 			}
 		}
 		if len(has) > 0 {

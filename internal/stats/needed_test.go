@@ -20,6 +20,13 @@ func TestNeeded(t *testing.T) {
 			t.Errorf("shift %v: %d runs are not the fewest", test.shift, n)
 		}
 	}
+	// Large numbers follow 2 (1.96 + 0.84)² / shift², with which the normal approximation is exact.
+	for _, shift := range []float64{0.1, 0.05, 0.02, 0.01} {
+		want := 2 * 7.848879734 / (shift * shift)
+		if n := float64(Needed(shift, 0.05, 0.8)); math.Abs(n-want) > 2 {
+			t.Errorf("shift %v: %v runs, want %.1f", shift, n, want)
+		}
+	}
 	if n := Needed(1, 0.05, 0.9); n != 23 { // R's power.t.test: 22.02
 		t.Errorf("power 0.9: %d runs, want 23", n)
 	}

@@ -20,14 +20,14 @@ func Power(na, nb int, shift, alpha float64) float64 {
 	noncentrality := math.Abs(shift) / math.Sqrt(1/float64(na)+1/float64(nb))
 	critical := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: freedom}.Quantile(1 - alpha/2)
 	// T = (Z + noncentrality) / S with S² = χ²/freedom, and T given S is normally
-	// distributed. S exceeds the upper bound of the integral with a probability below
+	// distributed. S is outside the bounds of the integral with a probability below
 	// 1e-12.
 	variance := distuv.ChiSquared{K: freedom}
-	normal := distuv.UnitNormal
+	normal, width := distuv.UnitNormal, 10/math.Sqrt(2*freedom)
 	return quad.Fixed(func(s float64) float64 {
 		density := 2 * freedom * s * variance.Prob(freedom*s*s)
 		return density * (normal.CDF(noncentrality-critical*s) + normal.CDF(-noncentrality-critical*s))
-	}, 0, 1+10/math.Sqrt(2*freedom), 60, quad.Legendre{}, 0)
+	}, max(0, 1-width), 1+width, 60, quad.Legendre{}, 0)
 }
 
 // Detectable returns the smallest difference, in standard deviations of a single run, that the test

@@ -3,7 +3,9 @@ package sweep
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"rmreplay/internal/metrics"
@@ -40,8 +42,7 @@ type Need struct {
 	Seeds      int           `json:"seeds"`
 	Detectable metrics.Float `json:"detectable_difference"`
 	// For10 and For5 are the numbers of seeds with which differences of 10 % and 5 % of Mean are
-	// detected; 0 if the mean is 0, or if more than a million seeds are needed. One seed is enough
-	// for a figure that does not vary.
+	// detected; 0 if the mean is 0, or if more than a million seeds are needed.
 	For10 int `json:"seeds_for_10_percent"`
 	For5  int `json:"seeds_for_5_percent"`
 }
@@ -58,9 +59,32 @@ func (a *sample) like(b *sample) bool {
 	return a.mean == b.mean || a.mean*b.mean > 0 && max(a.mean/b.mean, b.mean/a.mean) <= 2
 }
 
-// samples returns the samples of a figure, of the cells that have a value.
+// oneRealization reports whether a cell has several complete runs and all of them have the same metrics, as with the
+// simulator on a workload without a random part. They then have the same schedule, and show nothing about chance.
+func (c CellSummary) oneRealization() bool {
+	var first map[string]metrics.Float
+	n := 0
+	for _, r := range c.Runs {
+		if r.State != stateComplete {
+			continue
+		}
+		if n++; n == 1 {
+			first = r.Metrics
+		} else if !maps.EqualFunc(first, r.Metrics, func(a, b metrics.Float) bool {
+			return a == b || !a.Known() && !b.Known()
+		}) {
+			return false
+		}
+	}
+	return n > 1
+}
+
+// samples returns the samples of a figure, of the cells that have a value and are not one realization.
 func (s *Summary) samples(key string) (list []sample) {
 	for _, c := range s.Cells {
+		if c.oneRealization() {
+			continue
+		}
 		var values []float64
 		for _, r := range c.Runs {
 			if v := r.Metrics[key]; r.State == stateComplete && v.Known() {
@@ -101,7 +125,7 @@ func baseline(samples []sample) (most *sample, deviation float64, freedom int) {
 }
 
 // needs returns the seeds that each figure of the table needs. It returns nil if no cell has two
-// complete runs.
+// complete runs with different schedules.
 func (s *Summary) needs(seeds int) []Need {
 	var list []Need
 	for _, column := range columns {
@@ -110,22 +134,30 @@ func (s *Summary) needs(seeds int) []Need {
 			continue
 		}
 		n := Need{Key: column.key, Baseline: most.cell, Mean: metrics.Float(most.mean), Deviation: metrics.Float(deviation),
-			Freedom: freedom, Seeds: seeds, Detectable: metrics.NoValue(), For10: 1, For5: 1}
+			Freedom: freedom, Seeds: seeds, Detectable: metrics.NoValue()}
 		if stats.SmallestP(seeds, seeds, stats.TestOptions{}) <= needAlpha {
 			n.Detectable = metrics.Float(stats.Detectable(seeds, seeds, needAlpha, needPower) * deviation)
 		}
-		if deviation > 0 {
-			shift := math.Abs(float64(n.Mean)) / deviation
-			n.For10, n.For5 = stats.Needed(0.1*shift, needAlpha, needPower), stats.Needed(0.05*shift, needAlpha, needPower)
-		}
+		shift := math.Abs(most.mean) / deviation // infinite if the figure does not vary
+		n.For10, n.For5 = stats.Needed(0.1*shift, needAlpha, needPower), stats.Needed(0.05*shift, needAlpha, needPower)
 		list = append(list, n)
 	}
 	return list
 }
 
-// renderNeeds writes how many seeds are needed to find differences. It writes nothing if the numbers
-// are not known.
+// renderNeeds writes which cells are one realization, and how many seeds are needed to find differences. It writes
+// nothing if the numbers are not known.
 func (s *Summary) renderNeeds(b *strings.Builder) {
+	same, first := 0, ""
+	for _, c := range s.Cells {
+		if c.oneRealization() {
+			same, first = same+1, cmp.Or(first, c.Cell)
+		}
+	}
+	if same > 0 {
+		fmt.Fprintf(b, "\nIn %d of %d cells, such as %s, all runs have the same schedule: they are one realization, and\n"+
+			"show nothing about chance (want runs that differ, as with the option jitter).\n", same, len(s.Cells), first)
+	}
 	if len(s.Needs) == 0 {
 		return
 	}
@@ -134,7 +166,7 @@ func (s *Summary) renderNeeds(b *strings.Builder) {
 	fmt.Fprintf(b, "%-16s  %13s  %13s  %22s  %9s  %9s  %s\n", "", "baseline mean", "deviation",
 		fmt.Sprintf("found with %d %s", s.Needs[0].Seeds,
 			quantity.Plural(s.Needs[0].Seeds, "seed", "seeds")), "for 10 %", "for 5 %", "baseline")
-	freedom := math.MaxInt
+	freedom, most := math.MaxInt, 0
 	for i, n := range s.Needs {
 		found := figure(n.Key, n.Detectable)
 		if !n.Detectable.Known() {
@@ -145,14 +177,18 @@ func (s *Summary) renderNeeds(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, "%-16s  %13s  %13s  %22s  %9s  %9s  %s\n", titleOf(s.Needs[i].Key), figure(n.Key, n.Mean),
 			figure(n.Key, n.Deviation), found, seedCount(n.For10), seedCount(n.For5), n.Baseline)
-		freedom = min(freedom, n.Freedom)
+		freedom, most = min(freedom, n.Freedom), max(most, n.Freedom)
 	}
 	b.WriteString("The baseline is the cell for which a change by 10 % or 5 % of its mean needs the most seeds.\n" +
 		"This assumes that runs are independent and normally distributed, with the deviation of the complete runs\n" +
 		"of the baseline and of all cells whose means are between half and twice the baseline's.\n")
 	low, high := stats.DeviationInterval(freedom, 1-needAlpha)
-	fmt.Fprintf(b, "The true deviation is %.2g to %.2g times that of these runs (95 %%, %d degrees of freedom).\n", low,
-		high, freedom)
+	fewest := ""
+	if freedom < most {
+		fewest = "; other lines have more, and a narrower interval"
+	}
+	fmt.Fprintf(b, "The true deviation is %.2g to %.2g times that of these runs (95 %%, %d %s of freedom%s).\n", low,
+		high, freedom, quantity.Plural(freedom, "degree", "degrees"), fewest)
 }
 
 func titleOf(key string) string {
@@ -200,7 +236,7 @@ func (m *Maker) Outlook() (*Outlook, error) {
 	fmt.Fprintf(&b, "%d %s x %d %s = %d %s, of which %d are complete\n", o.Cells,
 		quantity.Plural(o.Cells, "cell", "cells"), o.Seeds, quantity.Plural(o.Seeds, "seed", "seeds"), o.Runs,
 		quantity.Plural(o.Runs, "run", "runs"), o.Complete)
-	if s.renderNeeds(&b); len(s.Needs) == 0 {
+	if s.renderNeeds(&b); len(s.Needs) == 0 && !slices.ContainsFunc(s.Cells, CellSummary.oneRealization) {
 		b.WriteString("The number of seeds that a difference needs is known when cells have runs of two or more seeds.\n")
 	}
 	o.text = b.String()

@@ -44,8 +44,11 @@ func TestNeeds(t *testing.T) {
 			t.Errorf("%d seeds find a difference of %v s, too", seeds-1, difference)
 		}
 	}
-	if slowdown := s.Needs[1]; slowdown.Deviation != 0 || slowdown.For5 != 1 || slowdown.Detectable != 0 {
+	if slowdown := s.Needs[1]; slowdown.Deviation != 0 || slowdown.For5 != 4 || slowdown.Detectable != 0 {
 		t.Errorf("a slowdown that does not vary: %+v", slowdown)
+	}
+	if use := s.Needs[2]; use.Mean != 0 || use.For10 != 0 || use.For5 != 0 {
+		t.Errorf("a mean of 0: %+v", use)
 	}
 	text := s.Render()
 	for _, want := range []string{"for 10 %", "  median wait       p90 wait  bounded slowdown  ", "The true deviation is 0.57 to 3.7 times that of these runs (95 %, 3 degrees of freedom)"} {
@@ -65,6 +68,39 @@ func TestNeeds(t *testing.T) {
 	zero := summaryOf([]float64{-1, 1})
 	if n := zero.needs(1)[0]; n.For10 != 0 || n.Detectable.Known() {
 		t.Errorf("of a mean of 0: %+v", n)
+	}
+}
+
+// Runs of a cell with equal metrics have the same schedule. They show nothing about chance, so the seeds are those that
+// the other cells show.
+func TestNeedsOfCellsWithOneSchedule(t *testing.T) {
+	only := summaryOf([]float64{200, 200}, []float64{300, 300, 300}, []float64{250})
+	only.Needs = only.needs(3)
+	if text := only.Render(); only.Needs != nil || !strings.Contains(text, "\nIn 2 of 3 cells, such as a, all runs have the same schedule: ") {
+		t.Errorf("%+v in\n%s", only.Needs, text)
+	}
+	varied := []float64{200, 210, 190}
+	mixed := summaryOf([]float64{200, 200}, varied)
+	mixed.Needs = mixed.needs(3)
+	wait, alone := mixed.Needs[0], summaryOf(varied).needs(3)[0]
+	if alone.Baseline = "b"; wait.For10 != alone.For10 || wait.Deviation != alone.Deviation || wait.Baseline != "b" {
+		t.Errorf("%+v, want %+v", wait, alone)
+	}
+	if text := mixed.Render(); !strings.Contains(text, "\nIn 1 of 2 cells, such as a, ") {
+		t.Error(text)
+	}
+}
+
+// The last line has the fewest degrees of freedom of all figures, and says so if others have more.
+func TestNeedsNamesTheFewestDegrees(t *testing.T) {
+	s := summaryOf([]float64{200, 210})
+	s.Needs = s.needs(10)
+	if text := s.Render(); !strings.Contains(text, "(95 %, 1 degree of freedom).") {
+		t.Error(text)
+	}
+	s.Needs[0].Freedom = 8
+	if text := s.Render(); !strings.Contains(text, "(95 %, 1 degree of freedom; other lines have more, and a narrower interval).") {
+		t.Error(text)
 	}
 }
 

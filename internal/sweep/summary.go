@@ -24,7 +24,7 @@ type Summary struct {
 	Invalid int           `json:"invalid"` // complete runs that are not valid
 	Cells   []CellSummary `json:"cells"`   // in the order of the grid
 	// Needs says how many seeds are needed to find differences between cells; nil if no cell has two
-	// complete runs.
+	// complete runs with different schedules.
 	Needs []Need `json:"seeds_needed,omitempty"`
 }
 

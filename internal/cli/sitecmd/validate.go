@@ -190,8 +190,8 @@ func (r *validateReport) renderForecast(b *strings.Builder) {
 	if f == nil || len(f.Groups) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\nSlurm rejects %d %s, and never starts %d others:\n", f.Rejected,
-		quantity.Plural(f.Rejected, "job", "jobs"), f.NeverStarts)
+	fmt.Fprintf(b, "\nSlurm rejects %s, and never starts %d others:\n",
+		quantity.Regular(f.Rejected, "submission"), f.NeverStarts)
 	for _, g := range f.Groups {
 		fmt.Fprintf(b, "%7d %s: %s", g.Count, g.Verdict, g.Text)
 		if g.Slurm != "" {

@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -95,19 +96,24 @@ func NewAnonymizerWith(key []byte, w *workload.Workload, nodes []string, users [
 // firstAnonymousID is the lowest new number of a user or a group.
 const firstAnonymousID = 20001
 
-// collectIDs gives users and groups new numbers, in the order of the old numbers.
+// collectIDs gives users and groups new numbers, in an order that depends on the key: the order of the old numbers
+// would show who is at the site for how long.
 func (a *Anonymizer) collectIDs(users []hpc.User) {
 	var uids, gids []uint32
 	for _, u := range users {
 		uids, gids = append(uids, u.UID), append(gids, u.GID)
 	}
-	a.uids, a.gids = renumber(uids), renumber(gids)
+	a.uids, a.gids = a.renumber("uid", uids), a.renumber("gid", gids)
 }
 
-func renumber(ids []uint32) map[uint32]uint32 {
-	slices.Sort(ids)
-	m := make(map[uint32]uint32, len(ids))
-	for i, id := range slices.Compact(ids) {
+func (a *Anonymizer) renumber(kind string, ids []uint32) map[uint32]uint32 {
+	macs := map[uint32][]byte{}
+	for _, id := range ids {
+		macs[id] = a.mac(kind, fmt.Sprint(id))
+	}
+	order := slices.SortedFunc(maps.Keys(macs), func(x, y uint32) int { return bytes.Compare(macs[x], macs[y]) })
+	m := make(map[uint32]uint32, len(order))
+	for i, id := range order {
 		m[id] = firstAnonymousID + uint32(i)
 	}
 	return m

@@ -68,6 +68,41 @@ func TestAnonymizeLeavesNothing(t *testing.T) {
 	}
 }
 
+// Numbers of users and groups do not show the order of the old numbers. With the same key they are the same.
+func TestAnonymizeNumbersAtRandom(t *testing.T) {
+	var users []hpc.User
+	for i := range uint32(30) {
+		users = append(users, hpc.User{Name: fmt.Sprint("u", i), UID: 500 + i, Group: fmt.Sprint("g", i/2), GID: 900 + i/2})
+	}
+	numbered := func() (uids, gids []uint32) {
+		a, err := NewAnonymizer(key, small(), nil, users)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range users {
+			uids, gids = append(uids, a.uids[u.UID]), append(gids, a.gids[u.GID])
+		}
+		return uids, gids
+	}
+	uids, gids := numbered()
+	for kind, list := range map[string][]uint32{"UIDs": uids, "GIDs": gids} {
+		if slices.IsSorted(list) {
+			t.Errorf("the new %s have the order of the old ones: %v", kind, list)
+		}
+	}
+	if again, groups := numbered(); !slices.Equal(again, uids) || !slices.Equal(groups, gids) {
+		t.Errorf("%v and %v, want %v and %v", again, groups, uids, gids)
+	}
+	slices.Sort(uids)
+	slices.Sort(gids)
+	if n := len(slices.Compact(uids)); n != 30 || uids[0] != firstAnonymousID || uids[29] != firstAnonymousID+29 {
+		t.Errorf("UIDs %v", uids)
+	}
+	if n := len(slices.Compact(gids)); n != 15 || gids[0] != firstAnonymousID {
+		t.Errorf("GIDs %v", gids)
+	}
+}
+
 // TestRemaining: if partitions, features and licenses stay, the anonymizer lists those that contain a name.
 func TestRemaining(t *testing.T) {
 	w := small()

@@ -18,7 +18,7 @@ type Group struct {
 	Jobs []string `json:"examples"`
 }
 
-// Forecast says which jobs of a workload slurmctld will not run.
+// Forecast says which jobs of a workload slurmctld will not run. An array counts as one job: it is one submission.
 type Forecast struct {
 	Rejected    int `json:"rejected"`     // jobs
 	NeverStarts int `json:"never_starts"` // jobs that are accepted and never start
