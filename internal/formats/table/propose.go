@@ -462,8 +462,8 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 		unit, guess = p.unitOf(spec.name, column, unit)
 		parts = append(parts, "unit: "+unit)
 		if spec.name == "time_limit" && slices.Contains(asked, plain(column)) {
-			guess = strings.Replace(cmp.Or(guess, "guess: "), "guess: ", "guess: what the job asked for, not how long it ran; ", 1)
-			guess = strings.TrimSuffix(guess, "; ")
+			_, unitGuess, _ := strings.Cut(guess, "guess: ")
+			guess = strings.TrimSuffix("guess: what the job asked for, not how long it ran; "+unitGuess, "; ")
 		}
 	case aMemory:
 		switch {
@@ -542,7 +542,7 @@ func (p *proposal) unitOf(field, column, named string) (unit, guess string) {
 		others, unit = numbers, "clock"
 	}
 	if len(others) > 0 {
-		guess = fmt.Sprintf("guess: the unit; %d of %d values are written in another way, such as %s",
+		guess = cmp.Or(guess, "guess: the unit") + fmt.Sprintf("; not that of %d of the %d values, such as %s",
 			len(others), len(clocks)+len(numbers), strings.Map(printable, shorten(others[0])))
 	}
 	return unit, guess

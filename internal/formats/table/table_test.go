@@ -426,9 +426,9 @@ func TestPropose(t *testing.T) {
 		"id,status\n1,1709280000\n": {"#   status (1709280000)", ""},
 		"id,status\n1,3\n":          {`state: {column: "status", unit: slurm} # guess`, ""},
 		// Clock times among numbers, and numbers among clock times.
-		"id;limit;cpus\n1;1.440;1,5\n2;90;1\n3;30,5;1\n4;01:30;1\n":                                                {`time_limit: {column: "limit", unit: seconds} # guess: the unit; 1 of 4 values are written in another way, such as 01:30`, ""},
-		"id,limit_min\n1,01:30:00\n2,02:00:00\n3,90\n":                                                             {`unit: clock} # guess: the unit; 1 of 3 values are written in another way, such as 90`, ""},
-		"submit,start,end,walltime\n0,0,70,01:00:00\n0,0,70,60\n":                                                  {`unit: clock} # guess: what the job asked for, not how long it ran; the unit; 1 of 2 values`, ""},
+		"id;limit;cpus\n1;1.440;1,5\n2;90;1\n3;30,5;1\n4;01:30;1\n":                                                {`time_limit: {column: "limit", unit: seconds} # guess: the unit; the table does not say whether it is seconds, minutes or hours; not that of 1 of the 4 values, such as 01:30`, ""},
+		"id,limit_min\n1,01:30:00\n2,02:00:00\n3,90\n":                                                             {`unit: clock} # guess: the unit; not that of 1 of the 3 values, such as 90`, ""},
+		"submit,start,end,walltime\n0,0,70,01:00:00\n0,0,70,60\n":                                                  {`unit: clock} # guess: what the job asked for, not how long it ran; the unit; not that of 1 of the 2 values, such as 60`, ""},
 		"id,limit\n1,UNLIMITED\n2,01:30\n":                                                                         {`unit: clock} # guess: the unit; the table does not say whether it is MM:SS, as the map reads it, or HH:MM`, ""},
 		"submit,start,end,timelimit\n0,0,70,UNLIMITED\n0,0,70,1-00:00:00\n":                                        {`time_limit: {column: "timelimit", unit: clock}`, ""},
 		`{"job":{"id":7,"cores":4},"queued_time":60,"submit":1709280000000,"elapsed":"00:01:00","status":"weird"}`: {`id: "job.id"`},
