@@ -156,7 +156,11 @@ func TestCompletion(t *testing.T) {
 		"simulate --time-limit ":                 {"asked", "twice-run-time", noFile},
 		"simulate --feedback t":                  {"think-time", noFile},
 		"replay --clock ":                        {"frozen", "measured="},
-		"replay --cluster ":                      {directories},
+		"replay --cluster ":                      {anyFile},
+		"explain ":                               {anyFile},
+		"explain r --filter x ":                  {noFile},
+		"simulate w.swf ":                        {"--output\twrite", noFile},
+		"simulate w.swf --":                      {"--output", "--cluster"},
 		"replay ":                                {anyFile},
 		"replay w.swf --o":                       {"--output"},
 		"replay w.swf -o r --cluster c --over":   {"--overwrite"},
@@ -199,6 +203,14 @@ func TestCompletion(t *testing.T) {
 				t.Errorf("%q: no %q in\n%s", words, w, got)
 			}
 		}
+	}
+	for _, command := range []string{"simulate", "replay", "sweep", "tune", "report", "workload build", "workload convert"} {
+		if got := completions(t, append(strings.Fields(command), "")...); got != anyFile+"\n" {
+			t.Errorf("%s: not files alone:\n%s", command, got)
+		}
+	}
+	if got := completions(t, "simulate", "w.swf", "-o", "r", ""); got != noFile+"\n" {
+		t.Errorf("a flag that is there:\n%s", got)
 	}
 	if got := completions(t, "site", "info", "--"); strings.Contains(got, "`") || !strings.Contains(got, "--json\tprint one") {
 		t.Errorf("the descriptions of flags have marks:\n%s", got)
@@ -263,14 +275,17 @@ func TestEveryCompletion(t *testing.T) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if kind, _ := pflag.UnquoteUsage(f); f.Value.Type() != "bool" && !f.Hidden {
 				flags++
+				if f.Name == "cluster" {
+					kind = "BUNDLE" // or DIR
+				}
 				check(c.CommandPath()+" --"+f.Name, kind, completions(t, append(words, "--"+f.Name, "")...))
 			}
 		})
-		recorded := slices.Contains([]string{"compare", "jobs", "metrics", "report"}, c.Name()) && !strings.Contains(c.CommandPath(), "predict")
+		recorded := slices.Contains([]string{"compare", "explain", "jobs", "metrics", "report"}, c.Name()) && !strings.Contains(c.CommandPath(), "predict")
 		before := words
 		for _, kind := range completion.Arguments(c) {
 			arguments++
-			begun := "zz" // so that neither subcommands nor required flags are completed
+			begun := "zz" // so that subcommands are not completed
 			if kind == "NAME" || kind == "bash|zsh|fish" {
 				begun = ""
 			}

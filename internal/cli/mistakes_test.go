@@ -13,7 +13,7 @@ import (
 // mistakes are typical wrong command lines, each with the part of the error that helps the user.
 // They run in a directory with these inputs: the example in site/cluster and site/day.jsonl, six
 // hours of its day in six.jsonl and six.csv, the simulation of these hours in run, and its
-// accounting in records.txt.
+// accounting in records.txt, and a table with other columns in other.csv.
 var mistakes = []struct{ line, want string }{
 	// Commands: mistyped, of other programs, and without their group.
 	{"serve", "did you mean rmreplay accounting serve"},
@@ -140,6 +140,7 @@ var mistakes = []struct{ line, want string }{
 	{"tune six.jsonl -o x", "a trace of rmreplay, not an experiment"},
 	{"forecast run", "--freeze run --at TIME"},
 	{"workload build --from table six.csv -o x", "already a workload, so it needs no map"},
+	{"workload build --from table other.csv -o x", "--map is missing, so no workload was written (want the map above"},
 	{"workload build --from sacct six.jsonl -o x", "reads it as a workload without build"},
 	{"workload build --from sacct site/cluster -o x", "accounts.sacctmgr in the cluster directory"},
 	{"simulate six.jsonl --cluster site/cluster -o run", "want a new directory, or --overwrite"},
@@ -165,6 +166,7 @@ func TestMistakes(t *testing.T) {
 			t.Fatalf("%s: %s", line, messages)
 		}
 	}
+	writeFiles(t, ".", map[string]string{"other.csv": "id,submit,start,end,cpus\n1,2024-03-01T08:00,2024-03-01T08:05,2024-03-01T09:05,4\n"})
 	for _, m := range mistakes {
 		args := strings.Split(m.line, " ")
 		for i := range args {

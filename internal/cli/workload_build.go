@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -179,22 +178,9 @@ func runWorkloadBuild(ctx context.Context, g *globals, source string, opts build
 	return newBuildReport(b, opts.output, files).show(g, opts.json)
 }
 
-// isConverted reports whether a file is a table that `workload convert --to csv` wrote.
-func isConverted(path string) bool {
-	const beginning = "id,submit,"
-	f, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	head := make([]byte, len(beginning))
-	_, err = io.ReadFull(f, head)
-	return err == nil && string(head) == beginning
-}
-
 // proposeMap prints a map for a table. With -o it returns an error, because the user wanted a workload.
 func proposeMap(g *globals, source, output string) error {
-	if isConverted(source) {
+	if formats.IsCSV(source) {
 		return console.BadInput(fmt.Errorf("%s: already a workload, so it needs no map (rmreplay workload convert makes a trace "+
 			"of it)", source))
 	}

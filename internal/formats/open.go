@@ -17,6 +17,7 @@ import (
 
 	"rmreplay/internal/bundle"
 	"rmreplay/internal/filekind"
+	"rmreplay/internal/formats/csv"
 	"rmreplay/internal/formats/trace"
 	"rmreplay/internal/output"
 	"rmreplay/internal/run"
@@ -179,6 +180,21 @@ func unpack(r io.Reader, name string) (buffered *bufio.Reader, head []byte, done
 		return nil, nil, nil, fmt.Errorf("reading workload: %s: %w", name, err)
 	}
 	return buffered, head, done, nil
+}
+
+// IsCSV reports whether a file, which may be compressed, begins with the header of the format csv.
+func IsCSV(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	table, done, err := Unpack(f, path)
+	if err != nil {
+		return false
+	}
+	defer done()
+	return csv.Accepts(io.LimitReader(table, headLength))
 }
 
 // Save writes the workload to a file in the trace format. It compresses with gzip if the path ends

@@ -81,18 +81,19 @@ func Register(root *cobra.Command, values Values, namesFile func(*pflag.Flag) bo
 }
 
 // recorded are the commands that take recorded workloads, which are files, as they take runs.
-var recorded = []string{"compare", "jobs", "metrics", "report"}
+var recorded = []string{"compare", "explain", "jobs", "metrics", "report"}
 
-// completeArguments completes a command's arguments that are paths.
+// completeArguments completes a command's arguments that are paths, and after them the flags that the
+// command needs.
 func completeArguments(c *cobra.Command) cobra.CompletionFunc {
-	words := Arguments(c)
+	words, needed := Arguments(c), required(c)
 	return func(c *cobra.Command, before []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		at := len(before)
 		if n := len(words); n > 0 && at >= n && strings.HasSuffix(words[n-1], "...") {
 			at = n - 1
 		}
 		if at >= len(words) {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+			return missing(c, needed, typed), cobra.ShellCompDirectiveNoFileComp
 		}
 		word := strings.TrimSuffix(words[at], "...")
 		_, command, _ := strings.Cut(c.CommandPath(), " ")
@@ -101,6 +102,26 @@ func completeArguments(c *cobra.Command) cobra.CompletionFunc {
 		}
 		return completePath(word)(c, before, typed)
 	}
+}
+
+// required returns the names of the flags that a command needs.
+func required(c *cobra.Command) (names []string) {
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Annotations[cobra.BashCompOneRequiredFlag] != nil {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}
+
+// missing returns those of a command's flags that are not yet on the command line.
+func missing(c *cobra.Command, names []string, typed string) (found []cobra.Completion) {
+	for _, name := range names {
+		if f := c.Flag(name); !f.Changed && strings.HasPrefix("--"+name, typed) {
+			found = append(found, cobra.CompletionWithDesc("--"+name, f.Usage))
+		}
+	}
+	return found
 }
 
 // Arguments returns the words for a command's arguments in its usage, without brackets. The last word
@@ -125,20 +146,27 @@ func Arguments(c *cobra.Command) (list []string) {
 	return list
 }
 
-// Plain removes the marks of values from the usage of flags, so that the shell does not show them.
-// The help of these commands is not complete afterwards.
+// Plain removes the marks of values from the usage of flags, so that the shell does not show them,
+// and the marks of needed flags, which cobra would complete in place of files. The help of these
+// commands is not complete afterwards.
 func Plain(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		Plain(c)
 	}
 	for _, flags := range []*pflag.FlagSet{root.Flags(), root.PersistentFlags()} {
-		flags.VisitAll(func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") })
+		flags.VisitAll(func(f *pflag.Flag) {
+			f.Usage = strings.ReplaceAll(f.Usage, "`", "")
+			delete(f.Annotations, cobra.BashCompOneRequiredFlag)
+		})
 	}
 }
 
 // complete returns the completion of a flag's values. values is nil if the values are unknown.
 func complete(f *pflag.Flag, values func() []string, path bool) cobra.CompletionFunc {
 	kind, _ := pflag.UnquoteUsage(f)
+	if f.Name == "cluster" {
+		kind = "BUNDLE" // or a directory
+	}
 	if values == nil || path {
 		return completePath(kind)
 	}

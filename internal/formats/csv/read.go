@@ -90,6 +90,13 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 	return t.w, nil
 }
 
+// Accepts reports whether [Read] accepts the header of a table.
+func Accepts(table io.Reader) bool {
+	t := reader{csv: csv.NewReader(table)}
+	header, err := t.csv.Read()
+	return err == nil && t.readHeader(header) == nil
+}
+
 type reader struct {
 	csv     *csv.Reader
 	name    string

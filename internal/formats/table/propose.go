@@ -2,6 +2,7 @@ package table
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -252,7 +253,7 @@ func (p *proposal) suits(k kind, column string) bool {
 		return true
 	}
 	field := &Field{Times: 1} // so that counts may have fractions, as Kubernetes' CPUs do
-	if k == anInstant {
+	if k == anInstant || k == aState {
 		field.Time = p.timeOf(values)
 	}
 	read, err := newClockReader(field.Time, time.UTC, 0)
@@ -275,6 +276,10 @@ func (p *proposal) suits(k kind, column string) bool {
 			_, err = field.tres(text)
 		case anExitCode:
 			_, _, err = field.exitCode(text)
+		case aState:
+			if _, instant := read.parse(text); instant == nil && read.how != "relative" { // a small number is a state's
+				err = errState
+			}
 		case aText:
 			if n, notNumber := strconv.ParseFloat(text, 64); notNumber == nil && n != math.Trunc(n) {
 				err = errors.New("no name: a fraction")
@@ -454,12 +459,11 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 			}
 		}
 	case aDuration:
-		if unit == "" {
-			unit, guess = p.unitOf(spec.name, column)
-		}
+		unit, guess = p.unitOf(spec.name, column, unit)
 		parts = append(parts, "unit: "+unit)
 		if spec.name == "time_limit" && slices.Contains(asked, plain(column)) {
-			guess = "guess: what the job asked for, not how long it ran"
+			_, unitGuess, _ := strings.Cut(guess, "guess: ")
+			guess = strings.TrimSuffix("guess: what the job asked for, not how long it ran; "+unitGuess, "; ")
 		}
 	case aMemory:
 		switch {
@@ -512,15 +516,41 @@ func (p *proposal) unknownUnit(field, units string) string {
 // rawUnits are the units of sacct's columns of numbers.
 var rawUnits = map[string]string{"elapsedraw": "seconds", "timelimitraw": "minutes"}
 
-// unitOf returns the unit of a column of durations, and what is a guess. If the column's name does not
-// say the unit, it compares the values with the times between the instants of the table.
-func (p *proposal) unitOf(field, column string) (unit, guess string) {
-	if slices.ContainsFunc(p.values[column], func(text string) bool { return strings.Contains(text, ":") }) {
-		return "clock", ""
+// unitOf returns the unit of a column of durations, and what is a guess. Most of the values decide
+// whether they are clock times or numbers. named is the unit in the column's name, or "".
+func (p *proposal) unitOf(field, column, named string) (unit, guess string) {
+	var clocks, numbers []string
+	short := true
+	for _, text := range p.values[column] {
+		if colons := strings.Count(text, ":"); colons > 0 {
+			clocks = append(clocks, text)
+			short = short && colons == 1 && !strings.ContainsAny(text, ".- ")
+		} else if _, err := strconv.ParseFloat(text, 64); err == nil {
+			numbers = append(numbers, text)
+		}
 	}
-	if unit := rawUnits[plain(column)]; unit != "" {
-		return unit, ""
+	var others []string
+	switch {
+	case len(clocks) == 0 || len(clocks) < len(numbers):
+		others, unit = clocks, cmp.Or(named, rawUnits[plain(column)])
+		if unit == "" {
+			unit, guess = p.numberUnit(field, column)
+		}
+	case short:
+		others, unit, guess = numbers, "clock", p.unknownUnit(field, "MM:SS, as the map reads it, or HH:MM")
+	default:
+		others, unit = numbers, "clock"
 	}
+	if len(others) > 0 {
+		guess = cmp.Or(guess, "guess: the unit") + fmt.Sprintf("; not that of %d of the %d values, such as %s",
+			len(others), len(clocks)+len(numbers), strings.Map(printable, shorten(others[0])))
+	}
+	return unit, guess
+}
+
+// numberUnit returns the unit of a column of numbers whose name does not say it, and what is a guess.
+// It compares the values with the times between the instants of the table.
+func (p *proposal) numberUnit(field, column string) (unit, guess string) {
 	switch field {
 	case "run_time":
 		unit = p.sameAs(column, p.between("start", "end"))

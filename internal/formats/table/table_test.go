@@ -421,6 +421,15 @@ func TestPropose(t *testing.T) {
 		"submit,start,end,waited,wait,elapsed,TimelimitRaw\n1709280000,1709283600,1709290800,1,60,2,240\n1709280000,1709283660,1709289000,1,61,1.48,240\n": {
 			`wait: {column: "wait", unit: minutes}`, `run_time: {column: "elapsed", unit: hours}`, `time_limit: {column: "TimelimitRaw", unit: minutes}`, "",
 		},
+		// A column with the name of a state, but with instants.
+		"sub,st,en\n2024-03-05T08:00:00,2024-03-05T08:00:00,2024-03-05T09:00:00\n": {"#   st (2024-03-05T08:00:00)", ""},
+		"id,status\n1,1709280000\n": {"#   status (1709280000)", ""},
+		"id,status\n1,3\n":          {`state: {column: "status", unit: slurm} # guess`, ""},
+		// Clock times among numbers, and numbers among clock times.
+		"id;limit;cpus\n1;1.440;1,5\n2;90;1\n3;30,5;1\n4;01:30;1\n":                                                {`time_limit: {column: "limit", unit: seconds} # guess: the unit; the table does not say whether it is seconds, minutes or hours; not that of 1 of the 4 values, such as 01:30`, ""},
+		"id,limit_min\n1,01:30:00\n2,02:00:00\n3,90\n":                                                             {`unit: clock} # guess: the unit; not that of 1 of the 3 values, such as 90`, ""},
+		"submit,start,end,walltime\n0,0,70,01:00:00\n0,0,70,60\n":                                                  {`unit: clock} # guess: what the job asked for, not how long it ran; the unit; not that of 1 of the 2 values, such as 60`, ""},
+		"id,limit\n1,UNLIMITED\n2,01:30\n":                                                                         {`unit: clock} # guess: the unit; the table does not say whether it is MM:SS, as the map reads it, or HH:MM`, ""},
 		"submit,start,end,timelimit\n0,0,70,UNLIMITED\n0,0,70,1-00:00:00\n":                                        {`time_limit: {column: "timelimit", unit: clock}`, ""},
 		`{"job":{"id":7,"cores":4},"queued_time":60,"submit":1709280000000,"elapsed":"00:01:00","status":"weird"}`: {`id: "job.id"`},
 	} {
@@ -452,8 +461,9 @@ func TestPropose(t *testing.T) {
 func TestUnitless(t *testing.T) {
 	some := "id,start,end,mem,limit\n1,1709280000,1709280100,4000,120\n"
 	for text, want := range map[string][]string{
-		some:                                  {"time_limit", "memory"},
-		"id,start,elapsed\n1,1709280000,20\n": {"run_time"},
+		some:                                   {"time_limit", "memory"},
+		"id,start,elapsed\n1,1709280000,20\n":  {"run_time"},
+		"id,start,limit\n1,1709280000,01:30\n": {"time_limit"},
 		// Of many jobs, no more than a tenth ran longer than so many seconds.
 		some + strings.Repeat("1,1709280000,1709280100,4000,120\n", 17) + "1,1709280000,1709280190,4000,120\n1,1709280000,1709280190,4000,120\n": {"memory"},
 		// No unit is long enough.
