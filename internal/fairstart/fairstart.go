@@ -58,8 +58,9 @@ const OwnPolicy = "own"
 // tolerance is the difference of starts that does not count. It is Slurm's resolution.
 const tolerance = time.Second
 
-// A computation is exact if at most maxArrivals jobs were submitted since the queue was last empty. After more jobs, the simulation begins with the jobs that run and wait at the
-// submission of the job. This takes less time, but is not exact.
+// A computation is exact if at most maxArrivals jobs were submitted since the queue was last empty.
+// After more jobs, the simulation begins with the jobs that run and wait at the submission of the
+// job. This takes less time, but is not exact.
 const maxArrivals = 5000
 
 // Policy is the value of a flag: a name that [Compute] accepts, or empty without fair start times.
