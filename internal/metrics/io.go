@@ -25,8 +25,8 @@ type IO struct {
 	// node seconds in which jobs waited for a file system.
 	LostNodeSeconds Float `json:"lost_node_s"`
 	// AWRT is the mean turnaround, weighted with the jobs' areas a = nodes x run time: Σ a F / Σ a.
-	// ASpWAS is the mean, over the time that nodes work, of how long the job's user has waited for
-	// that work: M(2) / M(1), where M(q) = Σ nodes (F^(q+1) - W^(q+1)) / (q+1), F is the turnaround
+	// ASpWAS is the mean time since submission of the running jobs, weighted by nodes x this time:
+	// M(2) / M(1), where M(q) = Σ nodes (F^(q+1) - W^(q+1)) / (q+1), F is the turnaround
 	// and W the wait (Goponenko et al., SBAC-PAD 2022, define M(p+1) / M(p); here p = 1). Both are
 	// in seconds, over the jobs that started and ended. All figures above leave out the jobs for
 	// which [Options.LeavesOut] holds.
