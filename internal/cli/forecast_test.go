@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A change may ask for more nodes than the job has tasks. Like sbatch, a forecast lowers this number to the number
-// of tasks, and says so.
+// A change may ask for more nodes than the job has tasks. Like sbatch, a forecast lowers the number of nodes to the
+// number of tasks. It has a note about this.
 func TestForecastFewerNodes(t *testing.T) {
 	dir := t.TempDir()
 	writeFiles(t, dir, map[string]string{"work.jsonl": trace(

@@ -13,6 +13,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"rmreplay/internal/bundle"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/formats/trace"
 	"rmreplay/internal/rm/slurm/conf"
@@ -94,21 +95,27 @@ func namedSite(t *testing.T) (w *workload.Workload, dir string) {
 	return w, dir
 }
 
-// TestBundleHasNoNames searches all bytes of a bundle for all names, also those within other words.
-func TestBundleHasNoNames(t *testing.T) {
-	w, dir := namedSite(t)
+// written writes the bundle of a workload and a cluster directory to a new file with the given name.
+func written(t *testing.T, w *workload.Workload, dir, name string) (b *bundle.Bundle, report *BundleReport, path string) {
+	t.Helper()
 	cluster, err := OpenCluster(dir, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, report, err := Bundle(w, Export{Cluster: cluster, ClusterDir: dir})
-	if err != nil {
+	if b, report, err = Bundle(w, Export{Cluster: cluster, ClusterDir: dir}); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "site.tar.gz")
+	path = filepath.Join(t.TempDir(), name)
 	if err := b.Write(path); err != nil {
 		t.Fatal(err)
 	}
+	return b, report, path
+}
+
+// TestBundleHasNoNames searches all bytes of a bundle for all names, also those within other words.
+func TestBundleHasNoNames(t *testing.T) {
+	w, dir := namedSite(t)
+	b, report, path := written(t, w, dir, "site.tar.gz")
 	text := unzipped(t, path)
 	for _, root := range roots {
 		if at := bytes.Index(bytes.ToLower(text), []byte(root)); at >= 0 {
@@ -238,18 +245,7 @@ func TestBundleKeepsSlurmsWords(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cluster, err := OpenCluster(dir, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, report, err := Bundle(w, Export{Cluster: cluster, ClusterDir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "site.tar")
-	if err := b.Write(path); err != nil {
-		t.Fatal(err)
-	}
+	b, report, path := written(t, w, dir, "site.tar")
 	starts := func(w Workload, cluster string) (list []string) {
 		dir := filepath.Join(t.TempDir(), "run")
 		if _, err := Run(context.Background(), Spec{Workload: w, Simulator: &Simulator{Policy: SlurmPolicy, Cluster: cluster}, Output: dir}, Hooks{}); err != nil {

@@ -80,13 +80,7 @@ func clockRun(t *testing.T, option, clock string) *run.Run {
 	if spec.Simulator.Clock, err = experiment.ModelClock(clock); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := experiment.Run(t.Context(), spec, experiment.Hooks{}); err != nil {
-		t.Fatal(err)
-	}
-	r, err := run.Open(spec.Output)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := recordOf(t, spec)
 	return r
 }
 

@@ -74,13 +74,7 @@ func TestModelCountsAtMidnight(t *testing.T) {
 				Workload: experiment.Workload{Value: w}, Output: filepath.Join(t.TempDir(), "run"), Seed: seed,
 				Simulator: &experiment.Simulator{Policy: experiment.SlurmPolicy, Cluster: dir, Release: release},
 			}
-			if _, err := experiment.Run(t.Context(), spec, experiment.Hooks{}); err != nil {
-				t.Fatal(err)
-			}
-			r, err := run.Open(spec.Output)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := recordOf(t, spec)
 			if s := r.Manifest.Scheduler; s.JobsSubmitted != 2 || s.JobsStarted != 2 || s.JobsCompleted != 2 {
 				t.Errorf("Slurm %s, seed %d: %d submitted, %d started, %d completed, want 2", release, seed, s.JobsSubmitted, s.JobsStarted, s.JobsCompleted)
 			}
@@ -88,7 +82,21 @@ func TestModelCountsAtMidnight(t *testing.T) {
 	}
 }
 
-// TestModelNeverSatisfied: when slurmctld's next pass finds that a dependency has failed, the job's reason says so.
+// recordOf runs a spec and opens the record.
+func recordOf(t *testing.T, spec experiment.Spec) *run.Run {
+	t.Helper()
+	if _, err := experiment.Run(t.Context(), spec, experiment.Hooks{}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := run.Open(spec.Output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestModelNeverSatisfied: the next pass after a dependency has failed sets the job's reason to
+// DependencyNeverSatisfied.
 func TestModelNeverSatisfied(t *testing.T) {
 	dir := t.TempDir()
 	if err := scenario.WriteCluster(dir, recordCluster); err != nil {
@@ -105,13 +113,7 @@ func TestModelNeverSatisfied(t *testing.T) {
 		Output:    filepath.Join(t.TempDir(), "run"),
 		Simulator: &experiment.Simulator{Policy: experiment.SlurmPolicy, Cluster: dir},
 	}
-	if _, err := experiment.Run(t.Context(), spec, experiment.Hooks{}); err != nil {
-		t.Fatal(err)
-	}
-	r, err := run.Open(spec.Output)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := recordOf(t, spec)
 	rows, err := r.Jobs()
 	if err != nil {
 		t.Fatal(err)
@@ -146,13 +148,7 @@ func TestModelRecord(t *testing.T) {
 			Workload: experiment.Workload{Value: w}, Output: filepath.Join(t.TempDir(), "run"), Seed: 3,
 			Simulator: &experiment.Simulator{Policy: experiment.SlurmPolicy, Cluster: dir},
 		}
-		if _, err := experiment.Run(t.Context(), spec, experiment.Hooks{}); err != nil {
-			t.Fatal(err)
-		}
-		r, err := run.Open(spec.Output)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := recordOf(t, spec)
 		return r
 	}
 	r := record()
@@ -201,13 +197,7 @@ func TestModelWindowStatistics(t *testing.T) {
 		Workload: experiment.Workload{Value: w}, Output: filepath.Join(t.TempDir(), "run"), Seed: 3,
 		Simulator: &experiment.Simulator{Policy: experiment.SlurmPolicy, Cluster: dir},
 	}
-	if _, err := experiment.Run(t.Context(), spec, experiment.Hooks{}); err != nil {
-		t.Fatal(err)
-	}
-	r, err := run.Open(spec.Output)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := recordOf(t, spec)
 	rows, err := r.Statistics()
 	if err != nil || !slices.ContainsFunc(rows, func(row rm.Statistics) bool { return row.At == w.Start.Add(-time.Second) && row.JobsStarted == 1 }) {
 		t.Errorf("%+v (%v), want a row with the preset job alone just before the window", rows, err)
@@ -238,13 +228,7 @@ job pending at=0 run=60 cancel=5000 -n 4 -t 120`, epoch, "--uid=ann")
 			w := &workload.Workload{Source: "a test", Epoch: epoch, Start: epoch.Add(200 * time.Second), Jobs: workload.JobsOf(what.Jobs...)}
 			spec := experiment.Spec{Workload: experiment.Workload{Value: w}, Output: filepath.Join(t.TempDir(), "run"), Seed: 3,
 				Simulator: &experiment.Simulator{Policy: policy, Cluster: dir}}
-			if _, err := experiment.Run(t.Context(), spec, experiment.Hooks{}); err != nil {
-				t.Fatal(err)
-			}
-			r, err := run.Open(spec.Output)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := recordOf(t, spec)
 			rows, err := r.Jobs()
 			if err != nil {
 				t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 )
 
 // TestTrainOneBurst trains on jobs that were all submitted before the first of them ended. No
-// prediction of the first model can be scored, and the command says so.
+// prediction of the first model can be scored. The command prints this instead of a score.
 func TestTrainOneBurst(t *testing.T) {
 	for between, want := range map[time.Duration]string{
 		0:           "the last fifth, predicted from the first four: not scored, since all of its jobs were submitted before the first four fifths had ended\n",

@@ -174,8 +174,8 @@ func CutPair(line string) (p Pair, rest string, ok bool) {
 	return p, line[end:], true
 }
 
-// SkipSpace returns the index of the first byte of s at or after i that is not a space; len(s) if
-// there is none.
+// SkipSpace returns the index of the first byte of s at or after i that is not a space, or
+// len(s) if only spaces follow.
 func SkipSpace(s string, i int) int {
 	for i < len(s) && IsSpace(s[i]) {
 		i++
