@@ -613,3 +613,40 @@ func TestUsageOfPreset(t *testing.T) {
 		}
 	}
 }
+
+// TestUnknownState: a job whose state is unknown never gets a limit below its run time, though its run
+// time is close to a popular limit or to the limit that ended another job of its batch.
+func TestUnknownState(t *testing.T) {
+	for _, first := range []hpc.State{"", hpc.Failed, hpc.TimedOut} {
+		for _, recorded := range []bool{true, false} {
+			w := bare(4)
+			for i := range w.Jobs.Len() {
+				job := w.Jobs.At(i)
+				job.Submit, job.Tasks, job.MinNodes = start.Add(time.Duration(i)*time.Minute), 4, 1
+				job.RunTime = time.Hour + time.Duration(40*i)*time.Second
+				*job.Recorded = hpc.Recorded{Start: job.Submit, End: job.Submit.Add(job.RunTime), Processors: 4}
+				switch {
+				case i == 0:
+					job.Recorded.State = first
+				case !recorded:
+					job.Recorded = nil
+				}
+				w.Jobs.Set(i, job)
+			}
+			for _, r := range Rules {
+				if r.Field != workload.FieldTimeLimit || r.Name == "like" {
+					continue
+				}
+				for seed := range uint64(10) {
+					out := completed(t, w, Options{Seed: seed, Rules: map[workload.Field]string{r.Field: r.Name, "user": "ada"}})
+					for i, job := range out.Jobs.All() {
+						if i > 0 && job.TimeLimit < job.RunTime {
+							t.Fatalf("%s, seed %d, job %d after a job of state %q: a limit of %v, and it ran for %v", r.Name, seed, i, first,
+								job.TimeLimit, job.RunTime)
+						}
+					}
+				}
+			}
+		}
+	}
+}
