@@ -171,6 +171,7 @@ type fact struct {
 	timedOut           bool // the job's limit ended the job
 	completed          bool // the job ended by itself
 	unknown            bool // the record lacks the state of a task
+	need               need // known only if the record lacks the partition
 	values
 	lacking, made uint16 // each has a bit for each of workload.Fields
 }
@@ -308,6 +309,9 @@ func newFact(w *workload.Workload, job *hpc.Job) fact {
 		f.start, f.end, f.usedMemory = rec.Start, rec.End, rec.UsedMemory
 		f.completed = rec.State == hpc.Completed
 		f.cpus = max(f.cpus, rec.Processors)
+	}
+	if job.Partition == "" {
+		f.need = needOf(&job.Request, f.cpus)
 	}
 	for _, l := range []struct {
 		field workload.Field
