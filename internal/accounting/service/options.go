@@ -5,6 +5,7 @@ import (
 
 	"rmreplay/internal/flags"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
 )
 
 // Serve are the options of `accounting serve`.
