@@ -191,8 +191,7 @@ var configurationRules = []func(*slurmmodel.Config) string{
 			}
 		}
 		// max_rpc_cnt matters if it is small: on the frozen clock slurmctld has few threads that
-		// serve messages. reduce_completing_frag needs no rule: it matters only with CompleteWait
-		// (job_is_completing in src/slurmctld/job_scheduler.c).
+		// serve messages.
 		if n := o.Number("max_rpc_cnt", 0); n > 0 && n < fewMessages {
 			return fmt.Sprintf("SchedulerParameters=max_rpc_cnt=%d", n)
 		}
@@ -203,12 +202,6 @@ var configurationRules = []func(*slurmmodel.Config) string{
 			if keys.Value(c.Get, key) != "" {
 				return key
 			}
-		}
-		return ""
-	},
-	func(c *slurmmodel.Config) string {
-		if keys.Number(c.Get, "CompleteWait", 0) > 0 {
-			return "CompleteWait"
 		}
 		return ""
 	},
