@@ -122,6 +122,7 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 			job(func(j *hpc.Job) { j.GPUsPerSocket = "1" })(c, w)
 		},
 		"--gres-flags=enforce-binding (1 jobs)":     job(func(j *hpc.Job) { j.GRESFlags = "enforce-binding" }),
+		"shards and MPS of GPUs (1 jobs)":           job(func(j *hpc.Job) { j.GRES = "nvme:1,shard:2" }),
 		"DefCpuPerGPU (2 jobs)":                     site(cons + "DefCpuPerGPU=4"),
 		"features with counts or brackets (1 jobs)": job(func(j *hpc.Job) { j.Constraint = "[a|b]" }),
 	} {
