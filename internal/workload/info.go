@@ -481,8 +481,11 @@ func (info *Info) Render(w io.Writer, zone *time.Location) error {
 		p.line("  at its start  %d %s, %d wait%s", info.Preset, quantity.Plural(info.Preset, "job runs", "jobs run"), info.Waiting,
 			note(info.WaitingTasks > info.Waiting, ", with arrays %d tasks", info.WaitingTasks))
 	}
-	p.line("  offered work  %s CPU-hours%s%s", hours(info.OfferedCPUS), note(info.WithCancellation > 0, " without planned cancellations"),
+	p.line("  offered work  %s CPU-hours%s", hours(info.OfferedCPUS),
 		note(info.OfferedNodeS > 0, "; %s node-hours by jobs that name nodes", hours(info.OfferedNodeS)))
+	if info.WithCancellation > 0 {
+		p.line("                (without planned cancellations: as long as the jobs would run)")
+	}
 	if info.NeverStarted > 0 {
 		noun := "job"
 		if info.Arrays > 0 {
