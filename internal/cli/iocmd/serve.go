@@ -62,7 +62,7 @@ type serveOptions struct {
 func (o commands) serve() *cobra.Command {
 	var opts serveOptions
 	c := &cobra.Command{
-		Use:   "serve --state DIR --bandwidth BYTES",
+		Use:   "serve --state DIR --bandwidth RATE",
 		Short: "Serve estimates of jobs' use of the file system, and its measured use",
 		Long: `Serves until it is interrupted. Schedulers ask over TCP for the class of a job, for the
 expected use of a class, and for the measured use of the file system. An epilog reports
@@ -83,7 +83,7 @@ script).
 The service does not authenticate clients. By default only this machine can reach it.`,
 		Example: `  rmreplay io serve --state /var/lib/rmreplay/io --bandwidth 200MiB/s \
     --source 'ldms:/var/ldms/csv/lustre_client.*' --class-table /var/lib/rmreplay/classes
-  rmreplay io serve --state io --bandwidth 80GB --source 'jobstats:/shared/jobstats/*' \
+  rmreplay io serve --state io --bandwidth 80GB/s --source 'jobstats:/shared/jobstats/*' \
     --http 127.0.0.1:9998`,
 		Args: console.WantArgs(),
 		RunE: func(c *cobra.Command, _ []string) error { return o.runServe(c.Context(), &opts) },
