@@ -55,7 +55,7 @@ preset jobs, which already run when the workload begins.
 			counted := cmp.Or(r.Counted, fmt.Sprintf("%d %s", r.Jobs, quantity.Plural(r.Jobs, "job", "jobs")))
 			text := fmt.Sprintf("wrote %s: %s\n", r.Output, counted)
 			if n := r.Records; n != nil {
-				text += fmt.Sprintf("  of %d records %d are jobs or tasks, %d belong to such a record, and %d are left out\n", n.Read,
+				text += fmt.Sprintf("  records read: %d (jobs or tasks: %d, parts of these: %d, left out: %d)\n", n.Read,
 					n.Jobs, n.Parts, n.Dropped)
 			}
 			for _, name := range sorted(r.Rules) {
