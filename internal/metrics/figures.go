@@ -205,6 +205,14 @@ var totalWait = Figure{"total_wait_s", "waited in all", "s", Lower, func(m *Metr
 var GroupFigures = append(pick("utilization", "mean_wait_s", "median_wait_s", "p90_wait_s", "mean_bounded_slowdown"),
 	totalWait)
 
+// OfNone returns the figure of a group of which a run has no job: 0 for the sum of waits, and no value for a mean.
+func (f Figure) OfNone() Float {
+	if f.Key == totalWait.Key {
+		return 0
+	}
+	return NoValue()
+}
+
 // FigureOf returns the figure of a key. Of is nil if the figure is not a number of [Metrics]. The
 // figure is empty for an unknown key.
 func FigureOf(key string) Figure {

@@ -147,7 +147,7 @@ func (r *Report) shortVerdict(p *compare.Pair) string {
 	significant, vary := 0, 0 // metrics that are equal in all runs are not tested
 	for k := range c.Metrics {
 		for n := range c.Metrics[k].Differences {
-			if d := &c.Metrics[k].Differences[n]; d.Set == p.Set && (d.Low != 0 || d.High != 0) {
+			if d := &c.Metrics[k].Differences[n]; d.Set == p.Set && d.P.Known() && (d.Low != 0 || d.High != 0) {
 				vary++
 				significant += map[bool]int{true: 1}[d.Significant(c.Level)]
 			}
