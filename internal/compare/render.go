@@ -99,6 +99,7 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	}
 	if len(c.Nodes) > 0 {
 		c.renderTable(b, p, "nodes, each once", c.Nodes)
+		c.renderCorrection(b)
 	}
 	c.renderWaits(b, p)
 	if p.Recorded != nil {
@@ -173,13 +174,18 @@ func (c *Comparison) renderWaits(b *bytes.Buffer, p *Pair) {
 		return
 	}
 	c.renderTable(b, p, "why jobs waited, mean", c.Waits)
-	if c.Inference {
-		b.WriteString("Holm's correction is for this table\n")
-	}
+	c.renderCorrection(b)
 	for _, set := range []int{p.Baseline, p.Set} {
 		if text := c.Unexplained(set); text != "" {
 			b.WriteString(plainSpaces(text) + "\n")
 		}
+	}
+}
+
+// renderCorrection writes for which p-values a table's correction is.
+func (c *Comparison) renderCorrection(b *bytes.Buffer) {
+	if c.Inference {
+		b.WriteString("Holm's correction is for this table\n")
 	}
 }
 
