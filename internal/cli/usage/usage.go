@@ -247,9 +247,6 @@ func Near(err error) string {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if meant := flags.Nearest(name, names); meant != "" {
-		return fmt.Sprintf(" (did you mean %s?)", filepath.Join(dir, meant))
-	}
 	for _, e := range entries { // the file that was meant may be in a subdirectory
 		meant := filepath.Join(dir, e.Name(), name)
 		if _, err := os.Stat(meant); e.IsDir() && err == nil {
@@ -258,6 +255,9 @@ func Near(err error) string {
 			}
 			return fmt.Sprintf(" (did you mean %s?)", meant)
 		}
+	}
+	if meant := flags.Nearest(name, names); meant != "" {
+		return fmt.Sprintf(" (did you mean %s?)", filepath.Join(dir, meant))
 	}
 	return ""
 }
