@@ -55,7 +55,7 @@ import (
 // recorded workloads, it means easy-textbook.
 const OwnPolicy = "own"
 
-// tolerance is the difference of starts that does not count. It is Slurm's resolution.
+// tolerance is the largest difference between two starts that count as equal. It is Slurm's resolution.
 const tolerance = time.Second
 
 // A computation is exact if at most maxArrivals jobs were submitted since the queue was last empty.

@@ -98,10 +98,10 @@ type built struct {
 	others []Job
 	// startFromSteps is true if rec.Start is the start of a step.
 	startFromSteps bool
-	// requeued is true for the run at the window's start of a job that ran again later.
+	// requeued says that rec is the run that the job had when the window began, and that the job ran again later.
 	requeued bool
-	// atStart is the run at the window's start of the same job if rec is a later run, and nil
-	// otherwise.
+	// atStart is nil unless rec is the later run of such a job. Then atStart is the run that the job had when the window
+	// began.
 	atStart *Job
 	// lastSubmit is the submit time of the last run; rec.Submit is the submit time of the first run.
 	lastSubmit hpc.Time
@@ -499,9 +499,9 @@ func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
 	return &hpc.Behaviour{RunTime: max(r.End.Sub(r.Start)-r.Suspended, 0), ExitCode: r.status()}, nil
 }
 
-// gone reports whether an ended job's start is only the instant at which it left the queue. slurmctld
-// sets both instants when a pending job is cancelled or fails, and the job has no nodes then. Without
-// node lists only the state says it: a user or a deadline ends pending jobs, too.
+// gone reports whether an ended job's start is only the instant at which it left the queue. slurmctld sets both
+// instants when a pending job is cancelled or fails, and the job has no nodes then. If the source has no node lists,
+// only the state can decide: a user or a deadline ends pending jobs, too.
 func (b *Builder) gone(r *Job) bool {
 	if r.Start != r.End || r.Elapsed > 0 || r.Ran || r.NodeList != "" {
 		return false
@@ -567,10 +567,9 @@ func (b *Builder) finishArrays() {
 	}
 }
 
-// resolveDependencies drops conditions on jobs that are not in the workload, because they had ended
-// before it. A dependency may refer to a job by name if the name is unique, as the command lines of
-// a replay's own jobs do. It may also refer to an array by number, even if the array became several
-// jobs.
+// resolveDependencies drops conditions on jobs that are not in the workload, because they had ended before the
+// workload began. A dependency may refer to a job by name if the name is unique, as the command lines of a replay's
+// own jobs do. It may also refer to an array by number, even if the array became several jobs.
 func (b *Builder) resolveDependencies() {
 	ids, names := make(map[string]bool, len(b.made)), make(map[string]string)
 	for _, job := range b.made {

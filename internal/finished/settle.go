@@ -235,8 +235,8 @@ func (r *Job) sawBefore(ended *Job) bool {
 	return r.Submit < ended.End || r.Submit == ended.Submit
 }
 
-// earlier copies from an earlier record of the job the first submit time and, if the job was
-// resized since, the first request.
+// earlier copies the first submit time from look, an earlier record of the job. If the job was resized after that
+// record, earlier also copies the first request.
 func (r *Job) earlier(look *Job) {
 	r.UsedMemory, r.MovedBytes = max(r.UsedMemory, look.UsedMemory), max(r.MovedBytes, look.MovedBytes)
 	switch {

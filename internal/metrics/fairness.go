@@ -145,7 +145,7 @@ func Jain(values []float64) Float {
 
 // FairnessFigure is one number of [Summary.Fairness].
 type FairnessFigure struct {
-	Figure // the field Of below hides its Of
+	Figure // the field Of below hides Figure.Of
 	By     By
 	Of     func(Fairness) Float
 }
@@ -215,7 +215,7 @@ func (f *FairStart) UnfairShare() Float { return ratio(float64(f.Unfair), float6
 
 // FairStartFigure is one number of [FairStart].
 type FairStartFigure struct {
-	Figure // the field Of below hides its Of
+	Figure // the field Of below hides Figure.Of
 	Of     func(*FairStart) Float
 }
 

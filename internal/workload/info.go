@@ -75,10 +75,9 @@ type Info struct {
 	// BeforeCPUS is the part of OfferedCPUS that the jobs did before the window.
 	BeforeCPUS float64 `json:"before_window_cpu_s"`
 
-	// Requested and used time are sums over the tasks that have both a time limit and an end. The used
-	// time of a job with a cancellation ends then. Without a recorded start it is counted from the
-	// submission.
-	// UsedShare is the mean of used/requested time over these tasks.
+	// Requested and used time are sums over the tasks that have both a time limit and an end. The used time of a job with
+	// a cancellation ends with the cancellation. Without a recorded start it is counted from the submission. UsedShare is
+	// the mean of used/requested time over these tasks.
 	RequestedS float64 `json:"requested_time_s"`
 	UsedS      float64 `json:"used_time_s"`
 	UsedShare  float64 `json:"mean_used_share"`

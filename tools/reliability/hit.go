@@ -41,7 +41,7 @@ type hit struct {
 	Kind   kind           `json:"kind"`
 	Victim victim         `json:"victim,omitempty"`
 	Signal syscall.Signal `json:"-"`
-	Name   string         `json:"signal,omitempty"`  // the signal's
+	Name   string         `json:"signal,omitempty"` // name of the signal
 	After  time.Duration  `json:"after_ns"`          // since the start of the program
 	Struck string         `json:"process,omitempty"` // the command name of the process that was hit
 	// Network is the network of the replay's daemons: private, or shared with the machine.
@@ -75,8 +75,8 @@ var (
 	}
 )
 
-// draw chooses a hit at a random instant of a replay that takes typical. One in twenty comes in
-// the first 50 ms, when the program has just begun, and one in twenty comes too late.
+// draw chooses a hit at a random instant. The parameter typical is the usual duration of a replay. One in twenty hits
+// comes in the first 50 ms, when the program has just begun, and one in twenty comes too late.
 func draw(random *rand.Rand, typical time.Duration) hit {
 	h := hit{After: time.Duration(random.Float64() * 1.05 * float64(typical)), Network: "private"}
 	if random.IntN(3) == 0 {

@@ -27,7 +27,7 @@ type lanes struct {
 
 func newLanes(all, slow int) *lanes { return &lanes{all: all, slow: min(all, slow)} }
 
-// seat is the seat of one question, or its place in the line for a seat.
+// seat is the seat of one question, or the question's position in the queue for a seat.
 type seat struct {
 	lanes *lanes
 	given chan struct{} // receives a value when the seat is given to a waiting question
@@ -85,7 +85,7 @@ func (s *seat) await(ctx context.Context) error {
 	return cause
 }
 
-// leave gives up the seat, or the place in the line.
+// leave gives up the seat, or stops waiting for one.
 func (s *seat) leave() {
 	l := s.lanes
 	l.mu.Lock()

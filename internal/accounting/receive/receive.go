@@ -41,7 +41,8 @@ const (
 	// MaxActions is the highest number of actions in a bulk request. In memory, an action takes
 	// many times its size in the body.
 	MaxActions = 100_000
-	// smallBody is the number of bytes of a body that can be read without waiting for a turn.
+	// smallBody is the number of bytes of a body that can be read without a permit (a "turn"). Only largeBodies permits
+	// exist.
 	smallBody = 1 << 20
 	// largeBodies is the highest number of larger bodies in memory at a time.
 	largeBodies = 4
@@ -83,7 +84,7 @@ type Handler struct {
 	times   times
 }
 
-// times limits how long a client may occupy connections and turns that others need.
+// times limits how long a client may occupy a connection, or one of the permits for large bodies.
 type times struct {
 	body time.Duration // for receiving the first smallBody bytes of a body
 	step time.Duration // for receiving each further smallBody bytes
@@ -337,8 +338,8 @@ var (
 		largeBodies, smallBody)
 )
 
-// read reads a request's body. The result done is a function that ends the request's turn. It is
-// never nil.
+// read reads a request's body. The caller must call the function done, which returns the request's permit for a large
+// body. done is never nil.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body []byte, done func(), err error) {
 	done = func() {}
 	var from io.Reader = http.MaxBytesReader(w, r.Body, MaxBody)

@@ -1,6 +1,6 @@
-// Package records converts finished jobs of other sources to documents, and documents to finished
-// jobs. The documents have the keys of Slurm's documents (package document), and further keys for
-// data that Slurm's documents cannot express. So a job survives the conversion in both directions.
+// Package records converts finished jobs of other sources to documents, and documents to finished jobs. The documents
+// have the keys of Slurm's documents (package document), and further keys for data that Slurm's documents cannot
+// express. So a job can be converted to a document and back.
 package records
 
 import (
@@ -92,7 +92,7 @@ type beyond struct {
 // fields that follow from ReqTRES.
 func beyondOf(r *finished.Job) beyond {
 	follows := finished.Job{ReqTRES: r.ReqTRES}
-	_ = finished.TakeTRES(&follows) // if the list has a mistake, the method add reads the same part of it
+	_ = finished.TakeTRES(&follows) // if the list has a mistake, the method add reads the same valid part of it
 	b := beyond{
 		SubmitLine: r.SubmitLine, ArrayTasks: r.ArrayRest, ReqCPUs: r.ReqCPUs, ReqNodes: r.ReqNodes,
 		CPUsPerNode: r.TasksPerNode, MemPerNode: r.MemPerNode, MemPerCPU: r.MemPerCPU, Memory: r.Memory, GPUs: r.GPUs,
@@ -354,8 +354,7 @@ func ran(f *fields, start hpc.Time) {
 	}
 }
 
-// amount returns how much a job was allocated, or nil if the job ran and the record does not say
-// it.
+// amount returns how much a job was allocated. It returns nil if the job ran but the record lacks the amount.
 func amount(n int, start hpc.Time) *int {
 	if start != 0 && n == 0 {
 		return nil
@@ -412,7 +411,7 @@ func Finished(text []byte, cluster string) (*finished.Job, document.Marks) {
 		ReqCPUs: int(j.ReqCPUs.Value), ReqNodes: int(j.ReqNodes.Value), AllocCPUs: int(j.CPUs.Value), AllocNodes: int(j.Nodes.Value),
 		ReqTRES: j.TRESReq, AllocTRES: j.TRESAlloc, NodeList: j.NodeList, WorkDir: j.WorkDir, Dependency: j.Dependency, TimeLimit: hpc.Unlimited,
 	}
-	if j.NodesCounted { // like the record, the workload has no number of nodes
+	if j.NodesCounted { // Nodes was only counted from the list of nodes: the record lacks the number
 		r.AllocNodes = 0
 	}
 	if r.NodeList == document.UnknownNodes {
@@ -436,7 +435,7 @@ func Finished(text []byte, cluster string) (*finished.Job, document.Marks) {
 		priority := uint32(j.Priority.Value)
 		r.Priority = &priority
 	}
-	// Read what only the document has.
+	// These keys have no field in [document.Job].
 	var more struct {
 		JobID  json.Number `json:"jobid"`
 		Limit  limit       `json:"time_limit"`

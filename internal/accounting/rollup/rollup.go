@@ -229,8 +229,8 @@ func (r *Rollup) Columns() (names, expressions []string) {
 	return names, expressions
 }
 
-// Counted returns the SQL that computes from a view's jobs the same columns as in stored cells.
-// The view also has the extra keys.
+// Counted returns SQL that computes, from the jobs of a view, the columns that stored cells have. The extra keys are
+// further columns of the result.
 func (r *Rollup) Counted(view, where string, extra ...string) string {
 	names, expressions := r.Columns()
 	for i := range names {

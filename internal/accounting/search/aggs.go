@@ -335,7 +335,7 @@ func (c *compiler) ranges(b *buckets, kind, where string, v any, add func(name s
 		r.read(c.Read(where+".ranges", e, "key", "from", "to"), d)
 		ranges = append(ranges, r)
 	}
-	// As in Elasticsearch, buckets are sorted by their limits, and not in the order of the request.
+	// Like Elasticsearch, sort the buckets by their limits, and not in the order of the request.
 	slices.SortStableFunc(ranges, func(x, y bounded) int {
 		return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.to, y.to))
 	})

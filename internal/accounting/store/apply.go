@@ -21,8 +21,8 @@ const (
 	CountKept      = "kept_received"
 )
 
-// tailRows is the highest number of rows in a fresh part that is rewritten in order to add rows. Rewriting takes
-// up to 10 ms.
+// tailRows is the highest number of rows that a fresh part (one that is not yet durable) can have and still be
+// rewritten with additional rows. Rewriting takes up to 10 ms.
 const tailRows = 1000
 
 // maxFresh limits the fresh rows: [Store.Apply] waits for compaction when they would fill maxFresh parts.
@@ -109,10 +109,10 @@ type addition struct {
 	out     Outcome
 	counts  map[string]int64
 	rows    []prepared
-	dropped []bool          // true for each row that a later entry of this call has replaced
+	dropped []bool // true for a row that a later entry of this call has replaced
 	own     map[key]int     // key to position in rows
-	gone    map[int64]int64 // rows of earlier calls: number to the number of the document that replaces the row
-	lost    []prepared      // the documents that replace rows; they have the rows' clusters
+	gone    map[int64]int64 // maps the number of each replaced row of an earlier call to the number of the new document
+	lost    []prepared // the documents that replace rows of earlier calls; each has the cluster of its replaced row
 	was     []keyed         // the replaced rows of earlier calls
 	through int64           // number of the last entry
 }
@@ -274,8 +274,8 @@ func (a *addition) finish() error {
 	return nil
 }
 
-// append adds a batch to a state. A small last batch is merged with the new batch, without the rows that have
-// been replaced. The map taken has the number of each replaced row, with the number of the new document.
+// append adds a batch to a state. A small last batch is merged with the new batch, without the rows that have been
+// replaced. taken maps the number of each row left out in this way to the number of the document that replaced it.
 func (s *Store) append(next *state, entries []Entry, rows []keyed, through int64, counts map[string]int64) (taken map[int64]int64, err error) {
 	taken = make(map[int64]int64)
 	b := &batch{rows: rows, through: through, counts: counts}

@@ -15,7 +15,7 @@ import (
 const (
 	// maxFreshParts is the highest number of fresh parts. Every part makes each question slower.
 	maxFreshParts = 24
-	// maxGoneShare: a part is rewritten when a twentieth of its rows has been replaced.
+	// maxGoneShare is the divisor of a share: a part is rewritten when one row in maxGoneShare has been replaced.
 	maxGoneShare = 20
 	// fewParts is the number of neighbouring parts that are merged if their rows together fit into one part.
 	fewParts        = 4
@@ -130,7 +130,7 @@ func (s *Store) isDurable(seq int64) bool {
 type source struct {
 	part *part
 	rows []keyed                 // in the part's order
-	anew map[int][]parquet.Value // column to recomputed values, which replace the part's; see [Store.renew]
+	anew map[int][]parquet.Value // by column: recomputed values that replace the part's; see [Store.renew]
 }
 
 // hold returns a view, and marks the first n batches of the view, so that no rows are added to these batches.

@@ -67,7 +67,7 @@ type cell struct {
 	Text   string
 	Href   string
 	Number bool
-	Share  float64 // length of the cell's bar, in per cent; 0 for a cell without a bar
+	Share  float64 // length of the cell's bar, as a percentage; 0 for a cell without a bar
 	Expand bool    // the link opens the job
 	Label  string  // heading of the column, for narrow windows, which show no headings
 }

@@ -80,7 +80,8 @@ func Register(root *cobra.Command, values Values, namesFile func(*pflag.Flag) bo
 	}
 }
 
-// recorded are the commands that take recorded workloads, which are files, as they take runs.
+// recorded are the commands whose arguments can be runs, which are directories, or recorded workloads, which are
+// files.
 var recorded = []string{"compare", "explain", "jobs", "metrics", "report"}
 
 // completeArguments completes a command's arguments that are paths, and after them the flags that the
@@ -189,7 +190,7 @@ func complete(f *pflag.Flag, values func() []string, path bool) cobra.Completion
 	}
 }
 
-// matching returns the values that continue what was typed. The parameter before is put before them.
+// matching returns the values that begin with the typed text. It puts the text before in front of each value.
 func matching(values []string, before, typed string) (found []cobra.Completion) {
 	for _, v := range values {
 		if strings.HasPrefix(before+v, typed) {

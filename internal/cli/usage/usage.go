@@ -45,7 +45,7 @@ func HelpCommand() *cobra.Command {
 	}
 }
 
-// Help prints the help of the command that the names lead to from c.
+// Help prints the help of the command below c to which the names are the path.
 func Help(c *cobra.Command, names []string) error {
 	found, rest, err := c.Find(names)
 	if err != nil || len(rest) > 0 {

@@ -31,8 +31,8 @@ type Changed struct {
 	queued []span
 }
 
-// span is a time in the queue of one of the runs, on the baseline's dates. The job might start from the beginning. The
-// end is its start or cancellation; 0 if it never started.
+// span is a period in which a job of one of the runs was in the queue and could start, on the baseline's dates. At the
+// end of the period, the job started or was cancelled; the end is 0 if the job never started.
 type span struct{ from, to hpc.Time }
 
 // Waiting returns the first job with a different priority that waited at an instant in one of the runs, and did not
@@ -53,7 +53,7 @@ func (p *Priorities) Waiting(at hpc.Time, except string) *Changed {
 
 func priorities(baseline, set Side) Priorities {
 	var p Priorities
-	number := map[string]int{} // of jobs in changed
+	number := map[string]int{} // the index of each job in changed
 	others := set.priorities()
 	mine := baseline.priorities()
 	for i := range baseline.Rows {

@@ -164,8 +164,8 @@ func (f *fields) next() []byte {
 
 func (f *fields) text() string { return lines.UTF8(f.next()) }
 
-// number reads a number from minValue to maxValue. For any other number, it returns an error that
-// names the field what.
+// number reads a number from minValue to maxValue. For any other number, it returns an error. The parameter what is
+// the field's name in the error.
 func (f *fields) number(what string, minValue, maxValue int64) int64 {
 	field := f.next()
 	n, err := strconv.ParseFloat(string(field), 64)

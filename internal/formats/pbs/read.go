@@ -223,7 +223,7 @@ func (s *reader) line(line []byte) error {
 		return s.b.Unusable(finished.RuleNoRecord, string(line), "%v", err)
 	}
 	j := s.job(r.kind, id)
-	if j == nil { // deleted after its end
+	if j == nil { // the user deleted the job after its end
 		s.b.Joined()
 		return nil
 	}

@@ -21,7 +21,7 @@ func (s *reader) read(j *job, text []byte) error {
 	request := request{placement: "free"}
 	seen := make(map[string]bool)
 	for key, value := range attributes(text) {
-		if seen[key] { // part of a command line in submit_args
+		if seen[key] { // a word in the command line of submit_args looks like this key
 			continue
 		}
 		seen[key] = true
@@ -160,7 +160,7 @@ func number(text string) int {
 // request is what a job asked for, from the list of its resources.
 type request struct {
 	chunks     []chunk
-	isSelect   bool // in chunks of PBS Professional, else in Torque's nodes
+	isSelect   bool // the request has chunks (PBS Professional); otherwise it has Torque's nodes
 	placement  string
 	cpus, gpus int // in total
 	nodes      int
@@ -223,7 +223,7 @@ func (q *request) resource(j *finished.Job, name, value string) (err error) {
 func (q *request) size(name, value string) (err error) {
 	switch name {
 	case "nodect":
-		if strings.Contains(value, ":") { // some schedulers write the nodes there
+		if strings.Contains(value, ":") { // some schedulers write the list of nodes into nodect
 			q.chunks, q.host, err = chunks(value)
 		} else if q.nodes = number(value); q.nodes < 0 {
 			q.nodes, err = 0, errors.New("not a count")

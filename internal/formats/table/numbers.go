@@ -216,8 +216,8 @@ func (p *proposal) numeric() (list []string) {
 	return list
 }
 
-// readNumbers decides how the table writes numbers, and translates the sampled values. A count with a
-// point between thousands would not be whole, so that it decides if nothing else does.
+// readNumbers decides how the table writes numbers, and translates the sampled values. If no other number shows the
+// notation, a count such as 1.024 does: counts are whole, so its point must separate thousands.
 func (p *proposal) readNumbers() {
 	if _, ok := p.table.(*textTable); !ok {
 		return

@@ -142,8 +142,8 @@ func hinted(column string) (rest, unit string) {
 	return name, ""
 }
 
-// place finds a column for each field. A field takes the surest of its usual names that the table
-// has. A column belongs to one field only.
+// place finds a column for each field. A field gets the column with the most reliable of the field's usual names. A
+// column belongs to one field only.
 func (p *proposal) place() {
 	if p.unnamed {
 		return
@@ -277,7 +277,7 @@ func (p *proposal) suits(k kind, column string) bool {
 		case anExitCode:
 			_, _, err = field.exitCode(text)
 		case aState:
-			if _, instant := read.parse(text); instant == nil && read.how != "relative" { // a small number is a state's
+			if _, instant := read.parse(text); instant == nil && read.how != "relative" { // a small number may be a state
 				err = errState
 			}
 		case aText:
@@ -588,14 +588,14 @@ func (p *proposal) sameAs(column string, want func(row []string) (float64, bool)
 	return ""
 }
 
-// manyRows is the number of rows from which on limits in seconds that no more than a tenth of the
-// jobs exceed are taken for seconds: as minutes, nearly all jobs would use less than 1/60 of their limits.
+// manyRows is the number of rows that [proposal.limitUnit] needs to conclude that limits are in seconds. If the limits
+// of so many jobs were in minutes, nearly all jobs would use less than 1/60 of their limits, which is unlikely.
 const manyRows = 20
 
-// limitUnit returns the shortest unit in which few jobs ran longer than their limits, and what speaks
-// for it: at most a tenth of the jobs in seconds, and at most a quarter in minutes and hours, because
-// the real limit may have been changed or not enforced. It returns "" if there is no such unit, or if
-// no more than a few jobs have both.
+// limitUnit returns the shortest unit, of seconds, minutes and hours, in which few jobs ran longer than their limits.
+// For seconds, few means at most a tenth of the jobs. For minutes and hours, few means at most a quarter, because
+// limits may have been changed or not enforced. why says what supports the unit. limitUnit returns "" if no unit fits,
+// or if too few jobs have both a limit and a run time.
 func (p *proposal) limitUnit(column string) (unit, why string) {
 	at, ran := slices.Index(p.columns, column), p.ran()
 	exceed, few := "", 0.1
@@ -643,15 +643,15 @@ func (p *proposal) ran() func(row []string) (float64, bool) {
 	}
 }
 
-// strange returns the states that are not Slurm's words, each with a Slurm state that it could mean.
-// The user must check them, because sites use words such as killed in several ways, and the letter F
-// is FAILED to squeue, but finished to qstat. The end of a job that waits or runs is an expected one.
-// But the time at which Kubernetes deleted a pod is an end: CANCELLED is proposed for the phases
-// Running and Pending of most pods that have such an end.
+// strange returns the states that are not Slurm's words, each with a Slurm state that it could mean. The user must
+// check them, because sites use words such as killed in several ways, and the letter F is FAILED to squeue, but
+// finished to qstat. For jobs that wait or run, a table may have an expected end. But if the column of ends has the
+// times at which Kubernetes deleted pods, strange proposes CANCELLED for the phases Running and Pending, provided that
+// most pods in this phase were deleted.
 func (p *proposal) strange(column string) (list []string) {
 	var field Field
 	at, end := slices.Index(p.columns, column), slices.Index(p.columns, p.fields["end"])
-	deleted := map[string]int{} // by word, the rows with an end less those without
+	deleted := map[string]int{} // by word: the number of rows with an end, less the number of rows without
 	if strings.HasPrefix(plain(p.fields["end"]), "delet") {
 		for _, row := range p.rows {
 			if deleted[row[at]]--; !field.isUnknown(row[end], nil) {

@@ -137,7 +137,7 @@ func (s *Reader) columns(t table) (columns []column, err error) {
 		switch {
 		case at >= 0:
 		case isJSON:
-			at = 0 // other records may have the column
+			at = 0 // later records may have the column
 		default:
 			return nil, fmt.Errorf("no column %s, which the map has for %s (want one of: %s)",
 				strings.Join(field.Column, " or "), name, strings.Join(has, ", "))
@@ -398,7 +398,7 @@ func (v *values) fate(r *finished.Job) {
 		return e, err
 	})
 	r.ExitCode, r.Signal = exit[0], exit[1]
-	switch r.State { // the instants that lie ahead are expected ones
+	switch r.State { // an instant that has not come yet is only an estimate
 	case hpc.Pending:
 		r.Start, r.End, r.Elapsed = 0, 0, -1
 	case hpc.Running, hpc.Suspended:

@@ -56,8 +56,7 @@ func (f *Field) number(text string, minValue, maxValue float64) (float64, error)
 	return n, nil
 }
 
-// count reads a whole number. A field with a factor has a number of something else, so that the
-// product may have a fraction, and is rounded up.
+// count reads a whole number. If the field has a factor, the product may have a fraction; it is rounded up.
 func (f *Field) count(text string) (int, error) {
 	n, err := f.number(text, 0, math.MaxInt32)
 	if err == nil && f.Times == 0 && n != math.Trunc(n) {

@@ -245,8 +245,8 @@ func recordedRun(job *hpc.Job, task int, run time.Duration) time.Duration {
 	return run
 }
 
-// runUntilLimit makes each task that a limit ended in the record run until its limit, since the job
-// now has a limit. The exit code stays, but has no effect: such a run never ends by itself.
+// runUntilLimit makes each task that a limit ended in the record run until its limit, because the job now has a limit.
+// The exit code stays, but has no effect: such a run never ends by itself.
 func runUntilLimit(job *hpc.Job) {
 	eachRun(job, func(task int, run time.Duration) time.Duration {
 		if _, ended := timedOut(job, task); ended {
@@ -313,7 +313,7 @@ func newFact(w *workload.Workload, job *hpc.Job) fact {
 		{workload.FieldExclusive, job.Exclusive == ""}, {workload.FieldTimeLimit, job.TimeLimit == 0}, {workload.FieldQOS, job.QOS == ""},
 		{workload.FieldNodes, w.LacksNodes(job)},
 	} {
-		// A preset job runs already: the scheduler uses only its limit and its owner.
+		// A preset job already has its nodes, so the option --exclusive has no effect on it.
 		if l.is && (l.field != workload.FieldExclusive || !w.Preset(job)) {
 			f.lacking |= bit(l.field)
 		}

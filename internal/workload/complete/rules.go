@@ -209,7 +209,7 @@ func pick(rng *rand.Rand, list []weighted) string {
 type maker struct {
 	w       *workload.Workload
 	c       *workload.Completion
-	rng     *rand.Rand // of the present field
+	rng     *rand.Rand // random numbers for the current field
 	facts   []fact
 	batches []batch
 	usage   []hpc.Usage // the usage that was made

@@ -50,9 +50,9 @@ type DaintOptions struct {
 	// Days is the number of days on which jobs are submitted. If it is 0, there are as many
 	// days as Jobs needs, at least 1.
 	Days int
-	// Jobs is the total number of jobs, at least the number of one day (6,025). If it is 0, there are
-	// as many jobs as load the machine evenly. With any other number the days may miss the wanted
-	// loads; [DaintDays.Loads] has the actual loads.
+	// Jobs is the total number of jobs, at least the number of one day (6,025). If it is 0, the number of jobs follows
+	// from the wanted load of each day. With any other number the days may miss the wanted loads; [DaintDays.Loads] has
+	// the actual loads.
 	Jobs int
 	// GPULoad is the share of the GPU nodes' node-hours that the jobs of a day ask for. Above 1, a
 	// queue builds up, as on the saturated days of section VIII. The first day then has more jobs
@@ -153,7 +153,7 @@ func Daint(o DaintOptions) (*DaintDays, error) {
 	return &DaintDays{Workload: w, Files: files, Loads: g.loads}, nil
 }
 
-// The loads that can be asked for. With a lower load, the preset jobs alone would exceed it.
+// The lowest and the highest load that can be requested. The preset jobs alone would exceed a lower load.
 const (
 	minLoad = 0.5
 	maxLoad = 3.0

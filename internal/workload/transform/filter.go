@@ -31,7 +31,7 @@ type Fields struct {
 	GRES        string `expr:"gres"`
 	Dependency  string `expr:"dependency"`
 
-	Nodes    int  `expr:"nodes"` // the least number of nodes
+	Nodes    int  `expr:"nodes"` // the minimum number of nodes
 	CPUs     int  `expr:"cpus"`
 	Memory   int  `expr:"memory_mib"` // requested on all its nodes; 0 without a request, for all memory, or per GPU
 	Tasks    int  `expr:"tasks"`
