@@ -143,7 +143,7 @@ type buildReport struct {
 	Missing      []string       `json:"missing"`
 	Files        []string       `json:"cluster_files"`
 	incomplete   bool           // no job has a time limit, or no job has a user
-	users        string // the number of users and, if some users have no UID, how many have one
+	users        string         // the number of users and, if some users have no UID, how many have one
 }
 
 func runWorkloadBuild(ctx context.Context, g *globals, source string, opts buildOptions) error {

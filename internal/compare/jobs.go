@@ -48,7 +48,7 @@ type JobView struct {
 	All     []JobDifference `json:"all,omitempty"`
 
 	differences []JobDifference
-	fewer       int // jobs that started in some runs of both sides, but in a smaller share of one side's runs
+	fewer       int    // jobs that started in some runs of both sides, but in a smaller share of one side's runs
 	own         [2]int // jobs of Only that have no row on the other side, not even as rejected jobs
 }
 

@@ -452,7 +452,7 @@ func (s *Service) Changes() uint64 {
 
 // Status describes the state of the service, for monitoring.
 type Status struct {
-	Accepted  uint64  `json:"accepted_jobs"` // since the state was created
+	Accepted  uint64  `json:"accepted_jobs"`  // since the state was created
 	Processed uint64  `json:"processed_jobs"` // jobs from which it has learned
 	GivenUp   uint64  `json:"jobs_without_data"`
 	Waiting   int     `json:"waiting_jobs"`

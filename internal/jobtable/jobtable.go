@@ -41,7 +41,7 @@ var Default = []string{"id", "user", "account", "partition", "qos", "cpus", "nod
 // fields of the job's outcome. A duration is in seconds, or -1 if the job did not reach its end.
 type Fields struct {
 	transform.Fields
-	Task       int     `expr:"task"` // task of an array, or -1
+	Task       int     `expr:"task"`    // task of an array, or -1
 	Started    bool    `expr:"started"` // also true if the job waits again after a lost run
 	Ended      bool    `expr:"ended"`
 	Wait       float64 `expr:"wait_s"`

@@ -41,7 +41,7 @@ type hit struct {
 	Kind   kind           `json:"kind"`
 	Victim victim         `json:"victim,omitempty"`
 	Signal syscall.Signal `json:"-"`
-	Name   string         `json:"signal,omitempty"` // name of the signal
+	Name   string         `json:"signal,omitempty"`  // name of the signal
 	After  time.Duration  `json:"after_ns"`          // since the start of the program
 	Struck string         `json:"process,omitempty"` // the command name of the process that was hit
 	// Network is the network of the replay's daemons: private, or shared with the machine.

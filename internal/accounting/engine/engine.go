@@ -115,7 +115,7 @@ type Pool struct {
 	idle   []*process
 	live   map[*process]bool
 	tables Tables // of the last question; a new engine creates their views at its start
-	number int // number of the last process, for names of temporary directories
+	number int    // number of the last process, for names of temporary directories
 	ending sync.WaitGroup
 }
 

@@ -33,14 +33,14 @@ type process struct {
 
 	out    *wire.Writer
 	in     *wire.Reader
-	pipes  [2]*os.File // the ends of the pipes that this program uses
+	pipes  [2]*os.File   // the ends of the pipes that this program uses
 	sent   chan struct{} // closed when the first frames have been written
 	warm   bool          // the first frames include a Begin
 	ended  chan struct{} // closed when the process is reaped
 	status error         // exit status of the process
 
 	pending atomic.Uint64 // number of the unfinished request, or 0
-	asked   atomic.Bool // the engine works on a question
+	asked   atomic.Bool   // the engine works on a question
 
 	mu     sync.Mutex
 	held   int   // number of users of the pipes

@@ -93,7 +93,7 @@ type Forwarder struct {
 	authorization string
 	prepared      map[string]bool // indices; used only by Run
 	maxDocuments  int             // highest number of documents in a request; used only by Run
-	fine          int // number of consecutive requests for which the cluster had room; used only by Run
+	fine          int             // number of consecutive requests for which the cluster had room; used only by Run
 
 	mu     sync.Mutex
 	status Status

@@ -21,7 +21,7 @@ type Serve struct {
 	Forward     string        // URL of a cluster to which every document is forwarded; may be empty
 	ForwardAuth string        // file with its credentials
 	Store       string        // where the pages' jobs are: Embedded or Elasticsearch
-	URL         string // URL of the index, if Store is Elasticsearch
+	URL         string        // URL of the index, if Store is Elasticsearch
 	URLAuth     string        // file with credentials for URL; may be empty
 	Kafka       string        // BROKER,BROKER.../TOPIC of jobcomp/kafka; may be empty
 	KafkaConfig string        // file of librdkafka's properties for connecting to brokers; may be empty
@@ -42,7 +42,7 @@ type Records struct {
 	Sources     []string // files, directories, runs, or one database
 	From        string   // kind of the sources, as in `workload build`; "auto" recognizes records and runs
 	ClusterName string   // cluster of runs, and of records that do not name a cluster
-	Password    string // password of the database
+	Password    string   // password of the database
 	Start, End  hpc.Time // only jobs that were pending or running in this interval; 0 means no limit
 	Zone        flags.Zone
 }
@@ -54,7 +54,7 @@ type Imported struct {
 	Duplicate int            `json:"duplicate"`     // the directory already had the record
 	Replaced  int            `json:"replaced"`      // a different record of an earlier import was replaced
 	Kept      int            `json:"kept_received"` // Slurm itself had sent the job
-	Rules     map[string]int `json:"rules"` // how often each rule was broken, and how often the reader made each decision
+	Rules     map[string]int `json:"rules"`         // how often each rule was broken, and how often the reader made each decision
 	Mistake   string         `json:"first_mistake,omitempty"`
 	// Unnamed counts the documents that were in the directory and do not name a cluster. They are
 	// stored under the name of their index, so their jobs may now be in the directory twice.

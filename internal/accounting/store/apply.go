@@ -109,10 +109,10 @@ type addition struct {
 	out     Outcome
 	counts  map[string]int64
 	rows    []prepared
-	dropped []bool // true for a row that a later entry of this call has replaced
+	dropped []bool          // true for a row that a later entry of this call has replaced
 	own     map[key]int     // key to position in rows
 	gone    map[int64]int64 // maps the number of each replaced row of an earlier call to the number of the new document
-	lost    []prepared // the documents that replace rows of earlier calls; each has the cluster of its replaced row
+	lost    []prepared      // the documents that replace rows of earlier calls; each has the cluster of its replaced row
 	was     []keyed         // the replaced rows of earlier calls
 	through int64           // number of the last entry
 }

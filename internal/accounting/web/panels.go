@@ -62,7 +62,7 @@ type table struct {
 	bar     int                // index of the column that also has bars; 0 without bars
 	series  []int              // indices of the columns that a chart shows
 	sums    map[string]float64 // sum of the values of each name, if pivot made the table
-	colours []int // colour of each series, as an index of figure.Colours
+	colours []int              // colour of each series, as an index of figure.Colours
 	names   string             // the field whose values are the series' names; may be empty
 	notes   []string
 	tiles   bool // the only row is shown as tiles

@@ -68,7 +68,7 @@ type request struct {
 
 	intervals []time.Duration // the times between two figures of each scheduler on the page
 	alignment string          // how the times of two clusters are aligned
-	shift     time.Duration // this cluster's times are later than shown by this duration
+	shift     time.Duration   // this cluster's times are later than shown by this duration
 	moved     []string        // the shift of the second cluster, for URLs; nil if its times are not known
 
 	panel  *panel // the requested panel

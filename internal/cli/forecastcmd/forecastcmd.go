@@ -332,7 +332,7 @@ type source struct {
 	name     string
 	queue    *forecast.Queue
 	course   *forecast.Course // course of the run; nil for a capture
-	cluster  string // cluster directory in the capture; empty for a run
+	cluster  string           // cluster directory in the capture; empty for a run
 	captured string           // the temporary directory of a live capture, or ""
 }
 

@@ -15,7 +15,7 @@ type Dependent struct {
 	Commands []string // paths of commands, without the program's name
 	Flag     string
 	Needs    []string // the flag has an effect if one of these flags is given
-	Without  string // used if Needs is empty: the flag or argument (in capitals) with which the flag has no effect
+	Without  string   // used if Needs is empty: the flag or argument (in capitals) with which the flag has no effect
 }
 
 // Dependents are the flags that have no effect unless a certain other flag is given, or is not given.

@@ -75,7 +75,7 @@ const minModelJobs = 20
 // proportion to the mean rate of submissions at the hour of the day or week.
 type rateClock struct {
 	origin     hpc.Time // a midnight; if the cycle is a week, a Monday's
-	hours      int // number of hours in the cycle: 24 or 168
+	hours      int      // number of hours in the cycle: 24 or 168
 	cumulative []float64
 	gaps       []float64 // the log's gaps, in operational hours
 }

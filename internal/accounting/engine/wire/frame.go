@@ -61,8 +61,8 @@ type Settings struct {
 	Dirs      []string `json:"dirs"`       // directories that queries may read
 	Temp      string   `json:"temp"`       // directory to which queries may spill; empty forbids spilling
 	MemoryMiB int      `json:"memory_mib"` // DuckDB's memory_limit
-	DataMiB   int      `json:"data_mib"` // number of MiB by which the process may grow (RLIMIT_DATA)
-	TempMiB   int      `json:"temp_mib"` // highest number of MiB that queries may spill
+	DataMiB   int      `json:"data_mib"`   // number of MiB by which the process may grow (RLIMIT_DATA)
+	TempMiB   int      `json:"temp_mib"`   // highest number of MiB that queries may spill
 	AnswerMiB int      `json:"answer_mib"` // limit of the answers to one question, in MiB
 	Threads   int      `json:"threads"`    // 0 means all processors
 	Attach    string   `json:"attach"`     // DuckDB database to open as the schema old; may be empty
