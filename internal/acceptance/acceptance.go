@@ -205,7 +205,7 @@ func newInquiry(w *workload.Workload, admitted func(*hpc.Job) *hpc.Job, limit in
 	var order []request
 	for _, job := range w.Jobs.All() {
 		if w.Preset(job) && job.Reservation == "" {
-			job = admitted(window.OperatorsJob(job)) // as a replay submits it
+			job = admitted(window.OperatorsJob(job)) // the job as a replay submits it
 		}
 		r, can := requestOf(job)
 		if !can {

@@ -535,7 +535,7 @@ func warnings(sets []Set, c *Comparison) []string {
 func ofResults(sets []Set) (list []string) {
 	type warning struct{ run, text string }
 	var all []warning
-	have := map[string]int{} // by text
+	have := map[string]int{} // maps the text of a warning to the number of sets that have it
 	for _, s := range sets {
 		for _, w := range s.Runs[0].Manifest.Warnings {
 			if slices.Contains(run.OfResult, w.Code) {

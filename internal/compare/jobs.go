@@ -73,7 +73,7 @@ type Spread struct {
 // exist.
 type JobDifference struct {
 	Key
-	SubmitAt metrics.Float `json:"submit_at_s"` // in the baseline, since its first submission
+	SubmitAt metrics.Float `json:"submit_at_s"` // seconds since the baseline's first submission, in the baseline
 	Submit   metrics.Float `json:"submit_s"`
 	Start    metrics.Float `json:"start_s"`
 	Wait     metrics.Float `json:"wait_s"`

@@ -399,8 +399,8 @@ func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	}
 }
 
-// renderCauses writes the causes of a divergence. If say is true and no cause is known, it writes that no cause is
-// known.
+// renderCauses writes the causes of a divergence. If no cause is known, it writes a sentence about this if say is
+// true, and otherwise nothing.
 func renderCauses(b *bytes.Buffer, d *Divergence, say bool) {
 	for _, cause := range d.Causes {
 		word := "a likely cause"

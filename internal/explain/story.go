@@ -418,9 +418,9 @@ func (s *Span) middle() hpc.Time {
 	return hpc.Time(s.From).Add(hpc.Time(s.To).Sub(hpc.Time(s.From)) / 2)
 }
 
-// holders finds the jobs that held the job's next nodes in the middle of its longest span
-// ([Story.longest]). For a job that never started, it finds the jobs that held nodes of the job's
-// partition. It finds no jobs if such spans are a small part of the wait ([worthHolders]).
+// holders finds the jobs that, in the middle of the longest span ([Story.longest]), held the nodes on which the job
+// ran next. For a job that never started, it finds the jobs that held nodes of the job's partition. It finds no jobs
+// if such spans are a small part of the wait ([worthHolders]).
 func (s *Story) holders(rec *Record, row *run.Row) {
 	longest, sum := s.longest(true)
 	if sum <= worthHolders*s.Wait {
@@ -559,7 +559,7 @@ const (
 // belowLimit says whether the largest part of row's wait was for a limit that also counts the job other. If so, it
 // returns what both jobs have in common: "array", "user", "account" or "QOS". Otherwise it returns "". If row waited
 // for several limits, the last limit decides. A limit of a parent account or of a partition's QOS has the same reason
-// as a limit of the job's own account or QOS, and counts as the latter.
+// as a limit of the job's own account or QOS, and counts as a limit of the job's own account or QOS.
 func (s *Story) belowLimit(row, other *run.Row) string {
 	if len(s.Parts) == 0 || s.Parts[0].Part != waits.Limit && s.Parts[0].Part != waits.OwnLimit {
 		return ""

@@ -336,9 +336,9 @@ func (p *pool) compute(exact bool) error {
 	return group.Wait()
 }
 
-// bases returns, for each job, the last of the jobs up to this job that has two properties: no job
-// waited when it arrived, and no earlier job started or ended at its arrival. The state of the
-// machine then follows from the running jobs.
+// bases returns, for each job, the last job up to and including this job with two properties. No job waited when it
+// arrived, and no earlier job started or ended at its arrival. The state of the machine at such an arrival follows
+// from the running jobs.
 func (p *pool) bases() []int {
 	ends := make([]hpc.Time, 0, len(p.jobs))
 	for i := range p.jobs {

@@ -292,7 +292,7 @@ func (b *Builder) addUser(r *Job) {
 	b.w.Users = append(b.w.Users, user)
 }
 
-// freeID returns an unused ID that begins with the ID in the parameter taken.
+// freeID returns an unused ID that begins with taken, an ID in use.
 func (b *Builder) freeID(taken string) string {
 	for n := 2; ; n++ {
 		if id := taken + "#" + strconv.Itoa(n); b.jobs[id] == nil {

@@ -123,8 +123,8 @@ type Job struct {
 
 // Estimate is what is expected from the job's class. Zero values mean that nothing is known.
 type Estimate struct {
-	Use     int64         // of the file system, in licenses
-	RunTime time.Duration // the planned window has the time limit instead
+	Use     int64 // use of the file system, in licenses
+	RunTime time.Duration // expected run time; the planned window has the time limit instead
 }
 
 // Running is a running job. End is when its time limit ends it.

@@ -27,7 +27,7 @@ const (
 
 // Column is one property of a job.
 type Column struct {
-	Name string // in tables and options
+	Name string // name in tables and options
 	Doc  string
 	kind kind
 	// text is set for words, number for all others. A number is NaN if the job has no such
@@ -305,8 +305,8 @@ func durationText(v float64) string {
 	return text
 }
 
-// forPrograms writes a row's value for programs: durations in seconds, dates in RFC 3339 in UTC,
-// and "" if the row has no value. JSON has the result of value instead.
+// forPrograms writes a row's value for programs: durations in seconds, dates in RFC 3339 in UTC, and "" if the row has
+// no value. JSON output has the results of the method value instead.
 func (c *Column) forPrograms(r *run.Row) string {
 	switch v := c.value(r).(type) {
 	case nil:

@@ -71,7 +71,7 @@ type Info struct {
 	// runs if nobody cancels it: its run time, but at most its time limit. For a job that requests
 	// whole nodes only the requested processors count.
 	OfferedCPUS  float64 `json:"offered_cpu_s"`
-	OfferedNodeS float64 `json:"offered_node_s"` // of the jobs that ask for nodes
+	OfferedNodeS float64 `json:"offered_node_s"` // offered work of the jobs that request nodes
 	// BeforeCPUS is the part of OfferedCPUS that the jobs did before the window.
 	BeforeCPUS float64 `json:"before_window_cpu_s"`
 
@@ -469,7 +469,7 @@ func (info *Info) Render(w io.Writer, zone *time.Location) error {
 	if info.NeverStarted > 0 {
 		noun := "job"
 		if info.Arrays > 0 {
-			noun = "task" // of arrays, or a job
+			noun = "task" // a task of an array, or a job
 		}
 		until, limits := "", info.neverStartedLimits
 		if limits > 0 {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kind is what a hit does.
+// kind is the kind of disturbance: what a hit does to a replay.
 type kind string
 
 const (
@@ -36,13 +36,13 @@ const (
 	daemon  victim = "daemon" // any other process of the replay: daemons, their children, clients
 )
 
-// hit is what happens to a replay, and when.
+// hit is a disturbance of a replay, with its instant.
 type hit struct {
 	Kind   kind           `json:"kind"`
 	Victim victim         `json:"victim,omitempty"`
 	Signal syscall.Signal `json:"-"`
 	Name   string         `json:"signal,omitempty"`  // name of the signal
-	After  time.Duration  `json:"after_ns"`          // since the start of the program
+	After  time.Duration  `json:"after_ns"` // time since the start of the program
 	Struck string         `json:"process,omitempty"` // the command name of the process that was hit
 	// Network is the network of the replay's daemons: private, or shared with the machine.
 	Network string `json:"network"`
@@ -251,7 +251,7 @@ func listening(pids []int) []string {
 	inodes := map[string]bool{}
 	var text []byte
 	for _, pid := range pids {
-		sockets, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp", pid)) // of the process's own network
+		sockets, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp", pid)) // sockets in the process's own network
 		text = append(text, sockets...)
 		dir := fmt.Sprintf("/proc/%d/fd", pid)
 		entries, _ := os.ReadDir(dir)

@@ -28,8 +28,8 @@ import (
 
 const (
 	level       = 0.95
-	slurmEngine = "slurm" // of runs on real daemons
-	slurmPolicy = "slurm" // of the simulator's model of slurmctld
+	slurmEngine = "slurm" // engine of runs on real daemons
+	slurmPolicy = "slurm" // policy of runs on the simulator's model of slurmctld
 )
 
 func main() {
@@ -60,7 +60,7 @@ type group struct {
 type draws struct {
 	name string
 	runs []*run.Run
-	jobs [][]started // of each run
+	jobs [][]started // jobs of each run
 }
 
 func write(out io.Writer, without string, paths []string) error {

@@ -114,7 +114,7 @@ func (a *asking) row(bucket object, keys []any) error {
 // week.
 type weekHour struct {
 	row     []any
-	weights []float64 // for measures that are means
+	weights []float64 // weights of the measures that are means
 }
 
 // addTo adds a row to the sums for its hour of the week.

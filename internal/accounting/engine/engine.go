@@ -114,7 +114,7 @@ type Pool struct {
 	closed bool
 	idle   []*process
 	live   map[*process]bool
-	tables Tables // of the last question; a new engine creates their views at its start
+	tables Tables // tables of the last question; a new engine creates their views at its start
 	number int    // number of the last process, for names of temporary directories
 	ending sync.WaitGroup
 }

@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// Numbers of questions that may wait for a seat; more questions are refused.
+// Numbers of questions that may wait for a seat (the right to use an engine). More questions are refused.
 const (
 	quickQueue = 64
 	slowQueue  = 32
 )
 
-// lanes gives seats to questions. A question with a seat may use an engine. The quick lane has all
-// seats that the slow lane does not use.
+// lanes gives seats to questions. A seat is the right to use an engine. The quick lane has all seats that the slow
+// lane does not use.
 type lanes struct {
 	all, slow int // number of all seats, and the highest number in the slow lane
 

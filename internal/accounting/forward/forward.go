@@ -44,7 +44,7 @@ const (
 	DefaultIndex = "jobs"
 
 	maxDocuments = 5000
-	maxBytes     = 8 << 20 // in a request, unless a single document is larger
+	maxBytes     = 8 << 20 // maximum for a request, unless a single document is larger
 	maxAnswer    = 64 << 20
 	// growAfter is the number of requests in a row that must succeed before larger requests are
 	// tried.

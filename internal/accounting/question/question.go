@@ -18,7 +18,7 @@ type Question struct {
 	Where    Filter // nil for all jobs
 	By       []Key  // from the outermost to the innermost; with an empty list, the answer is one row
 	Measures []Measure
-	Clock    Clock // for [WeekHours] and the columns hour and weekday
+	Clock    Clock // the clock for [WeekHours] and for the columns hour and weekday
 }
 
 // Counted reports whether the answer says how many jobs are outside of all buckets of the outermost

@@ -60,9 +60,9 @@ const SourceHeader = "X-Rmreplay-Source"
 // The roles. All users who can read slurm.conf know the password in JobCompLoc, so the role of this
 // password should not include reading all jobs.
 const (
-	Ingest access.Role = "ingest" // send documents
-	Read   access.Role = "read"   // search, and see the pages
-	All    access.Role = "all"    // both
+	Ingest access.Role = "ingest" // may send documents
+	Read   access.Role = "read" // may search, and see the pages
+	All    access.Role = "all" // may do both
 )
 
 // Handler is the server's handler. API has the handlers of Elasticsearch's API, such as "POST
@@ -86,9 +86,9 @@ type Handler struct {
 
 // times limits how long a client may occupy a connection, or one of the permits for large bodies.
 type times struct {
-	body time.Duration // for receiving the first smallBody bytes of a body
-	step time.Duration // for receiving each further smallBody bytes
-	turn time.Duration // for waiting until a larger body may be read
+	body time.Duration // time limit for the first smallBody bytes of a body
+	step time.Duration // time limit for each further smallBody bytes
+	turn time.Duration // time limit for waiting until a larger body may be read
 }
 
 // New returns a handler that receives documents. If the parameter who is nil, all clients have all

@@ -65,7 +65,7 @@ type fields struct {
 // these keys. If Slurm's commands have a name for a key, the key has this name.
 type beyond struct {
 	SubmitLine  string `json:"submit_line,omitempty"`
-	ArrayTasks  string `json:"array_task_str,omitempty"` // of an array: the tasks that never started
+	ArrayTasks  string `json:"array_task_str,omitempty"` // tasks of an array that never started
 	ReqCPUs     int    `json:"req_cpus,omitempty"`
 	ReqNodes    int    `json:"req_nodes,omitempty"`
 	CPUsPerNode int    `json:"req_cpus_per_node,omitempty"`
@@ -84,7 +84,7 @@ type beyond struct {
 	MovedBytes  int64  `json:"moved_bytes,omitempty"`
 	WholeLine   bool   `json:"whole_line,omitempty"`
 	Lost        bool   `json:"lost,omitempty"`         // the job was requeued after this run
-	PreemptedBy string `json:"preempted_by,omitempty"` // of a replay: the workload's ID of the job that preempted this one
+	PreemptedBy string `json:"preempted_by,omitempty"` // in a replay: the workload's ID of the job that preempted this one
 	Waits       string `json:"waits,omitempty"`        // the text of document.WaitsText, if the times do not determine the waits
 }
 
@@ -120,7 +120,7 @@ func beyondOf(r *finished.Job) beyond {
 // add copies the fields into a job. It ignores invalid values, because anyone may have sent the
 // document.
 func (b *beyond) add(r *finished.Job) {
-	const most = 1 << 40 // of processors, nodes, and MiB of memory
+	const most = 1 << 40 // limit of processors, nodes, and MiB of memory
 	r.SubmitLine, r.Licenses, r.Flags, r.GPUs, r.GRES = b.SubmitLine, b.Licenses, b.Flags, b.GPUs, b.GRES
 	r.Held, r.WholeLine = b.Held, b.WholeLine
 	r.ReqCPUs = cmp.Or(int(within(int64(b.ReqCPUs), 0, most)), r.ReqCPUs)
@@ -443,7 +443,7 @@ func Finished(text []byte, cluster string) (*finished.Job, document.Marks) {
 		beyond
 	}
 	err := json.Unmarshal([]byte(lines.UTF8(text)), &more)
-	if _, other := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !other { // after a wrong type, the other keys were read
+	if _, other := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !other { // it has read the other keys, too
 		return r, j.Marks
 	}
 	r.Script = more.Script

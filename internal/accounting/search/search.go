@@ -22,7 +22,7 @@ const (
 	// _msearch.
 	maxHitBytes = 64 << 20
 	maxSorts    = 32
-	maxFields   = 256 // in "fields" and "docvalue_fields"
+	maxFields   = 256 // maximum number of fields in "fields" and "docvalue_fields"
 )
 
 // compiler compiles requests to statements.

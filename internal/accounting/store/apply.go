@@ -25,13 +25,14 @@ const (
 // rewritten with additional rows. Rewriting takes up to 10 ms.
 const tailRows = 1000
 
-// maxFresh limits the fresh rows: [Store.Apply] waits for compaction when they would fill maxFresh parts.
+// maxFresh limits the rows that are not yet durable (fresh rows): [Store.Apply] waits for compaction when these rows
+// would fill maxFresh parts.
 const maxFresh = 4
 
-// Apply adds documents in the order of their numbers. A view that is made later has all of them. A
-// document is durable once [Store.Durable] has reached its number; until then, a journal must keep
-// the document. Entries that an earlier call applied are skipped: after an error, a caller can
-// pass the same entries again, and each is applied exactly once.
+// Apply adds documents in the order of their numbers. A view that is made later has all these documents. A document is
+// durable once [Store.Durable] has reached its number; until then, a journal must keep the document. Entries that an
+// earlier call applied are skipped: after an error, a caller can pass the same entries again, and each is applied
+// exactly once.
 //
 // A run of a job has one row. A later, different document replaces the row. But an imported
 // document does not replace one from Slurm, and the start of a job does not replace its end. A
@@ -57,7 +58,7 @@ func (s *Store) Apply(ctx context.Context, entries []Entry) (out Outcome, err er
 	return a.out, nil
 }
 
-// room waits until there are fewer fresh rows than Apply allows.
+// room waits until fewer rows are fresh (not yet durable) than Apply allows.
 func (s *Store) room(ctx context.Context) error {
 	defer context.AfterFunc(ctx, s.less.Broadcast)()
 	for {
@@ -309,7 +310,7 @@ func (s *Store) append(next *state, entries []Entry, rows []keyed, through int64
 	return taken, nil
 }
 
-// writeFresh writes a fresh part with the given entries.
+// writeFresh writes the given entries into a fresh part, one that is not yet durable.
 func (s *Store) writeFresh(entries []Entry) (*part, error) {
 	s.named++
 	path := s.path(freshDir, fmt.Sprintf("%d.parquet", s.named))

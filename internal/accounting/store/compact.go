@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxFreshParts is the highest number of fresh parts. Every part makes each question slower.
+	// maxFreshParts is the highest number of parts that are not yet durable. Every part makes each question slower.
 	maxFreshParts = 24
 	// maxGoneShare is the divisor of a share: a part is rewritten when one row in maxGoneShare has been replaced.
 	maxGoneShare = 20

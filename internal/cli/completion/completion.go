@@ -44,9 +44,9 @@ needs the package bash-completion.`,
 	}
 }
 
-// Values lists the values of flags with known values. A key is a flag of all commands, such as
-// "--to", or a flag of one command and the commands below it, such as "predict train --model". If
-// both kinds of keys match a flag, the key of one command is used.
+// Values maps flags to functions that return their possible values. A key is a flag of all commands, such as "--to",
+// or a flag of one command and the commands below it, such as "predict train --model". If both kinds of keys match a
+// flag, the key of one command is used.
 type Values map[string]func() []string
 
 // of returns the values of a command's flag, or nil if they are not known.
@@ -166,7 +166,7 @@ func Plain(root *cobra.Command) {
 func complete(f *pflag.Flag, values func() []string, path bool) cobra.CompletionFunc {
 	kind, _ := pflag.UnquoteUsage(f)
 	if f.Name == "cluster" {
-		kind = "BUNDLE" // or a directory
+		kind = "BUNDLE" // a bundle may also be a directory
 	}
 	if values == nil || path {
 		return completePath(kind)

@@ -37,8 +37,8 @@ type span struct{ from, to hpc.Time }
 
 // Waiting returns the first job with a different priority that waited at an instant in one of the runs, and did not
 // start at this instant there. Only such a job can change what the scheduler does then. A job that waited for its
-// dependencies, its begin time or a hold is not among them. Waiting returns nil if there is no such job except the
-// given one.
+// dependencies, its begin time or a hold is not among them. Waiting returns nil if there is no such job, or if the
+// parameter except is the only such job.
 func (p *Priorities) Waiting(at hpc.Time, except string) *Changed {
 	for i := range p.changed {
 		c := &p.changed[i]

@@ -216,7 +216,7 @@ const (
 	termMemLimit = 16
 	ownerRequeue = 10
 	adminRequeue = 11
-	rusageFields = 19 // of struct rusage
+	rusageFields = 19 // number of fields of struct rusage
 )
 
 // read reads the fields of a JOB_FINISH record.
@@ -271,9 +271,9 @@ func (j *job) read(f *fields) {
 type tail struct {
 	index       int64 // the index of a task of an array, or wholeRanges
 	reservation string
-	reason      int64  // for the end of the job
-	limit       int64  // of the run time, in seconds
-	requirement string // of resources, with the defaults of the queue and of bsub -gpu
+	reason      int64 // reason for the end of the job
+	limit       int64 // limit of the run time, in seconds
+	requirement string // requirement of resources, with the defaults of the queue and of bsub -gpu
 	ranges      string // tasks that ended before they started, such as "4-9,20-30:2"
 }
 

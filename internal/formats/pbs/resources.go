@@ -162,11 +162,11 @@ type request struct {
 	chunks     []chunk
 	isSelect   bool // the request has chunks (PBS Professional); otherwise it has Torque's nodes
 	placement  string
-	cpus, gpus int // in total
+	cpus, gpus int // totals for the job
 	nodes      int
-	host       bool // it asked for a host by its name
-	virtual    bool // it limited its virtual memory
-	shared     bool // it ran on fewer hosts than nodes
+	host       bool // the job requested a host by its name
+	virtual    bool // the job limited its virtual memory
+	shared     bool // the job ran on fewer hosts than nodes
 	// On machines of Cray, PBS Professional counts processing elements. Then ncpus and select have
 	// one processor, for the program that starts the processing elements.
 	elements, perNode, depth int

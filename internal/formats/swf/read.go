@@ -90,7 +90,7 @@ const (
 const (
 	statusFailed    = 0
 	statusCompleted = 1
-	statusPartial   = 2 // to 4: a part of a checkpointed job; 3 and 4 mark the last part
+	statusPartial   = 2 // 2 to 4: a part of a checkpointed job; 3 and 4 mark the last part
 	statusLastPart  = 4
 	statusCancelled = 5
 )

@@ -64,7 +64,7 @@ func numbered(count int) (names []string) {
 
 // proposal is a map under construction.
 type proposal struct {
-	decimal string // the character before fractions, if the map must say it
+	decimal string // the decimal separator, if the map must say it
 	shows   string // the reason for decimal
 	table   table
 	columns []string
@@ -79,7 +79,7 @@ type proposal struct {
 // sampleRows is the number of rows that a proposal looks at.
 const sampleRows = 500
 
-// sample takes the known values of the first rows.
+// sample stores the values of the first rows, except unknown values.
 func (p *proposal) sample() error {
 	enough := errors.New("enough")
 	p.values = make(map[string][]string)
@@ -222,8 +222,8 @@ func (p *proposal) isWait(column string) bool {
 	return positive && 10*good >= 9*known
 }
 
-// between returns a function that reads the seconds from one field's instant to another field's in a
-// row. The function returns false if one of them is not known.
+// between returns a function that returns, for a row, the seconds from the instant in one field to the instant in
+// another field. It returns false if one of these instants is not known.
 func (p *proposal) between(from, to string) func(row []string) (float64, bool) {
 	first, last := p.fields[from], p.fields[to]
 	if first == "" || last == "" {
@@ -565,8 +565,8 @@ func (p *proposal) numberUnit(field, column string) (unit, guess string) {
 	return unit, guess
 }
 
-// sameAs returns the unit in which nine of ten values of a column are the seconds that a function
-// reads; "" without such a unit.
+// sameAs compares a column with the seconds that the function want returns for a row. It returns the unit in which
+// nine of ten values agree with these seconds; "" if there is no such unit.
 func (p *proposal) sameAs(column string, want func(row []string) (float64, bool)) string {
 	at := slices.Index(p.columns, column)
 	for _, unit := range []string{"seconds", "ms", "minutes", "hours"} {

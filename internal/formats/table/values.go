@@ -269,10 +269,10 @@ func checkTime(how string) error {
 // clockReader reads instants in one notation.
 type clockReader struct {
 	how    string
-	layout string        // of time.Parse
+	layout string // layout for time.Parse
 	unit   time.Duration // the unit of numbers
 	zone   *time.Location
-	origin hpc.Time // from which numbers count
+	origin hpc.Time // the instant from which numbers count
 }
 
 // newClockReader returns a reader for the times of a map or a field; see [Field.Time].

@@ -114,7 +114,7 @@ func (a Parts) depend(d sbatch.Dependency, oneOf bool) (list []sbatch.Dependency
 			name += suffix
 		}
 		if kind == "afternotok" && failing && p.endsWell() {
-			kind = "afterany" // another task fails
+			kind = "afterany" // the condition needs only one failed task, and another task fails
 		}
 		on(name, kind)
 	}

@@ -22,7 +22,7 @@ type names struct {
 // submitter is a user as the jobs name it.
 type submitter struct {
 	group string         // the group of the first job that has one
-	jobs  map[string]int // by account; "" for jobs without an account
+	jobs  map[string]int // number of jobs by account; "" for jobs without an account
 }
 
 // normalQOS exists in every database of slurmdbd and is the default.

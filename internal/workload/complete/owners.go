@@ -17,7 +17,7 @@ const (
 	maxAccounts = 99
 )
 
-// The prefixes of the names of made users and accounts. A number follows.
+// The prefixes of the names of users and accounts that rules make. A number follows.
 const (
 	userPrefix    = "madeuser"
 	accountPrefix = "madeaccount"

@@ -109,8 +109,8 @@ func (m *maker) memory(field *workload.MadeField) {
 	})
 }
 
-// atOnce returns two numbers from the record: how many of the given jobs ran at the same time at
-// most, and how many were pending or running at the same time at most.
+// atOnce returns two numbers from the record: the largest number of the given jobs that ran at the same time, and the
+// largest number that were pending or running at the same time.
 func (m *maker) atOnce(jobs []int) (running, submitted int) {
 	type change struct {
 		at     hpc.Time

@@ -212,7 +212,7 @@ type maker struct {
 	rng     *rand.Rand // random numbers for the current field
 	facts   []fact
 	batches []batch
-	usage   []hpc.Usage // the usage that was made
+	usage   []hpc.Usage // usage that a rule made
 }
 
 // batch is a group of jobs that one user submits together: an array, or jobs of one size, each

@@ -64,14 +64,14 @@ type DaintOptions struct {
 // DaintDays is the result of [Daint].
 type DaintDays struct {
 	Workload *workload.Workload
-	Files    map[string]string // of the cluster directory, by name
-	Loads    []Load            // of the GPU nodes, then of the multicore nodes
+	Files    map[string]string // files of the cluster directory, by name
+	Loads    []Load // loads of the GPU nodes, then of the multicore nodes
 }
 
 // Load is the share of the node-hours of one kind of nodes that the jobs of each day ask for. For
 // preset jobs only the time after the window's start counts.
 type Load struct {
-	Feature string // of the nodes
+	Feature string // feature of the nodes
 	Nodes   string // the name of the kind for people
 	Wanted  float64
 	Days    []float64
@@ -171,8 +171,8 @@ type daint struct {
 	people  *people
 	presets []*draft
 	days    [][]*draft // new jobs by day
-	loads   []Load     // by kind
-	pools   [2]*pool   // by kind
+	loads   []Load // loads by kind of nodes
+	pools   [2]*pool // pools by kind of nodes
 	jobs    []*hpc.Job
 
 	nodeEventList   []hpc.NodeEvent

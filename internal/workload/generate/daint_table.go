@@ -127,8 +127,8 @@ func (d *draft) shape(bend float64) {
 // an hour times v^2.5 is 17 minutes.
 const shortPower = 2.5
 
-// limitMargin returns the smallest difference between the time limit at which a job's duration class ends and the run
-// time of a job that ends on its own.
+// limitMargin returns the smallest allowed difference between two times: the time limit at which a job's duration
+// class ends, and the run time of a job that ends on its own.
 func limitMargin(high time.Duration) time.Duration {
 	if high == 24*time.Hour {
 		return 10 * time.Minute

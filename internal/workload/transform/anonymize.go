@@ -30,7 +30,7 @@ const LeastKey = 16
 // only the text around the numbers is replaced.
 type Anonymizer struct {
 	key       []byte
-	patterns  map[string]string // of node names: original to replacement
+	patterns  map[string]string // maps the text parts of node names to their replacements
 	uids      map[uint32]uint32
 	gids      map[uint32]uint32
 	originals map[string]string // all names that were replaced, each with its kind
@@ -65,9 +65,9 @@ type Anonymity struct {
 	Accounts []byte
 }
 
-// NewAnonymizer prepares the anonymization of a workload and of its cluster, if it has a cluster.
-// It needs all nodes and users before it renames the first of them. It returns an error for a key
-// shorter than [LeastKey] and for host lists that it cannot read.
+// NewAnonymizer prepares the anonymization of a workload and of its cluster, if it has a cluster. It needs all nodes
+// and users before it renames any of them. It returns an error for a key shorter than [LeastKey] and for host lists
+// that it cannot read.
 func NewAnonymizer(key []byte, w *workload.Workload, nodes []string, users []hpc.User) (*Anonymizer, error) {
 	return NewAnonymizerWith(key, w, nodes, users, Anonymity{})
 }

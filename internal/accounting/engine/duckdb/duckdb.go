@@ -65,7 +65,7 @@ type server struct {
 	connector *duckdb.Connector
 	conn      *duckdb.Conn
 	limit     int // highest number of bytes in the answers to one question
-	left      int // how many of these bytes remain
+	left      int // how many bytes the remaining answers may have
 }
 
 // listen reads frames. It handles interrupts and passes all other frames to work.

@@ -59,7 +59,7 @@ func Join(parts []SQL, separator string) SQL {
 
 // Field is a field of documents.
 type Field struct {
-	Name string // without .keyword
+	Name string // name without .keyword
 	Kind Kind
 	Expr SQL // SQL of the value; NULL for jobs without a value
 	// Raw is true for a field without a column. Its value is read from each document, which is
