@@ -108,8 +108,7 @@ func waitTexts(wait *Metric, means ...metrics.Float) []string {
 	return durations
 }
 
-// endedEarly returns the letters of those sides of a pair that have a run that ended early; ""
-// without such a side.
+// endedEarly returns the letters of those sides of a pair that have a run that ended early; "" without such a side.
 func (c *Comparison) endedEarly(p *Pair) string {
 	var list []string
 	for _, set := range []int{p.Baseline, p.Set} {

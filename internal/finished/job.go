@@ -37,8 +37,8 @@ type Job struct {
 	Elapsed                      time.Duration // run time; -1 if unknown
 	TimeLimit                    time.Duration // hpc.Unlimited for a job without a limit
 	State                        hpc.State
-	ExitCode                     int // exit code of the script, 0 to 255
-	Signal                       int // signal that ended the script; 0 if no signal ended it
+	ExitCode                     int  // exit code of the script, 0 to 255
+	Signal                       int  // signal that ended the script; 0 if no signal ended it
 	HasExit                      bool // whether the source says ExitCode and Signal
 	Restarts                     int  // how often the job was requeued
 	Held                         bool // the job waited because a user or an administrator held it

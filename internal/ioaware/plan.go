@@ -123,7 +123,7 @@ type Job struct {
 
 // Estimate is what is expected from the job's class. Zero values mean that nothing is known.
 type Estimate struct {
-	Use     int64 // use of the file system, in licenses
+	Use     int64         // use of the file system, in licenses
 	RunTime time.Duration // expected run time; the planned window has the time limit instead
 }
 

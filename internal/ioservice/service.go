@@ -393,7 +393,7 @@ func (s *Service) Usage(now hpc.Time) int64 {
 
 // Prediction is what is expected of a job of a class.
 type Prediction struct {
-	Minutes  int64 `json:"time_limit_min"` // expected run time
+	Minutes  int64 `json:"time_limit_min"`  // expected run time
 	Licenses int64 `json:"lustre_licenses"` // expected use of the file system
 }
 

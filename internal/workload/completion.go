@@ -86,8 +86,8 @@ type SitePartition struct {
 	Default    bool            `json:"default,omitempty"`
 	Nodes      int             `json:"nodes"`
 	NodeList   string          `json:"node_list,omitempty"` // a host list
-	NodeCPUs   int             `json:"cpus_per_node"` // CPUs of the largest node
-	NodeMemory int64           `json:"memory_per_node"` // memory of that node, in MiB
+	NodeCPUs   int             `json:"cpus_per_node"`       // CPUs of the largest node
+	NodeMemory int64           `json:"memory_per_node"`     // memory of that node, in MiB
 	MaxTime    jobjson.Seconds `json:"max_time_s,omitzero"`
 	QOS        []string        `json:"qos,omitempty"` // the QOS that it allows; empty for all
 	// DefaultMemory is true if jobs without a request for memory get a default of the partition.

@@ -66,9 +66,9 @@ type drawing struct {
 	order      []string // keys of conf, in order
 	nodes      []string // lines of slurm.conf
 	names      []string // names of the nodes
-	cores      int // cores of a node
-	sockets    int // sockets of a node
-	memory     int // memory of a node, in MiB
+	cores      int      // cores of a node
+	sockets    int      // sockets of a node
+	memory     int      // memory of a node, in MiB
 	partitions []string // lines of slurm.conf
 	files      []string // further files, in the form of a scenario
 	jobs       int

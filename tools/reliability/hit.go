@@ -42,7 +42,7 @@ type hit struct {
 	Victim victim         `json:"victim,omitempty"`
 	Signal syscall.Signal `json:"-"`
 	Name   string         `json:"signal,omitempty"`  // name of the signal
-	After  time.Duration  `json:"after_ns"` // time since the start of the program
+	After  time.Duration  `json:"after_ns"`          // time since the start of the program
 	Struck string         `json:"process,omitempty"` // the command name of the process that was hit
 	// Network is the network of the replay's daemons: private, or shared with the machine.
 	Network string `json:"network"`

@@ -26,7 +26,7 @@ type result struct {
 	Replay int      `json:"replay"`
 	Hit    hit      `json:"hit"`
 	Exit   string   `json:"exit"`    // the exit status, or the signal that ended the program
-	State  string   `json:"state"` // state of the record: see [verdict]
+	State  string   `json:"state"`   // state of the record: see [verdict]
 	After  float64  `json:"after_s"` // seconds from the end of the hit to the end of the program
 	Broken []string `json:"broken,omitempty"`
 	Output string   `json:"output,omitempty"` // the program's output, if a check failed

@@ -52,10 +52,10 @@ type Reader struct {
 
 const (
 	defaultPort = "9092"
-	maxRecords  = 5000 // maximum number of messages in a batch
-	pause       = time.Second // pause between two attempts
+	maxRecords  = 5000             // maximum number of messages in a batch
+	pause       = time.Second      // pause between two attempts
 	longPause   = 30 * time.Second // the longest pause
-	endTime     = 5 * time.Second // time limit of the last commit, and of leaving the group
+	endTime     = 5 * time.Second  // time limit of the last commit, and of leaving the group
 )
 
 // A topic's name has at most maxName of the nameCharacters, and is neither "." nor ".." (Kafka's

@@ -61,8 +61,8 @@ const SourceHeader = "X-Rmreplay-Source"
 // password should not include reading all jobs.
 const (
 	Ingest access.Role = "ingest" // may send documents
-	Read   access.Role = "read" // may search, and see the pages
-	All    access.Role = "all" // may do both
+	Read   access.Role = "read"   // may search, and see the pages
+	All    access.Role = "all"    // may do both
 )
 
 // Handler is the server's handler. API has the handlers of Elasticsearch's API, such as "POST

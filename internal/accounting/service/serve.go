@@ -35,7 +35,7 @@ const (
 	idleTime    = 60 * time.Second // time limit of a connection between two requests
 	answerTime  = 15 * time.Minute // time limit from the end of a request's header to the end of the response
 	connections = 8192             // highest number of open connections
-	endTime     = time.Second // time limit for requests in progress when the server ends
+	endTime     = time.Second      // time limit for requests in progress when the server ends
 	// ownMemory is the memory limit of this process in bytes, at which garbage is collected more
 	// often.
 	ownMemory = 256 << 20

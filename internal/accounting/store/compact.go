@@ -255,8 +255,7 @@ func (s *Store) put(from []source, p *part, drop map[int64]bool, removed int64) 
 	return s.exchange(next, from, p, drop, nil)
 }
 
-// exchange commits a state in which the part p has replaced the sources in the list from. The
-// caller holds s.writing.
+// exchange commits a state in which the part p has replaced the sources in the list from. The caller holds s.writing.
 func (s *Store) exchange(next *state, from []source, p *part, drop map[int64]bool, change func(m *manifest)) (err error) {
 	dropped := s.forgetGone(from, drop)
 	if len(dropped) > 0 {

@@ -512,8 +512,7 @@ func (s *Store) Applied() int64 {
 	return s.now.applied
 }
 
-// Durable returns the number of the last arrival that is durable in the store. A journal must keep the later
-// arrivals.
+// Durable returns the number of the last arrival that is durable in the store. A journal must keep the later arrivals.
 func (s *Store) Durable() int64 {
 	s.writing.Lock()
 	defer s.writing.Unlock()

@@ -19,7 +19,7 @@ import (
 const (
 	maxFilters    = 50
 	longestFilter = 1024   // bytes
-	maxTableRows  = 1000 // rows of the table of jobs on one page
+	maxTableRows  = 1000   // rows of the table of jobs on one page
 	maxExported   = 50_000 // rows of the table of jobs in one CSV file
 	maxPage       = 10_000_000
 )

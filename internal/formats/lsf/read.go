@@ -271,8 +271,8 @@ func (j *job) read(f *fields) {
 type tail struct {
 	index       int64 // the index of a task of an array, or wholeRanges
 	reservation string
-	reason      int64 // reason for the end of the job
-	limit       int64 // limit of the run time, in seconds
+	reason      int64  // reason for the end of the job
+	limit       int64  // limit of the run time, in seconds
 	requirement string // requirement of resources, with the defaults of the queue and of bsub -gpu
 	ranges      string // tasks that ended before they started, such as "4-9,20-30:2"
 }

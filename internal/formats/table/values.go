@@ -269,7 +269,7 @@ func checkTime(how string) error {
 // clockReader reads instants in one notation.
 type clockReader struct {
 	how    string
-	layout string // layout for time.Parse
+	layout string        // layout for time.Parse
 	unit   time.Duration // the unit of numbers
 	zone   *time.Location
 	origin hpc.Time // the instant from which numbers count

@@ -65,7 +65,7 @@ type DaintOptions struct {
 type DaintDays struct {
 	Workload *workload.Workload
 	Files    map[string]string // files of the cluster directory, by name
-	Loads    []Load // loads of the GPU nodes, then of the multicore nodes
+	Loads    []Load            // loads of the GPU nodes, then of the multicore nodes
 }
 
 // Load is the share of the node-hours of one kind of nodes that the jobs of each day ask for. For
@@ -171,8 +171,8 @@ type daint struct {
 	people  *people
 	presets []*draft
 	days    [][]*draft // new jobs by day
-	loads   []Load // loads by kind of nodes
-	pools   [2]*pool // pools by kind of nodes
+	loads   []Load     // loads by kind of nodes
+	pools   [2]*pool   // pools by kind of nodes
 	jobs    []*hpc.Job
 
 	nodeEventList   []hpc.NodeEvent

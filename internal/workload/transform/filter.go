@@ -41,12 +41,12 @@ type Fields struct {
 
 	TimeLimit float64 `expr:"time_limit_s"` // 0 if the job does not ask for a limit
 	RunTime   float64 `expr:"run_time_s"`   // the time limit if only the limit ends the job
-	Submit    float64 `expr:"submit_s"` // seconds since the window's start or the epoch
-	Hour      int     `expr:"hour"` // hour of the day, UTC
+	Submit    float64 `expr:"submit_s"`     // seconds since the window's start or the epoch
+	Hour      int     `expr:"hour"`         // hour of the day, UTC
 	Weekday   int     `expr:"weekday"`      // Sunday is 0
 	ExitCode  int     `expr:"exit_code"`
 	Cancelled bool    `expr:"cancelled"` // the job's user cancels it
-	State     string  `expr:"state"` // recorded state
+	State     string  `expr:"state"`     // recorded state
 }
 
 // maxNodes is the largest size of an expression's syntax tree.
