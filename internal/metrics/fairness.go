@@ -185,10 +185,10 @@ var FairnessFigures = func() (list []FairnessFigure) {
 type FairStart struct {
 	// Policy decides in the simulator which jobs start.
 	Policy string `json:"policy"`
-	// Agreement is the share of jobs that the simulator starts, with all jobs of the run, within a
-	// second of the run's own starts. Exact says that the simulator repeats all starts exactly, and
-	// that no job is approximated. If the simulator does not repeat all starts, each fair start time
-	// comes from a simulation that begins with the run's state at the job's submission.
+	// The simulator plays all jobs of the run. Agreement is the share of jobs that it starts within a second of the run's
+	// own starts. Exact says that the simulator repeats all starts exactly, and that no job is approximated. If the
+	// simulator does not repeat all starts, each fair start time comes from a simulation that begins with the run's state
+	// at the job's submission.
 	Agreement Float `json:"agreement"`
 	Exact     bool  `json:"exact"`
 	// Approximated counts the jobs whose simulation begins with the run's state at their submission

@@ -65,8 +65,8 @@ func Complete(w *workload.Workload, opts Options) (*workload.Workload, error) {
 	return apply(base, c)
 }
 
-// Redraw returns a copy of the workload in which the fields that rules filled in are filled in again. The parameter
-// draw gives the seed of each field. A workload without such fields is returned unchanged.
+// Redraw returns a copy of the workload with new random values in the fields that rules filled in. The parameter draw
+// gives the seed of each field. A workload without such fields is returned unchanged.
 func Redraw(w *workload.Workload, draw func(place int, f workload.Field) uint64) (*workload.Workload, error) {
 	if w.Completion == nil {
 		return w, nil

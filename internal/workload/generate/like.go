@@ -149,8 +149,8 @@ func (c *rateClock) real(x float64) hpc.Time {
 type userHabits struct {
 	users    []*userHabit
 	activity []float64 // cumulative
-	stay     float64   // the probability that the next job has the same user by habit
-	again    float64   // the probability that a user's next job repeats the last request by habit
+	stay     float64   // the probability, beyond chance, that the next job has the same user
+	again    float64   // the probability, beyond chance, that a user's next job repeats the last request
 	user     *userHabit
 }
 
