@@ -73,7 +73,7 @@ type Spread struct {
 // exist.
 type JobDifference struct {
 	Key
-	SubmitAt metrics.Float `json:"submit_at_s"` // seconds from the baseline's first submission to this job's, in the baseline
+	SubmitAt metrics.Float `json:"submit_at_s"` // from the baseline's first submission, in the baseline
 	Submit   metrics.Float `json:"submit_s"`
 	Start    metrics.Float `json:"start_s"`
 	Wait     metrics.Float `json:"wait_s"`
