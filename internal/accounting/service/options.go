@@ -54,7 +54,7 @@ type Imported struct {
 	Duplicate int            `json:"duplicate"`     // the directory already had the record
 	Replaced  int            `json:"replaced"`      // a different record of an earlier import was replaced
 	Kept      int            `json:"kept_received"` // Slurm itself had sent the job
-	Rules     map[string]int `json:"rules"`         // how often each rule was broken, and how often the reader made each decision
+	Rules     map[string]int `json:"rules"`         // how often each rule was broken, and each decision made
 	Mistake   string         `json:"first_mistake,omitempty"`
 	// Unnamed counts the documents that were in the directory and do not name a cluster. They are
 	// stored under the name of their index, so their jobs may now be in the directory twice.
