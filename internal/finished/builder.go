@@ -217,9 +217,9 @@ func (b *Builder) Add(r *Job, text string) error {
 	return before.again(b, r, text)
 }
 
-// record passes a record that is a job to the function Record of the options. A job that left the
-// queue without running has no start, as in a workload. A job of which this is not known yet waits
-// until it is.
+// record passes a record that is a job to the function Record of the options. A job that left the queue without
+// running has no start, as in a workload. If it is not known yet whether a job ran, the job
+// is stored in b.doubtful.
 func (b *Builder) record(r Job) error {
 	if err := b.checkTimes(&r); err != nil {
 		return err
@@ -237,7 +237,8 @@ func (b *Builder) record(r Job) error {
 	return b.pass(&r)
 }
 
-// recordDoubtful passes the jobs on that waited for a node list of another job.
+// recordDoubtful passes the jobs in b.doubtful to the function Record. It is called when a record with a node list has
+// been read, or at the end.
 func (b *Builder) recordDoubtful() error {
 	for i := range b.doubtful {
 		if err := b.pass(&b.doubtful[i]); err != nil {

@@ -53,8 +53,7 @@ func (m *maker) partitions(field *workload.MadeField) {
 	})
 }
 
-// holding returns those of the named partitions that can run a job, as far as this is known, or all of
-// them if no one can.
+// holding returns those of the named partitions that can run a job. If none of them can, it returns all of them.
 func (m *maker) holding(names []weighted, f *fact) []weighted {
 	able := slices.DeleteFunc(slices.Clone(names), func(w weighted) bool {
 		p := m.partition(w.name)
