@@ -85,7 +85,7 @@ func (n *need) fits(p *workload.SitePartition) bool {
 	if len(p.Kinds) == 0 {
 		return true
 	}
-	var able []workload.NodeKind // kinds of nodes with the job's features, memory and devices, and with the CPUs for the job
+	var able []workload.NodeKind // nodes with the job's features, memory and devices, with the CPUs for the job
 	counted := strings.Contains(n.features, "*")
 	for _, k := range p.Kinds {
 		if !counted && !hasFeatures(n.features, k.Features) || n.memory > k.Memory || n.lacksDevices(k) {
