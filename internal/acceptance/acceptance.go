@@ -1,10 +1,9 @@
-// Package acceptance asks the real slurmctld which jobs of a workload slurmctld accepts, and which
-// accepted jobs can start. It starts the daemons of the chosen release with the cluster under the virtual
-// clock and submits each different request of the workload once, one after the other, to the idle
-// machine. So the answers are the release's own.
+// Package acceptance asks the real slurmctld which jobs of a workload slurmctld accepts, and which accepted jobs can
+// start. It starts the daemons of the chosen release with the given cluster, under the virtual clock. Then it submits
+// each different request of the workload once. Each request meets an idle cluster.
 //
-// Package [rmreplay/internal/rm/slurm/admission] has rules for the same question. The model of Slurm needs
-// these rules, since it runs without Slurm. This package takes the remedies from the rules.
+// Package [rmreplay/internal/rm/slurm/admission] has rules for the same question. The model of Slurm needs these
+// rules, because it runs without Slurm. The remedies that this package suggests come from these rules.
 package acceptance
 
 import (
@@ -44,16 +43,16 @@ type Options struct {
 // some 5 ms of CPU time, and 20 ms on thousands of nodes.
 const maxRequests = 5000
 
-// Ask returns which jobs of a workload Slurm rejects or never starts. slurmctld is asked about the
-// most frequent requests, up to [maxRequests]. Rules judge the other requests, and jobs that name
-// a reservation: the idle machine has no reservations. Each request is submitted alone, even if a
-// limit such as MaxSubmitJobs depends on other jobs in the queue. It returns the errors of
-// [experiment.Run]; [experiment.IsMissing] reports that this Slurm is not installed.
+// Ask returns which jobs of a workload Slurm rejects or never starts. slurmctld is asked about the most frequent
+// requests, up to [maxRequests]. Rules judge the other requests, and jobs that name a reservation: the daemons that
+// this package starts have no reservations. Each request is submitted alone, even if a limit such as MaxSubmitJobs
+// depends on other jobs in the queue. It returns the errors of [experiment.Run]; [experiment.IsMissing] reports that
+// this Slurm is not installed.
 func Ask(ctx context.Context, w *workload.Workload, o Options) (*admission.Forecast, error) {
 	return ask(ctx, w, o, nil)
 }
 
-// ask is [Ask]. If each is not nil, ask calls it with the ID of every job that has a finding.
+// ask does the work of [Ask]. If each is not nil, ask calls it with the ID of every job that has a finding.
 func ask(ctx context.Context, w *workload.Workload, o Options, each func(string, admission.Finding)) (
 	*admission.Forecast, error) {
 	cluster, err := experiment.OpenCluster(o.Cluster, 0)
@@ -92,23 +91,22 @@ func ask(ctx context.Context, w *workload.Workload, o Options, each func(string,
 	return f, nil
 }
 
-// request is the part of a job about which slurmctld decides: jobs with equal requests get equal
-// answers.
+// request is the part of a job that determines slurmctld's answer: jobs with equal requests get equal answers.
 type request struct {
 	hpc.Request
-	made string // rules make accounts from it: see [hpc.Job.Made]
+	made string // rules for accounts use this field: see [hpc.Job.Made]
 }
 
 // somePriority replaces all explicit priorities except 0, which holds the job.
 var somePriority = uint32(1)
 
-// requestOf returns the request of a job without the options that never decide about acceptance.
-// The result can is false if slurmctld cannot be asked about the request.
+// requestOf returns the request of a job without the options that never affect whether slurmctld accepts the job. It
+// returns false if slurmctld cannot be asked about the request.
 func requestOf(job *hpc.Job) (r request, can bool) {
 	r = request{job.Request, job.Made}
 	switch r.Reservation {
 	case "":
-	case window.Reservation: // the reservation of a preset job, without which the job can also run
+	case window.Reservation: // only preset jobs have this reservation, and they can run without it
 		r.Reservation = ""
 	default:
 		return r, false
@@ -140,8 +138,8 @@ type answer struct {
 // itself have no such name.
 var slurmsName = regexp.MustCompile(`ESLURM_[A-Z0-9_]+`)
 
-// finding returns what the answer means, or nil for a job that starts. The parameter foreseen is
-// the finding of the rules. If foreseen has the same cause, its words are used.
+// finding returns what the answer means, or nil for a job that starts. If foreseen, the finding of the rules, has the
+// same cause, the result has the texts of foreseen.
 func (a *answer) finding(foreseen *admission.Finding) *admission.Finding {
 	var is admission.Finding
 	switch {
@@ -170,9 +168,8 @@ func means(foreseen, is *admission.Finding) bool {
 		is.Verdict == admission.NeverStarts && slurmsName.MatchString(foreseen.Slurm))
 }
 
-// patience is the virtual time after which a job that has not started on the idle machine is
-// judged to never start. It covers several cycles of the backfill scheduler, and several queries
-// for the reasons of pending jobs.
+// patience is the virtual time after which a job that has not started on the idle cluster is judged to never start. It
+// covers several cycles of the backfill scheduler, and several queries for the reasons of pending jobs.
 const patience = 5 * time.Minute
 
 // deadline is the reason of a job that cannot end before its deadline.
@@ -182,19 +179,19 @@ var deadline, _ = slurmspec.ReasonNamed("DeadLine")
 type inquiry struct {
 	w       *workload.Workload
 	answers map[request]*answer
-	// jobs are the submissions, in order. The map of has the submission of each job, by the job's ID.
+	// jobs are the submissions, in order. of maps the ID of each of these jobs to its submission.
 	jobs      []*hpc.Job
 	of        map[string]submission
 	complaint string // sacctmgr's message about a command that it refused
-	// open is the state of the last submission.
+	// open is the state of the job that was submitted last.
 	open struct {
 		reason  string // the last reason to wait
 		started bool
 	}
 }
 
-// submission says which answer a submission is for. A held job does not show whether it would
-// start.
+// submission connects a submitted job with the answer that the job's events determine. A held job does not show
+// whether it would start.
 type submission struct {
 	*answer
 	held bool
@@ -208,7 +205,7 @@ func newInquiry(w *workload.Workload, admitted func(*hpc.Job) *hpc.Job, limit in
 	var order []request
 	for _, job := range w.Jobs.All() {
 		if w.Preset(job) && job.Reservation == "" {
-			job = admitted(window.OperatorsJob(job)) // as a replay submits it
+			job = admitted(window.OperatorsJob(job)) // the job as a replay submits it
 		}
 		r, can := requestOf(job)
 		if !can {
@@ -226,9 +223,8 @@ func newInquiry(w *workload.Workload, admitted func(*hpc.Job) *hpc.Job, limit in
 	return q
 }
 
-// add adds the submissions of a request. An array becomes two submissions. The first is the whole
-// array, held, to check the limits of an array's size. The second is only its last task, since all
-// tasks are alike.
+// add adds the submissions of a request. An array becomes two submissions. The first is the whole array, held, to
+// check the limits of an array's size. The second is only its last task, because all tasks are alike.
 func (q *inquiry) add(r request, a *answer) {
 	if array, err := hpc.ParseArray(r.Array); r.Array != "" && err == nil && len(array.Tasks) > 1 {
 		whole := r
@@ -257,7 +253,7 @@ func (q *inquiry) ask(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("making a directory for the daemons' logs: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(logs) }() // files left there are only temporary files
+	defer func() { _ = os.RemoveAll(logs) }() // the directory has only temporary files, so an error is ignored
 	w := *q.w
 	w.Jobs = workload.JobsOf(q.jobs...)
 	w.Reservations, w.NodeEvents, w.Actions, w.Start, w.Usage, w.FileSystems = nil, nil, nil, 0, nil, nil
@@ -282,7 +278,7 @@ func (q *inquiry) ask(ctx context.Context, o Options) error {
 	return nil
 }
 
-// see handles an event. One submission is open at a time.
+// see handles an event. Only one submitted job is in the queue at a time.
 func (q *inquiry) see(e rm.Event) error {
 	of, known := q.of[e.Job]
 	open := &q.open
@@ -312,8 +308,7 @@ func (q *inquiry) see(e rm.Event) error {
 	return nil
 }
 
-// oneByOne submits each job after the end of the previous job, so that each job meets an idle
-// machine.
+// oneByOne submits each job after the end of the previous job, so that each job meets an idle cluster.
 type oneByOne struct {
 	begin      hpc.Time
 	jobs, next int
@@ -327,7 +322,7 @@ func (c *oneByOne) Event(e *replay.Event) replay.Decisions {
 	if !e.Over {
 		return replay.Decisions{}
 	}
-	return c.submit(e.At.Add(time.Second)) // the nodes are free again then
+	return c.submit(e.At.Add(time.Second)) // by then the nodes are free again
 }
 
 func (c *oneByOne) submit(at hpc.Time) (d replay.Decisions) {

@@ -106,7 +106,7 @@ func (m *Model) Load(name string) Load {
 	return Load{}
 }
 
-// Rates returns the jobs that move data, with what each gets in bytes per second, at the instant of
+// Rates returns the jobs that move data, with the rate that each of them gets, in bytes per second, at the instant of
 // the last call. Jobs of one file system follow one another.
 func (m *Model) Rates() iter.Seq2[int, int64] {
 	m.share()

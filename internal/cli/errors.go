@@ -44,7 +44,7 @@ func exitCode(ctx context.Context, err error) int {
 // errorText returns the message for people. The fields of a specification have the names of the
 // flags that set them.
 func errorText(code int, err error) string {
-	if field, ok := err.(*experiment.FieldError); ok { //nolint:errorlint // a wrapped one has other text first
+	if field, ok := err.(*experiment.FieldError); ok { //nolint:errorlint // a wrapping error has more text
 		return "--" + field.Error()
 	}
 	if code == console.ExitInterrupted && (errors.Is(err, context.Canceled) && err.Error() == context.Canceled.Error()) {

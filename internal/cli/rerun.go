@@ -85,8 +85,8 @@ type both struct {
 // Set implements [pflag.Value].
 func (b both) Set(text string) error { return errors.Join(b.Value.Set(text), b.other.Set(text)) }
 
-// change copies one option from the specification given, which the command line made, into the
-// specification to of a run.
+// change copies one option from given, the specification that the command line describes, into to, the specification
+// of a run.
 type change func(to, given *experiment.Spec)
 
 // changes has the options that every run has, by their names. slurmChanges are the flags of a run

@@ -103,7 +103,7 @@ the zone of --timezone, unless it ends in Z or in an offset such as +01:00.`,
 	root.SetErr(g.Stderr)
 	root.SetVersionTemplate("rmreplay {{.Version}}\n")
 	root.Flags().BoolP("version", "v", false, "print the version")
-	root.CompletionOptions.DisableDefaultCmd = true // completion.go has one for the shells that are tested
+	root.CompletionOptions.DisableDefaultCmd = true // package completion has its own command
 	root.SetFlagErrorFunc(usage.FlagError)
 	root.SetUsageTemplate(usage.Template(root))
 	for _, group := range groups {

@@ -124,7 +124,7 @@ func (o *runOptions) runSet(ctx context.Context, g *globals, spec experiment.Spe
 	return nil
 }
 
-// setReport is the answer of replay and simulate with --realizations and --json.
+// setReport is the JSON output of replay and simulate with --realizations.
 type setReport struct {
 	Dir          string             `json:"dir"`
 	Realizations []*metrics.Summary `json:"realizations"`

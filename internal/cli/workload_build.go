@@ -143,7 +143,7 @@ type buildReport struct {
 	Missing      []string       `json:"missing"`
 	Files        []string       `json:"cluster_files"`
 	incomplete   bool           // no job has a time limit, or no job has a user
-	users        string         // the number of users, and how many have a UID, if not all
+	users        string         // the number of users and, if some users have no UID, how many have one
 }
 
 func runWorkloadBuild(ctx context.Context, g *globals, source string, opts buildOptions) error {
@@ -254,7 +254,7 @@ func newBuildReport(b *build.Result, output string, files []string) *buildReport
 	for _, job := range w.Jobs.All() {
 		users[job.User] = true
 	}
-	delete(users, "") // of jobs without a user
+	delete(users, "") // the entry of jobs without a user
 	if n := len(users); n > r.Users {
 		r.users = fmt.Sprintf("%s (%d with a UID)", quantity.Regular(n, "user"), r.Users)
 	}

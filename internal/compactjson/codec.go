@@ -124,7 +124,7 @@ func wireName(f reflect.StructField) string {
 		return name + "_ns"
 	case mebibytes[f.Name]:
 		return name + "_mib"
-	case f.Name == "TimeLimit": // of rm.Outcome, in whole seconds
+	case f.Name == "TimeLimit": // the field of rm.Outcome is in whole seconds
 		return name + "_s"
 	}
 	return name

@@ -108,8 +108,7 @@ func waitTexts(wait *Metric, means ...metrics.Float) []string {
 	return durations
 }
 
-// endedEarly returns the letters of those sides of a pair that have a run that ended early; ""
-// without such a side.
+// endedEarly returns the letters of those sides of a pair that have a run that ended early; "" without such a side.
 func (c *Comparison) endedEarly(p *Pair) string {
 	var list []string
 	for _, set := range []int{p.Baseline, p.Set} {
@@ -171,9 +170,9 @@ func (c *Comparison) onlyInOne(p *Pair) string {
 	return strings.Join(list, ", and ") + ". "
 }
 
-// startedInOne returns a text about the jobs that start in only one of two sets, or in a smaller share of its runs. If
-// the difference over the jobs that start in both sets has the opposite sign of the difference of all waits, the text
-// also has the former.
+// startedInOne returns a text about the jobs that start in only one of two sets, or in a smaller share of its runs.
+// The parameter difference is the difference of all waits. If the difference over the jobs that start in both sets has
+// the opposite sign, the text also has that difference.
 func startedInOne(v *JobView, difference metrics.Float) (text string) {
 	add := func(n int, where, how string) {
 		if n > 0 {
@@ -211,7 +210,8 @@ func (c *Comparison) figure(key string, p *Pair) (*Metric, *MetricDifference) {
 	return nil, nil
 }
 
-// If at least this share of the waits has no known reason, the other parts are only lower bounds.
+// unexplained is a share of the waits. If at least this share has no known reason, the figures of the known reasons
+// are only lower bounds.
 const unexplained = 0.05
 
 // Unexplained returns a text about the share of a set's waits without a known reason; "" if the share is below

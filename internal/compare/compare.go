@@ -42,13 +42,11 @@ const Version = 1
 type Realization struct {
 	Name     string // the name of its directory
 	Manifest *run.Manifest
-	// If [Dirs] reads the runs one by one, only the first run of a set has Rows; they are nil for
-	// the other runs.
+	// If [Dirs] reads the runs one by one, only the first run of a set has Rows; they are nil for the other runs.
 	Rows []run.Row
 	// Administration has the node events and reservations of the run.
 	Administration run.Administration
-	// Log has slurmctld's log; nil if the run has no log. It is used to explain divergences between the sets' first
-	// runs.
+	// Log has slurmctld's log; nil if the run has no log. It is used to explain divergences between the sets' first runs.
 	Log *releases.Log
 	// Cluster has the files of the cluster ([run.Run.ClusterFiles]), for a set's first run only.
 	Cluster map[string]string
@@ -124,9 +122,8 @@ func unread(s *run.Set) (Set, error) {
 	return out, nil
 }
 
-// Open opens and reads each argument: a run, the runs in a directory's subdirectories, or a recorded
-// workload as a run ([formats.OpenRuns]). It stops when ctx is cancelled.
-// Any other error says which record is missing or wrong.
+// Open opens and reads each argument: a run, the runs in a directory's subdirectories, or a recorded workload as a run
+// ([formats.OpenRuns]). It stops when ctx is cancelled. Any other error says which record is missing or wrong.
 func Open(ctx context.Context, dirs []string) ([]Set, error) { return open(ctx, dirs, Load) }
 
 // Dirs opens the arguments as [Open] does, and compares them as [Compare] does. It holds the rows of each set's first
@@ -194,14 +191,12 @@ type Options struct {
 	Seed      uint64        // seed of bootstrap samples and permutations
 	Resamples int           // bootstrap samples; [stats.Resamples] if 0
 	Draws     int           // random permutations; [stats.Draws] if 0
-	// Tolerance is the difference up to which two instants count as equal; one second,
-	// Slurm's resolution, if 0.
+	// Tolerance is the difference up to which two instants count as equal; one second, Slurm's resolution, if 0.
 	Tolerance time.Duration
 	By        []metrics.By // the groupings to compare as well
 	EveryJob  bool         // also list all jobs' differences, instead of only the largest differences
-	// Fairness says that [Comparison.Render] also writes the figures of fairness. FairStart is the policy for figures
-	// of fair start times. If it is empty, these figures are not computed, because they need a simulation for each
-	// job.
+	// Fairness says that [Comparison.Render] also writes the figures of fairness. FairStart is the policy for figures of
+	// fair start times. If it is empty, these figures are not computed, because they need a simulation for each job.
 	Fairness  bool
 	FairStart fairstart.Policy
 }
@@ -229,12 +224,10 @@ func (o Options) test() stats.TestOptions {
 	return stats.TestOptions{Draws: o.Draws, Seed: o.Seed}
 }
 
-// Comparison is the output of `rmreplay compare`. docs/schemas/compare.schema.json
-// describes its JSON.
+// Comparison is the output of `rmreplay compare`. docs/schemas/compare.schema.json describes its JSON.
 type Comparison struct {
 	Version int `json:"rmreplay_compare"`
-	// Valid says whether all runs are valid. If it is false, Doubt names a run that is not valid,
-	// and says why.
+	// Valid says whether all runs are valid. If it is false, Doubt names a run that is not valid, and says why.
 	Valid bool      `json:"valid"`
 	Doubt string    `json:"not_valid_reason,omitempty"`
 	Sets  []SetInfo `json:"sets"`
@@ -536,7 +529,7 @@ func warnings(sets []Set, c *Comparison) []string {
 func ofResults(sets []Set) (list []string) {
 	type warning struct{ run, text string }
 	var all []warning
-	have := map[string]int{} // by text
+	have := map[string]int{} // maps the text of a warning to the number of sets that have it
 	for _, s := range sets {
 		for _, w := range s.Runs[0].Manifest.Warnings {
 			if slices.Contains(run.OfResult, w.Code) {

@@ -41,8 +41,8 @@ type Estimate struct {
 	Values    []metrics.Float `json:"values"`             // the value of each run
 }
 
-// MetricDifference is the difference of a set from the baseline in one figure. If the set or the baseline has only
-// one run, all other values are null.
+// MetricDifference is the difference of a set from the baseline in one figure. If the set or the baseline has only one
+// run, only Set, Baseline, Difference and Relative have a value.
 type MetricDifference struct {
 	Set        int           `json:"set"`
 	Baseline   int           `json:"baseline"`

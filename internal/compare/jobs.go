@@ -48,8 +48,8 @@ type JobView struct {
 	All     []JobDifference `json:"all,omitempty"`
 
 	differences []JobDifference
-	fewer       int    // jobs that started in a smaller share of the runs of one side than of the other side, but in some
-	own         [2]int // jobs that the other side did not reject, because it has no record of them
+	fewer       int    // jobs that started in some runs of both sides, but in a smaller share of one side's runs
+	own         [2]int // jobs of Only that have no row on the other side, not even as rejected jobs
 }
 
 // Differences returns the differences of all matched jobs, in the order of their submission. A value
@@ -73,7 +73,7 @@ type Spread struct {
 // exist.
 type JobDifference struct {
 	Key
-	SubmitAt metrics.Float `json:"submit_at_s"` // in the baseline, since its first submission
+	SubmitAt metrics.Float `json:"submit_at_s"` // from the baseline's first submission, in the baseline
 	Submit   metrics.Float `json:"submit_s"`
 	Start    metrics.Float `json:"start_s"`
 	Wait     metrics.Float `json:"wait_s"`
@@ -133,7 +133,7 @@ func compareJobs(a, b []table, opts Options) JobView {
 	return v
 }
 
-// only counts a job that ran or waited only on one side. The parameter t is the other side.
+// The method only counts a job that ran or waited on one side but not on the other. t is the table of the other side.
 func (v *JobView) only(side int, t *table, key Key) {
 	v.count(&v.Only[side], t, key)
 	if t.row(key) == nil {

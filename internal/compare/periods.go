@@ -23,7 +23,7 @@ type Periods struct {
 	// number of the machine's processors; 0 if the record does not have it. Load is the offered load: the processor
 	// time of these jobs, divided by the machine's processors and by the time from the first submission to the last
 	// end or, if the sides are windows, to the last submission. If the number of the machine's processors is not
-	// known, the most that jobs held at once replaces it.
+	// known, the highest number of processors that jobs held at once replaces it.
 	Jobs       []int           `json:"jobs"`
 	Days       []int           `json:"days"`
 	Processors []int           `json:"machine_processors"`
@@ -154,7 +154,8 @@ func (t *table) sample() (list []sampled) {
 	return list
 }
 
-// capacity returns the number of processors of the machine, or the most that jobs held at once.
+// capacity returns the number of processors of the machine, or, if that is unknown, the highest number of processors
+// that jobs held at once.
 func (t *table) capacity() int {
 	if n := t.Manifest.Cluster.Processors; n > 0 {
 		return n

@@ -125,8 +125,8 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	renderDivergences(b, p, zone)
 }
 
-// renderZeroRunTimes writes how many jobs have no slowdown, since the sides may leave out different jobs. For several
-// runs it writes the smallest and the largest number.
+// renderZeroRunTimes writes how many jobs have no slowdown, because the sides may leave out different jobs. For
+// several runs it writes the smallest and the largest number.
 func (c *Comparison) renderZeroRunTimes(b *bytes.Buffer, p *Pair) {
 	var list []string
 	some := false
@@ -405,8 +405,8 @@ func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	}
 }
 
-// renderCauses writes the causes of a divergence. If say is true and there is no known cause, it
-// writes this.
+// renderCauses writes the causes of a divergence. If no cause is known, it writes a sentence about this if say is
+// true, and otherwise nothing.
 func renderCauses(b *bytes.Buffer, d *Divergence, say bool) {
 	for _, cause := range d.Causes {
 		word := "a likely cause"
@@ -473,7 +473,7 @@ func (c *Comparison) renderGroups(b *bytes.Buffer, by metrics.By, groups []Group
 // renderSides writes a sentence about the groups whose total wait grows or shrinks. It names the groups whose mean wait
 // moves in the opposite direction.
 func renderSides(b *bytes.Buffer, by metrics.By, groups []Group, set int) {
-	var n, seconds [2]metrics.Float // of groups whose total grows, and of those whose total shrinks
+	var n, seconds [2]metrics.Float // index 0: groups whose total wait grows; index 1: groups whose total wait shrinks
 	var opposite []string
 	var none [2][]string // groups of which no job started in the baseline, or in the set
 	for _, g := range ByChange(groups, set) {

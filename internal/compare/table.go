@@ -122,8 +122,8 @@ func tabulateBy(ctx context.Context, sets []Set, measure func(*table, []run.Row)
 	return out, nil
 }
 
-// countOwnJobs leaves out jobs that were submitted before their window, if the windows of two sets differ: their starts
-// differ, and less than half of the jobs are in both.
+// countOwnJobs leaves out jobs that were submitted before the window of their set, if the windows of two sets differ.
+// Two windows differ if they start at different times and less than half of the jobs are in both.
 func countOwnJobs(sets [][]table) {
 	base := &sets[0][0]
 	other := func(runs []table) bool {
@@ -227,7 +227,7 @@ const dateGap = 24 * time.Hour
 // align sets the shift to the median difference of the submissions.
 func (t *table) align(base *table) {
 	var gaps []time.Duration
-	for number := range base.keys { // the baseline's numbers
+	for number := range base.keys { // the numbers of the baseline's jobs
 		if x, y := &base.moments[number], &t.moments[number]; y.here {
 			gaps = append(gaps, x.submit.Sub(y.submit))
 		}

@@ -42,11 +42,11 @@ func Judge(w *workload.Workload, rows iter.Seq[*run.Row], m *run.Manifest) *run.
 	both := []Set{history, {Runs: []Realization{replayed}}}
 	tables, err := tabulateBy(context.Background(), both, func(*table, []run.Row) error { return nil })
 	if err != nil {
-		return nil // nor can this error
+		return nil // cannot happen: there is no file to read
 	}
 	v, err := newVerdict(&tables[0][0], tables[1])
 	if err != nil {
-		return nil // nor can this error
+		return nil // cannot happen: there is no file to read
 	}
 	return v
 }

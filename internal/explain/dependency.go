@@ -9,7 +9,8 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// unmet finds the ends of other jobs for which the dependencies of a job that never started can never be met.
+// unmet sets Unmet for a job that never started: the ends of other jobs that make it impossible to meet the job's
+// dependencies.
 func (s *Story) unmet(rec *Record, row *run.Row) {
 	s.Unmet = []string{}
 	job := rec.requests[row.Job]
@@ -32,13 +33,13 @@ func (s *Story) unmet(rec *Record, row *run.Row) {
 				key{end.Job, end.Task}, end.End, end.State, d.Type, d.Job))
 		}
 	}
-	if deps.Any && failed < len(deps.List) { // another condition is enough
+	if deps.Any && failed < len(deps.List) { // the job can also start if another condition is met
 		s.Unmet = []string{}
 	}
 }
 
-// failing returns the jobs, or the tasks of an array, whose ends exclude that a condition of a job's dependencies is
-// ever met.
+// failing returns the jobs, or the tasks of an array, whose ends make it impossible to meet the condition d of a job's
+// dependencies.
 func (rec *Record) failing(row *run.Row, d sbatch.Dependency) (list []*run.Row) {
 	all := 0
 	for i := range rec.rows {
@@ -54,7 +55,7 @@ func (rec *Record) failing(row *run.Row, d sbatch.Dependency) (list []*run.Row) 
 			list = append(list, other)
 		}
 	}
-	if d.Type == "afternotok" && len(list) < all { // one task that fails is enough
+	if d.Type == "afternotok" && len(list) < all { // afternotok needs only one task that fails
 		return nil
 	}
 	return list

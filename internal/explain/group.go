@@ -33,9 +33,8 @@ type Groups struct {
 // [metrics.Metrics].
 type Group struct {
 	Name string `json:"name"` // empty for jobs without the property, and for the only group
-	// Waited is the number of jobs that have a wait, and Wait the sum of their waits. Mean and
-	// MeanSinceEligible are the mean wait and the mean wait since eligible. All three times are in
-	// seconds.
+	// Waited is the number of jobs that have a wait, and Wait the sum of their waits. Mean is the mean wait, and
+	// MeanSinceEligible the mean wait after jobs became eligible. All three times are in seconds.
 	Waited            int           `json:"waited_jobs"`
 	Wait              metrics.Float `json:"wait_s"`
 	Mean              metrics.Float `json:"mean_wait_s"`

@@ -36,7 +36,7 @@ func (rec *Record) postponedBy(row *run.Row, seen map[string]bool) string {
 	seen[row.Job] = true
 	deps, err := sbatch.ParseDependency(request.Dependency)
 	if err != nil {
-		return "" // the resource manager refused it
+		return "" // the resource manager refused the job
 	}
 	for _, dep := range deps.List {
 		array, _, _ := dep.Task()

@@ -61,17 +61,14 @@ type Story struct {
 	Planned      Instant `json:"first_planned_at"`
 	PlannedStart Instant `json:"first_planned_start"`
 
-	// Ahead are the jobs of its partition that were pending at its first submission and started while it
-	// was in the queue. Overtook are the jobs that were submitted later and started while it was in the
-	// queue.
+	// Ahead are the jobs of the job's partition that were pending at the job's first submission, and started while the
+	// job was in the queue. Overtook are the jobs that were submitted later, and started while the job was in the queue.
 	Ahead    Crowd `json:"ahead"`
 	Overtook Crowd `json:"overtook"`
-	// The field before counts the processors of the jobs that started while this job waited behind
-	// jobs with a higher priority. The field higher counts the processors of those of these jobs that
-	// had a higher priority than this job at that time. The field higher counts the processors of
-	// those jobs among them that had a higher priority than this job at that time. Without such
-	// priorities, higher is not known. The field gap is the longest time without a recorded priority
-	// on which higher depends ([ranking.at]).
+	// The field before counts the processors of the jobs that started while this job waited behind jobs with a higher
+	// priority. The field higher counts only the jobs among these that had a higher priority than this job when they
+	// started; it is unknown if the record lacks these priorities. The field gap is the longest time without a recorded
+	// priority on which higher depends ([ranking.at]).
 	higher, before int
 	ranks          bool
 	gap            time.Duration
@@ -81,7 +78,8 @@ type Story struct {
 	Holders []Holder `json:"holders"`
 	// LetStart says what happened when the job started.
 	LetStart []string `json:"let_it_start"`
-	// Unmet are the ends of other jobs for which the dependencies of a job that never started can never be met.
+	// Unmet is for a job that never started: the ends of other jobs that make it impossible to meet the job's
+	// dependencies.
 	Unmet []string `json:"dependencies_never_met"`
 	// Causes are the causes of the job's wait, in descending order of their weights.
 	Causes []Cause `json:"causes"`
@@ -383,9 +381,10 @@ func startedDuring(row *run.Row, from hpc.Time, periods []waits.Period) (process
 	return 0, false
 }
 
-// longest returns the longest span in which the job waited for nodes, behind jobs with a higher priority or for
-// an unknown reason. It also returns the sum of all these spans, in seconds. Spans after a lost run count only if
-// requeued is true, because they belong to a separate cause. The returned span has the part that its reason says.
+// longest returns the longest span in which the job waited for nodes, behind jobs with a higher priority or for an
+// unknown reason. It also returns the sum of all these spans, in seconds. Spans after a lost run count only if
+// requeued is true, because they belong to a separate cause. The Part of the returned span follows from the span's
+// reason.
 func (s *Story) longest(requeued bool) (span Span, sum float64) {
 	for _, r := range s.Reasons {
 		part := r.Part
@@ -419,9 +418,9 @@ func (s *Span) middle() hpc.Time {
 	return hpc.Time(s.From).Add(hpc.Time(s.To).Sub(hpc.Time(s.From)) / 2)
 }
 
-// holders finds the jobs that held the job's next nodes in the middle of its longest span
-// ([Story.longest]). For a job that never started, it finds the jobs that held nodes of the job's
-// partition. It finds no jobs if such spans are a small part of the wait ([worthHolders]).
+// holders finds the jobs that, in the middle of the longest span ([Story.longest]), held the nodes on which the job
+// ran next. For a job that never started, it finds the jobs that held nodes of the job's partition. It finds no jobs
+// if such spans are a small part of the wait ([worthHolders]).
 func (s *Story) holders(rec *Record, row *run.Row) {
 	longest, sum := s.longest(true)
 	if sum <= worthHolders*s.Wait {
@@ -557,11 +556,10 @@ const (
 	worthHolders = 0.1
 )
 
-// belowLimit says whether the largest part of row's wait was for a limit towards which the job
-// other counts. If so, it returns what both jobs have in common: "array", "user", "account" or
-// "QOS". Otherwise it returns "". If row waited for several limits, the last limit decides. A
-// limit of a parent account or of a partition's QOS has the same reason as a limit of the job's
-// own account or QOS, and counts as the latter.
+// belowLimit says whether the largest part of row's wait was for a limit that also counts the job other. If so, it
+// returns what both jobs have in common: "array", "user", "account" or "QOS". Otherwise it returns "". If row waited
+// for several limits, the last limit decides. A limit of a parent account or of a partition's QOS has the same reason
+// as a limit of the job's own account or QOS, and counts as a limit of the job's own account or QOS.
 func (s *Story) belowLimit(row, other *run.Row) string {
 	if len(s.Parts) == 0 || s.Parts[0].Part != waits.Limit && s.Parts[0].Part != waits.OwnLimit {
 		return ""

@@ -55,7 +55,7 @@ import (
 // recorded workloads, it means easy-textbook.
 const OwnPolicy = "own"
 
-// tolerance is the difference of starts that does not count. It is Slurm's resolution.
+// tolerance is the largest difference between two starts that count as equal. It is Slurm's resolution.
 const tolerance = time.Second
 
 // A computation is exact if at most maxArrivals jobs were submitted since the queue was last empty.
@@ -336,9 +336,9 @@ func (p *pool) compute(exact bool) error {
 	return group.Wait()
 }
 
-// bases returns, for each job, the last of the jobs up to this job that has two properties: no job
-// waited when it arrived, and no earlier job started or ended at its arrival. The state of the
-// machine then follows from the running jobs.
+// bases returns, for each job, the last job up to and including this job with two properties. No job waited when it
+// arrived, and no earlier job started or ended at its arrival. The state of the machine at such an arrival follows
+// from the running jobs.
 func (p *pool) bases() []int {
 	ends := make([]hpc.Time, 0, len(p.jobs))
 	for i := range p.jobs {

@@ -59,7 +59,8 @@ type Figure struct {
 	Plots         []*plot.Plot // from top to bottom
 }
 
-// ShareScale gives all plots the scale from 0 to their largest value, or to the value least if that is larger.
+// ShareScale gives all plots one scale. It reaches from 0 to the largest value of all plots, or to the parameter least
+// if that is larger.
 func (f *Figure) ShareScale(least float64) {
 	for _, p := range f.Plots {
 		least = max(least, p.Y.Max)

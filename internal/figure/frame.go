@@ -15,7 +15,7 @@ type Frame struct {
 	plot *plot.Plot
 }
 
-// Frame returns the frame of a figure. The figure must be complete, since its data decide the axes.
+// Frame returns the frame of a figure. The figure must be complete, because its data decide the axes.
 func (f *Figure) Frame() Frame {
 	whole := draw.NewCanvas(&recorder.Canvas{}, f.Width, f.Height)
 	data := f.Plots[0].DataCanvas(f.layout(whole)[0])

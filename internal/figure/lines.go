@@ -20,7 +20,7 @@ type Series struct {
 	Name            string
 	X               []float64
 	Mean, Low, High []float64
-	Band            bool // the figure shows the range, since the set has several runs
+	Band            bool // the figure shows the range, because the set has several runs
 }
 
 // NewSeries returns the mean and the range of several runs' lines over the same points.
@@ -89,7 +89,7 @@ func addBands(p *plot.Plot, lines []Series) error {
 	return nil
 }
 
-// addLine draws the means of a series in the style of its place.
+// addLine draws the means of a series in the style that belongs to the series' place in the list.
 func addLine(p *plot.Plot, place int, s Series) (*plotter.Line, error) {
 	points := make(plotter.XYs, len(s.X))
 	for k := range s.X {

@@ -153,7 +153,7 @@ func anyLine(pattern string) func(*file) bool {
 	return func(f *file) bool { return re.Match(f.head) }
 }
 
-// looked is the number of bytes by which a file is recognized.
+// looked is the number of bytes at the beginning of a file that decide its kind.
 const looked = 64 << 10
 
 // Detect returns the kind of a file whose beginning is head, and whether it is known.

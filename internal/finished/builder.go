@@ -100,10 +100,10 @@ type built struct {
 	others []Job
 	// startFromSteps is true if rec.Start is the start of a step.
 	startFromSteps bool
-	// requeued is true for the run at the window's start of a job that ran again later.
+	// requeued says that rec is the run that the job had when the window began, and that the job ran again later.
 	requeued bool
-	// atStart is the run at the window's start of the same job if rec is a later run, and nil
-	// otherwise.
+	// atStart is nil unless rec is the later run of such a job. Then atStart is the run that the job had when the window
+	// began.
 	atStart *Job
 	// lastSubmit is the submit time of the last run; rec.Submit is the submit time of the first run.
 	lastSubmit hpc.Time
@@ -217,9 +217,9 @@ func (b *Builder) Add(r *Job, text string) error {
 	return before.again(b, r, text)
 }
 
-// record passes a record that is a job to the function Record of the options. A job that left the
-// queue without running has no start, as in a workload. A job of which this is not known yet waits
-// until it is.
+// record passes a record that is a job to the function Record of the options. A job that left the queue without
+// running has no start, as in a workload. If it is not known yet whether a job ran, the job
+// is stored in b.doubtful.
 func (b *Builder) record(r Job) error {
 	if err := b.checkTimes(&r); err != nil {
 		return err
@@ -237,7 +237,8 @@ func (b *Builder) record(r Job) error {
 	return b.pass(&r)
 }
 
-// recordDoubtful passes the jobs on that waited for a node list of another job.
+// recordDoubtful passes the jobs in b.doubtful to the function Record. It is called when a record with a node list has
+// been read, or at the end.
 func (b *Builder) recordDoubtful() error {
 	for i := range b.doubtful {
 		if err := b.pass(&b.doubtful[i]); err != nil {
@@ -324,7 +325,7 @@ func (b *Builder) addUser(r *Job) {
 	b.w.Users = append(b.w.Users, user)
 }
 
-// freeID returns an unused ID that begins with the ID in the parameter taken.
+// freeID returns an unused ID that begins with taken, an ID in use.
 func (b *Builder) freeID(taken string) string {
 	for n := 2; ; n++ {
 		if id := taken + "#" + strconv.Itoa(n); b.jobs[id] == nil {
@@ -531,9 +532,9 @@ func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
 	return &hpc.Behaviour{RunTime: max(r.End.Sub(r.Start)-r.Suspended, 0), ExitCode: r.status()}, nil
 }
 
-// gone reports whether an ended job's start is only the instant at which it left the queue. slurmctld
-// sets both instants when a pending job is cancelled or fails, and the job has no nodes then. Without
-// node lists only the state says it: a user or a deadline ends pending jobs, too.
+// gone reports whether an ended job's start is only the instant at which it left the queue. slurmctld sets both
+// instants when a pending job is cancelled or fails, and the job has no nodes then. If the source has no node lists,
+// only the state can decide: a user or a deadline ends pending jobs, too.
 func (b *Builder) gone(r *Job) bool {
 	return r.noTime() && (r.State == hpc.Cancelled || r.State == hpc.Deadlined || b.has.nodeList)
 }
@@ -595,10 +596,9 @@ func (b *Builder) finishArrays() {
 	}
 }
 
-// resolveDependencies drops conditions on jobs that are not in the workload, because they had ended
-// before it. A dependency may refer to a job by name if the name is unique, as the command lines of
-// a replay's own jobs do. It may also refer to an array by number, even if the array became several
-// jobs.
+// resolveDependencies drops conditions on jobs that are not in the workload, because they had ended before the
+// workload began. A dependency may refer to a job by name if the name is unique, as the command lines of a replay's
+// own jobs do. It may also refer to an array by number, even if the array became several jobs.
 func (b *Builder) resolveDependencies() {
 	ids, names := make(map[string]bool, len(b.made)), make(map[string]string)
 	for _, job := range b.made {

@@ -37,8 +37,8 @@ type Job struct {
 	Elapsed                      time.Duration // run time; -1 if unknown
 	TimeLimit                    time.Duration // hpc.Unlimited for a job without a limit
 	State                        hpc.State
-	ExitCode                     int  // of the script, 0 to 255
-	Signal                       int  // that ended the script; 0 if no signal ended it
+	ExitCode                     int  // exit code of the script, 0 to 255
+	Signal                       int  // signal that ended the script; 0 if no signal ended it
 	HasExit                      bool // whether the source says ExitCode and Signal
 	Restarts                     int  // how often the job was requeued
 	Held                         bool // the job waited because a user or an administrator held it
@@ -48,8 +48,8 @@ type Job struct {
 	ReqCPUs, ReqNodes, AllocCPUs, AllocNodes int
 	MemPerNode, MemPerCPU                    int64  // MiB
 	Memory                                   int64  // MiB for the whole job, if the source says only this
-	GRES                                     string // per node
-	GPUs                                     string // for the whole job
+	GRES                                     string // generic resources per node
+	GPUs                                     string // GPUs for the whole job
 	ReqTRES, AllocTRES                       string // "cpu=4,mem=8G,node=1"
 	NodeList                                 string // a host list
 	Ran                                      bool   // the job ran, though its nodes may not be known

@@ -274,7 +274,7 @@ func dropSize(r *hpc.Request) {
 	r.SocketsPerNode, r.CoresPerSocket, r.ThreadsPerCore = 0, 0, 0
 }
 
-// sizeDiffers names the count that differs between a request and the record; "" if they agree.
+// sizeDiffers returns the name of the count that differs between a request and the record; "" if they agree.
 func sizeDiffers(request *hpc.Request, r *Job) string {
 	if least, most := request.MinNodes, request.MaxNodes; least > 0 {
 		for _, n := range []int{r.ReqNodes, r.AllocNodes} {
@@ -422,9 +422,8 @@ func minutes(d time.Duration) time.Duration {
 	return (d + time.Minute - 1) / time.Minute
 }
 
-// TakeTRES fills in fields of a record from ReqTRES and AllocTRES
-// ("cpu=4,mem=8G,node=2,gres/gpu=2"). [Builder.Add] does this, too. A reader calls TakeTRES if it
-// needs these fields, or the error in ReqTRES.
+// TakeTRES fills in fields of a record from ReqTRES and AllocTRES ("cpu=4,mem=8G,node=2,gres/gpu=2"). [Builder.Add]
+// calls it. A reader calls TakeTRES if it needs these fields, or the error in ReqTRES.
 func TakeTRES(r *Job) error {
 	r.takeAllocated()
 	if err := slurmspec.CheckTRES(r.ReqTRES); err != nil {

@@ -101,9 +101,8 @@ func (b *Builder) runs(e *built) error {
 	return b.checkTimes(&e.rec)
 }
 
-// looks returns the sorted records of an ID. It leaves out records that another record supersedes.
-// The parameter ended is the rule that counts records of runs whose end was in a record that the
-// builder dropped.
+// looks returns the sorted records of an ID. It leaves out records that another record supersedes. If the builder
+// dropped the record with the end of a run, the rule in the parameter ended counts the run's other records.
 func (b *Builder) looks(e *built, ended string) []Job {
 	list := append([]Job{e.rec}, e.others...)
 	e.others = nil
@@ -235,8 +234,8 @@ func (r *Job) sawBefore(ended *Job) bool {
 	return r.Submit < ended.End || r.Submit == ended.Submit
 }
 
-// earlier copies from an earlier record of the job the first submit time and, if the job was
-// resized since, the first request.
+// earlier copies the first submit time from look, an earlier record of the job. If the job was resized after that
+// record, earlier also copies the first request.
 func (r *Job) earlier(look *Job) {
 	r.UsedMemory, r.MovedBytes = max(r.UsedMemory, look.UsedMemory), max(r.MovedBytes, look.MovedBytes)
 	switch {

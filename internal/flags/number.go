@@ -24,7 +24,7 @@ func Numbers(f *pflag.FlagSet) {
 	})
 }
 
-// Memory adds a flag for an amount of memory in MiB: 512, or with a unit, as 4G.
+// Memory adds a flag for an amount of memory, in MiB without a unit (512) or with a unit (4G).
 func Memory(f *pflag.FlagSet, to *int, name string, byDefault int, usage string) {
 	*to = byDefault
 	f.Var((*memory)(to), name, usage)

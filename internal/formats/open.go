@@ -163,7 +163,7 @@ func Unpack(r io.Reader, name string) (buffered *bufio.Reader, done func(), err 
 	done = func() {
 		_ = ahead.Close() // ends the goroutine; never fails
 		if c, ok := z.(io.Closer); ok {
-			_ = c.Close() // of a reader
+			_ = c.Close() // closing a reader loses no data
 		}
 	}
 	return bufio.NewReaderSize(ahead, headLength), done, nil
@@ -229,9 +229,9 @@ func SaveAs(path string, wl *workload.Workload, format string) (losses workload.
 	return losses, nil
 }
 
-// Replaces returns an error if a workload must not replace the file at path. Such files are parts
-// of a run record, files of an unknown format, and logs that are inputs of the command or lie in
-// an input directory. An input in our own format may be replaced.
+// Replaces returns an error if a workload must not replace the file at path. Such files are parts of a run record,
+// files of an unknown format, and logs that are inputs of the command or lie in an input directory. An input in the
+// trace format may be replaced.
 func Replaces(path string, inputs ...string) error {
 	var log bool
 	if run.HasPart(path) {

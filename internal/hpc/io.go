@@ -13,8 +13,8 @@ type FileSystem struct {
 	Name string
 	// Bandwidth is what all jobs together can move, in bytes per second.
 	Bandwidth int64
-	// Limit is the bandwidth that schedulers assume, in bytes per second; Bandwidth if 0. It is
-	// what the site believes that the file system can do.
+	// Limit is the bandwidth that schedulers assume, in bytes per second; Bandwidth if 0. It is the bandwidth that the
+	// file system has according to the site.
 	Limit int64
 	// Licenses is how many licenses Limit corresponds to; [DefaultIOLicenses] if 0.
 	Licenses int64
@@ -97,7 +97,7 @@ var byteUnits = map[string]float64{
 // for any other text, and for less than a byte.
 func ParseBytes(text string) (int64, bool) {
 	text = strings.ToLower(strings.ReplaceAll(text, " ", ""))
-	n, err := strconv.ParseFloat(text, 64) // 14e6
+	n, err := strconv.ParseFloat(text, 64) // for example 14e6
 	factor, known := 1.0, true
 	if err != nil {
 		unit := strings.TrimLeft(text, "0123456789.")
@@ -153,8 +153,8 @@ type Phase struct {
 	Duration time.Duration
 	// FileSystem is the name of the file system; empty for a phase of computing.
 	FileSystem string
-	// Bytes is the volume that the phase moves, for all nodes together; Rate is the same per second,
-	// in bytes. A phase has either Bytes or Rate if it moves data, and neither if it computes.
+	// Bytes is the volume that the phase moves, for all nodes together. Rate is the volume per second. A phase has either
+	// Bytes or Rate if it moves data, and neither if it computes.
 	Bytes, Rate int64
 }
 

@@ -179,16 +179,15 @@ func AtArrayLimit(runs []Interval, eligible []Time, limit int) (list []Interval)
 	return list
 }
 
-// eligibleAgain limits the time from the end of a task of an array at its limit until the next
-// task becomes eligible. Slurm makes it eligible in its next cycle (batch_sched_delay, 3 s by
-// default), and times are whole seconds.
+// eligibleAgain is the longest time, for an array at its limit, from the end of a task until the next task becomes
+// eligible. Slurm makes the next task eligible in its next cycle (batch_sched_delay, 3 s by default), and times are
+// whole seconds.
 const eligibleAgain = 4 * time.Second
 
-// limitSeen returns the array's limit if the record shows it, and otherwise 0. When an array is at
-// its limit, Slurm forgets when its other tasks became eligible, and gives them a new time when a
-// task ends (slurmctld/job_mgr.c, job_array_start_test). The limit is the highest number of tasks
-// that ran at once. This holds only if each later task became eligible when that many tasks ran
-// and one of them ended.
+// limitSeen returns the array's limit if the record shows it, and otherwise 0. When an array is at its limit, Slurm
+// clears the eligible times of its waiting tasks, and sets them again when a task ends (slurmctld/job_mgr.c,
+// job_array_start_test). The limit is the highest number of tasks that ran at once. This holds only if each later task
+// became eligible when that many tasks ran and one of them ended.
 func limitSeen(starts, ends map[Time]int, at, eligible []Time) int {
 	times := slices.Sorted(slices.Values(eligible))
 	times = slices.Compact(slices.DeleteFunc(times, func(t Time) bool { return t == 0 }))

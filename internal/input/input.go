@@ -1,6 +1,6 @@
-// Package input reads files from directories and archives that somebody else may have made: run records, images, plans.
-// A file there may be a named pipe, which hangs its reader, or a link to a device that never ends. Files that the user
-// names on the command line are not read by this package: there a pipe or a device is allowed.
+// Package input reads files from directories and archives that somebody else may have made: run records, images,
+// plans. Such a file may be a named pipe, which blocks its reader, or a link to a device that never ends. This package
+// does not read files that the user names on the command line: such a file may be a pipe or a device.
 package input
 
 import (

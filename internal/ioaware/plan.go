@@ -98,9 +98,9 @@ type Reserved struct {
 
 // Selector is the cluster's own way to choose nodes.
 type Selector interface {
-	// Earliest returns the earliest instant from which a pending job can have nodes until its time
-	// limit, and [hpc.Never] if this is impossible. The result is not before after. It excludes nodes
-	// of running jobs, and nodes taken with Reserve. job is the index of the pending job.
+	// Earliest returns the earliest instant from which a pending job can have nodes until its time limit, and [hpc.Never]
+	// if this is impossible. The parameter after is the earliest possible result. It excludes nodes of running jobs, and
+	// nodes taken with Reserve. job is the index of the pending job.
 	Earliest(job int, after hpc.Time) hpc.Time
 	// Reserve takes nodes for a job from an instant that Earliest returned.
 	Reserve(job int, at hpc.Time)
@@ -123,8 +123,8 @@ type Job struct {
 
 // Estimate is what is expected from the job's class. Zero values mean that nothing is known.
 type Estimate struct {
-	Use     int64         // of the file system, in licenses
-	RunTime time.Duration // the planned window has the time limit instead
+	Use     int64         // use of the file system, in licenses
+	RunTime time.Duration // expected run time; the planned window has the time limit instead
 }
 
 // Running is a running job. End is when its time limit ends it.
@@ -257,8 +257,8 @@ type reserved struct {
 	until hpc.Time
 }
 
-// reserve adds reserved nodes. They become free at the end of the reservation, or at the instant
-// earlier if it is before the end.
+// reserve adds reserved nodes. They become free at the end of the reservation or at the instant earlier, whichever
+// comes first.
 func (p *planner) reserve(list []Reserved, earlier hpc.Time) {
 	for i := range list {
 		r := &list[i]
@@ -420,8 +420,8 @@ func (p *planner) earliest(i int) hpc.Time {
 	}
 }
 
-// constraint returns the earliest instant at which a pending job meets one condition. The result
-// is not before at.
+// constraint returns the earliest instant at which a pending job meets one condition. The parameter at is the earliest
+// possible result.
 type constraint func(i int, at hpc.Time) hpc.Time
 
 // selected is the constraint of the cluster's own node selection. Later instants are rounded up to
@@ -434,8 +434,8 @@ func (p *planner) selected(i int, at hpc.Time) hpc.Time {
 	return p.up(t)
 }
 
-// when returns the earliest instant, not before at, from which a tracker's value stays at or below
-// most during a job's whole window.
+// when returns the earliest instant from which a tracker's value is at most the parameter most during a job's whole
+// window. The parameter at is the earliest possible result.
 func (p *planner) when(t *Tracker, j *Job, at hpc.Time, most int64) hpc.Time {
 	from := p.down(at)
 	start := t.WhenBelow(from, p.end(j, at).Sub(from), most+1)

@@ -17,13 +17,12 @@ const (
 	MostPause = 30 * time.Second
 )
 
-// Rounds says when a scheduler plans. A round follows a change: a job is submitted, ends or is
-// requeued; a node returns to service; or the measured use is lower than in the last round. Such a
-// round waits until [LeastPause] after the last one. Without a change, the next round comes after
-// [MostPause]. The zero value is ready for use.
+// Rounds says when a scheduler plans. A round follows a change: a job is submitted, ends or is requeued; a node
+// returns to service; or the measured use is lower than in the last round. Such a round waits until [LeastPause] after
+// the previous round. Without a change, the next round comes after [MostPause]. The zero value is ready for use.
 type Rounds struct {
-	// Fixed is the interval of rounds at fixed instants, regardless of changes: Begin plus a
-	// multiple of Fixed. The authors' plugin plans like this. With 0, rounds follow changes.
+	// Fixed is the interval of rounds at fixed instants, regardless of changes: Begin plus a multiple of Fixed. The
+	// plugin of the workload-adaptive scheduler's authors plans at such instants. With 0, rounds follow changes.
 	Fixed time.Duration
 	// Begin is the earliest instant of a round.
 	Begin hpc.Time

@@ -66,8 +66,8 @@ func (t *Tracker) Shift(v int64) {
 	}
 }
 
-// WhenBelow returns the earliest instant, not before after, from which the function is below v for
-// the duration d. It returns [hpc.Never] if there is no such instant.
+// WhenBelow returns the earliest instant from which the function is below v for the duration d. The parameter after is
+// the earliest possible result. WhenBelow returns [hpc.Never] if there is no such instant.
 func (t *Tracker) WhenBelow(after hpc.Time, d time.Duration, v int64) hpc.Time {
 	i, found := t.search(after)
 	if found {

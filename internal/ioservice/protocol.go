@@ -16,8 +16,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// MaxAnswer is the highest number of bytes in an answer, including the newline. The original
-// project's client does not read more.
+// MaxAnswer is the highest number of bytes in an answer, including the newline. The Slurm-LDMS project's client does
+// not read more.
 const MaxAnswer = 1024
 
 // Limits of the values in a request, so that answers and the state stay small.
@@ -26,7 +26,7 @@ const (
 	maxName    = 128
 	maxClassID = 256
 	maxError   = 400
-	maxNodes   = 1 << 17 // of a job
+	maxNodes   = 1 << 17 // number of nodes of a job
 )
 
 // The values of an answer's status.
@@ -271,9 +271,8 @@ func (s *Service) handleUtilization(_ hpc.Time, r request, a *Answer) error {
 	return nil
 }
 
-// handleProcess accepts a finished job. Only the epilog of the project's fork of Slurm can send the
-// job's variety_id. Other clients may send variety_name instead, as in a request of type
-// variety_id/manual.
+// handleProcess accepts a finished job. Only the epilog of the Slurm-LDMS project's fork of Slurm can send the job's
+// variety_id. Other clients may send variety_name instead, as in a request of type variety_id/manual.
 func (s *Service) handleProcess(now hpc.Time, r request, a *Answer) (err error) {
 	var job Job
 	if job.ID, err = r.jobID(); err != nil {

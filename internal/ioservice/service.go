@@ -25,11 +25,12 @@ import (
 	"rmreplay/internal/ioservice/counters"
 )
 
-// Config configures how the service counts and predicts. [DefaultConfig] has the original's values.
+// Config configures how the service counts and predicts. [DefaultConfig] has the values of the Slurm-LDMS project's
+// service.
 type Config struct {
 	Licenses  float64 // licenses for the whole file system
-	Bandwidth float64 // of the file system, in bytes per second
-	Decay     float64 // of the estimates: at least 0 and below 1
+	Bandwidth float64 // bandwidth of the file system, in bytes per second
+	Decay     float64 // decay of the estimates: at least 0 and below 1
 	// RateSigmas and TimeSigmas are how many standard deviations are added to the mean in
 	// predictions of rates and of run times.
 	RateSigmas, TimeSigmas float64
@@ -48,7 +49,7 @@ type Config struct {
 	MostScript int // highest number of bytes of a script in a request
 }
 
-// DefaultConfig returns the original's values. The caller must set Bandwidth.
+// DefaultConfig returns the values of the Slurm-LDMS project's service. The caller must set Bandwidth.
 func DefaultConfig() Config {
 	return Config{
 		Licenses: 10000, Decay: 0.2, Delay: 20 * time.Second, Retry: 20 * time.Second, Tries: 3,
@@ -78,7 +79,7 @@ func (c *Config) check() error {
 type Job struct {
 	ID    string   `json:"id"`
 	Class string   `json:"class"`
-	Name  string   `json:"name,omitempty"` // of the class, if known
+	Name  string   `json:"name,omitempty"` // name of the class, if known
 	Start hpc.Time `json:"start,omitempty"`
 	End   hpc.Time `json:"end,omitempty"` // 0 if unknown, like Start
 	Nodes []string `json:"nodes,omitempty"`
@@ -280,8 +281,7 @@ func (s *Service) Advance(now hpc.Time) error {
 	return s.sync(written)
 }
 
-// dueJobs returns the jobs that are due, ordered by their instants and then by the order in which
-// they were taken.
+// dueJobs returns the jobs that are due, ordered by their instants and then by the order in which they were accepted.
 func (s *Service) dueJobs(now hpc.Time) []Job {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -393,8 +393,8 @@ func (s *Service) Usage(now hpc.Time) int64 {
 
 // Prediction is what is expected of a job of a class.
 type Prediction struct {
-	Minutes  int64 `json:"time_limit_min"`  // of run time
-	Licenses int64 `json:"lustre_licenses"` // of the file system
+	Minutes  int64 `json:"time_limit_min"`  // expected run time
+	Licenses int64 `json:"lustre_licenses"` // expected use of the file system
 }
 
 // Predict returns the prediction for a class. The result known is false if the service has not
@@ -452,7 +452,7 @@ func (s *Service) Changes() uint64 {
 
 // Status describes the state of the service, for monitoring.
 type Status struct {
-	Accepted  uint64  `json:"accepted_jobs"`  // of all times
+	Accepted  uint64  `json:"accepted_jobs"`  // since the state was created
 	Processed uint64  `json:"processed_jobs"` // jobs from which it has learned
 	GivenUp   uint64  `json:"jobs_without_data"`
 	Waiting   int     `json:"waiting_jobs"`
@@ -499,6 +499,6 @@ func (s *Service) Probes(from, to hpc.Time) (mean float64, number int) {
 	return mean / float64(max(1, number)), number
 }
 
-// probeMargin is how far the middle of a probe may be outside a job's time if the probe is used
-// for the job. The original project calls it wiggle time.
+// probeMargin is how far the middle of a probe may be outside a job's time if the probe is used for the job. The
+// Slurm-LDMS project calls it wiggle time.
 const probeMargin = 10 * time.Second

@@ -184,7 +184,7 @@ type Suspension struct {
 
 // Field is a field of hpc.Request.
 type Field struct {
-	Index int    // in the struct
+	Index int    // index in the struct
 	Field string // its name in Go
 	Name  string // its name in JSON, with the unit
 }

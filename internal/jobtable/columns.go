@@ -27,7 +27,7 @@ const (
 
 // Column is one property of a job.
 type Column struct {
-	Name string // in tables and options
+	Name string // name in tables and options
 	Doc  string
 	kind kind
 	// text is set for words, number for all others. A number is NaN if the job has no such
@@ -139,7 +139,7 @@ func sinceEligible(r *run.Row) float64 {
 	return math.NaN()
 }
 
-// partOf returns the function of the column of a part of the wait.
+// partOf returns the function that reads a part of the wait from a row.
 func partOf(part waits.Part) func(*run.Row) float64 {
 	return func(r *run.Row) float64 {
 		if s, ok := waits.Sum(r); ok {
@@ -183,8 +183,8 @@ func submitOf(r *run.Row) hpc.Time { return r.Submit }
 func startOf(r *run.Row) hpc.Time  { return r.Start }
 func endOf(r *run.Row) hpc.Time    { return r.End }
 
-// whole returns the function of a column of whole numbers. In such a column 0 means that the job
-// has no value.
+// whole returns the function that reads a column of whole numbers from a row. The number 0 means that the job has no
+// value.
 func whole(of func(*run.Row) int) func(*run.Row) float64 {
 	return func(r *run.Row) float64 {
 		if n := of(r); n != 0 {
@@ -194,7 +194,7 @@ func whole(of func(*run.Row) int) func(*run.Row) float64 {
 	}
 }
 
-// ended returns the function of a column in which only jobs that ran and ended have a number.
+// ended returns the function that reads a column from a row. Only jobs that ran and ended have a value in this column.
 func ended(of func(*run.Row) int) func(*run.Row) float64 {
 	return func(r *run.Row) float64 {
 		if r.Start == 0 || r.End == 0 {
@@ -204,7 +204,7 @@ func ended(of func(*run.Row) int) func(*run.Row) float64 {
 	}
 }
 
-// at returns the function of a column of instants, in seconds since 1970.
+// at returns the function that reads a column of instants from a row, in seconds since 1970.
 func at(of func(*run.Row) hpc.Time) func(*run.Row) float64 {
 	return func(r *run.Row) float64 {
 		if t := of(r); t != 0 {
@@ -305,8 +305,8 @@ func durationText(v float64) string {
 	return text
 }
 
-// forPrograms writes a row's value for programs: durations in seconds, dates in RFC 3339 in UTC,
-// and "" if the row has no value. JSON has the result of value instead.
+// forPrograms writes a row's value for programs: durations in seconds, dates in RFC 3339 in UTC, and "" if the row has
+// no value. JSON output has the results of the method value instead.
 func (c *Column) forPrograms(r *run.Row) string {
 	switch v := c.value(r).(type) {
 	case nil:

@@ -41,14 +41,14 @@ var Default = []string{"id", "user", "account", "partition", "qos", "cpus", "nod
 // fields of the job's outcome. A duration is in seconds, or -1 if the job did not reach its end.
 type Fields struct {
 	transform.Fields
-	Task       int     `expr:"task"`    // of an array, or -1
+	Task       int     `expr:"task"`    // task of an array, or -1
 	Started    bool    `expr:"started"` // also true if the job waits again after a lost run
 	Ended      bool    `expr:"ended"`
 	Wait       float64 `expr:"wait_s"`
-	Ran        float64 `expr:"ran_s"` // from start to end; run_time_s is how long it would run undisturbed
+	Ran        float64 `expr:"ran_s"` // from start to end; run_time_s is the run time without interruption
 	Turnaround float64 `expr:"turnaround_s"`
 	Slowdown   float64 `expr:"slowdown"`
-	Start      float64 `expr:"start_s"` // since the window's start or the epoch, as submit_s
+	Start      float64 `expr:"start_s"` // since the window's start or the epoch, like submit_s
 	End        float64 `expr:"end_s"`
 	NodeCount  int     `expr:"node_count"` // allocated
 	Processors int     `expr:"processors"` // allocated

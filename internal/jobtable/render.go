@@ -20,7 +20,7 @@ const Version = 1
 type Document struct {
 	Version int              `json:"rmreplay_jobs"`
 	Run     string           `json:"run"`
-	Jobs    int              `json:"jobs"`    // of the run; a rejected array has one row, and each of its tasks counts
+	Jobs    int              `json:"jobs"`    // of the run; each task of a rejected array counts
 	Matched int              `json:"matched"` // jobs that the filter keeps
 	Columns []string         `json:"columns"`
 	Rows    []map[string]any `json:"rows"` // at most as many as the limit

@@ -65,7 +65,7 @@ type placed struct {
 
 func (p *placed) Error() string { return p.err.Error() }
 
-// At returns an error that [Each] places at a line before the current line.
+// At wraps an error so that [Each] reports it for the given line, which is before the current line.
 func At(line int, err error) error {
 	if err == nil {
 		return nil

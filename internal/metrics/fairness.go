@@ -145,7 +145,7 @@ func Jain(values []float64) Float {
 
 // FairnessFigure is one number of [Summary.Fairness].
 type FairnessFigure struct {
-	Figure // the field Of below hides its Of
+	Figure // the field Of below hides Figure.Of
 	By     By
 	Of     func(Fairness) Float
 }
@@ -185,10 +185,10 @@ var FairnessFigures = func() (list []FairnessFigure) {
 type FairStart struct {
 	// Policy decides in the simulator which jobs start.
 	Policy string `json:"policy"`
-	// Agreement is the share of jobs that the simulator starts, with all jobs of the run, within a
-	// second of the run's own starts. Exact says that the simulator repeats all starts exactly, and
-	// that no job is approximated. If the simulator does not repeat all starts, each fair start time
-	// comes from a simulation that begins with the run's state at the job's submission.
+	// The simulator plays all jobs of the run. Agreement is the share of jobs that it starts within a second of the run's
+	// own starts. Exact says that the simulator repeats all starts exactly, and that no job is approximated. If the
+	// simulator does not repeat all starts, each fair start time comes from a simulation that begins with the run's state
+	// at the job's submission.
 	Agreement Float `json:"agreement"`
 	Exact     bool  `json:"exact"`
 	// Approximated counts the jobs whose simulation begins with the run's state at their submission
@@ -215,7 +215,7 @@ func (f *FairStart) UnfairShare() Float { return ratio(float64(f.Unfair), float6
 
 // FairStartFigure is one number of [FairStart].
 type FairStartFigure struct {
-	Figure // the field Of below hides its Of
+	Figure // the field Of below hides Figure.Of
 	Of     func(*FairStart) Float
 }
 

@@ -34,7 +34,8 @@ type Feedback struct {
 	// recorded submissions.
 	Users  UserLateness   `json:"users"`
 	ByUser []UserFeedback `json:"by_user"`
-	// Inner is the use of the machine without its filling and emptying.
+	// Inner is the use of the machine in a window without the beginning, when the machine fills, and without the end,
+	// when it empties.
 	Inner InnerWindow `json:"inner_window"`
 	// Days counts by day, and Week by the hour of the week.
 	Days []Day `json:"days"`
@@ -85,8 +86,8 @@ type UserFeedback struct {
 	Arrival         time.Time `json:"arrival"`
 }
 
-// InnerWindow is the use of the machine in an interval that leaves out its filling and
-// emptying (section 7.3.3, figure 9).
+// InnerWindow is the use of the machine in an interval without the beginning, when the machine fills, and without the
+// end, when it empties (section 7.3.3, figure 9).
 type InnerWindow struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`

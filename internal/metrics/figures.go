@@ -89,7 +89,7 @@ var LossFigures = []Figure{
 
 // FeedbackFigure is one number of [Feedback].
 type FeedbackFigure struct {
-	Figure // the field Of below hides its Of
+	Figure // the field Of below hides Figure.Of
 	Of     func(*Feedback) Float
 }
 
@@ -109,7 +109,7 @@ var FeedbackFigures = []FeedbackFigure{
 
 // IOFigure is one number of a run whose jobs share file systems.
 type IOFigure struct {
-	Figure // the field Of below hides its Of
+	Figure // the field Of below hides Figure.Of
 	// Of returns the number. The I/O may be nil.
 	Of func(*Metrics, *IO) Float
 }
@@ -188,8 +188,7 @@ var fileSystemFigures = []struct {
 		func(f *FileSystemUse) Float { return f.Oversubscribed }},
 }
 
-// IsShare reports whether the figure of a key is a part of a whole, so that tables print it in per
-// cent.
+// IsShare reports whether the figure of a key is a part of a whole, so that tables print it as percentages.
 func IsShare(key string) bool {
 	return key == "utilization" || key == "node_utilization" || strings.HasPrefix(key, "io_")
 }

@@ -85,7 +85,7 @@ func (a *accumulator) addLosses(r *run.Row) {
 	a.addLimit(r)
 }
 
-// addLimit adds the time limit of a job that ended, and the part of it that the job did not use.
+// addLimit adds the time limit of a job that ended, and the unused part of this limit.
 func (a *accumulator) addLimit(r *run.Row) {
 	if r.Start == 0 || r.End == 0 || r.TimeLimit <= 0 || r.TimeLimit == hpc.Unlimited {
 		return

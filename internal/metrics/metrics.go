@@ -350,8 +350,9 @@ func newAccumulator(rows iter.Seq[*run.Row], opts Options) *accumulator {
 	return a
 }
 
-// period returns the default of the period T, which From and To can replace. It is from the begin of the window or,
-// without a window, from the first start, to the last end. The result started is the number of jobs that started.
+// period returns the default of the period T, which From and To can replace. It reaches from the beginning of the
+// window, or without a window from the first start, to the last end. The result started is the number of jobs that
+// started.
 func (o Options) period(rows iter.Seq[*run.Row]) (first, last hpc.Time, started int) {
 	first, last, started = bounds(rows)
 	if o.Window != 0 {

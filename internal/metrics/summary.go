@@ -221,11 +221,11 @@ func known(v float64) Float {
 	return Float(v)
 }
 
-// Groups returns the metrics of the jobs in groups, sorted by name, for [BySize] by size. The
-// metrics of all groups are over the interval T of all jobs, so that the processor seconds of the
-// groups add up to the total. Utilization is the group's share of the machine. For [ByPartition] it
-// is the share of the partition's own capacity, if the parameter partitions has the partition. A group
-// is left out if [Options.LeavesOut] holds for all of its jobs, and none of them waited or ran in T.
+// Groups returns the metrics of groups of jobs. The groups are sorted by name, or for [BySize] by size. The metrics of
+// all groups are over the interval T of all jobs, so that the processor seconds of the groups add up to the total.
+// Utilization is the group's share of the machine. For [ByPartition] it is the share of the partition's own capacity,
+// if the parameter partitions has the partition. A group is left out if [Options.LeavesOut] holds for all of its jobs,
+// and none of them waited or ran in T.
 func Groups(rows []run.Row, by By, opts Options, partitions []run.Partition) []Group {
 	first, last, _ := opts.period(all(rows))
 	if opts.From == 0 {

@@ -25,7 +25,7 @@ type StateBar struct {
 // StatePart has the number of jobs that ended in one state.
 type StatePart struct {
 	Label, Count, Share string
-	Width               float64 // per cent of the bar
+	Width               float64 // width as a percentage of the bar
 	Colour              string  // the colour's name in the page's style
 }
 

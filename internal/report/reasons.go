@@ -130,7 +130,7 @@ func (c *courses) reasonParts(r *compare.Realization, names []waits.Part) [][]fl
 	return parts
 }
 
-// causesOf returns the largest causes of a run's waits, and the groups that held the missing processors.
+// causesOf returns the largest causes of a run's waits, and the groups that held the processors for which jobs waited.
 func causesOf(r *compare.Realization) ([]Block, error) {
 	record, err := explain.FromRows(r.Manifest, r.Rows, r.Administration)
 	if err != nil {

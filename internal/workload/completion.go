@@ -23,7 +23,7 @@ const (
 	FieldTimeLimit Field = "time_limit"
 	FieldQOS       Field = "qos"
 	FieldNodes     Field = "nodes" // the nodes of jobs that were running when the window began
-	FieldUsage     Field = "usage" // of users before the workload begins; it is not a field of a job
+	FieldUsage     Field = "usage" // usage of users before the workload begins; it is not a field of a job
 )
 
 // Fields are all fields.
@@ -63,8 +63,8 @@ type MadeField struct {
 	Rule string `json:"rule"`
 	// Draw is the seed of the rule's random numbers.
 	Draw uint64 `json:"draw"`
-	// Jobs is the number of jobs whose field was made. For [FieldUsage] it is the number of usages
-	// that were made.
+	// Jobs is the number of jobs in which the rule filled in the field. For [FieldUsage] it is the number of usages that
+	// the rule made.
 	Jobs int `json:"jobs"`
 }
 
@@ -86,8 +86,8 @@ type SitePartition struct {
 	Default    bool            `json:"default,omitempty"`
 	Nodes      int             `json:"nodes"`
 	NodeList   string          `json:"node_list,omitempty"` // a host list
-	NodeCPUs   int             `json:"cpus_per_node"`       // of its largest node
-	NodeMemory int64           `json:"memory_per_node"`     // MiB, of that node
+	NodeCPUs   int             `json:"cpus_per_node"`       // CPUs of the largest node
+	NodeMemory int64           `json:"memory_per_node"`     // memory of that node, in MiB
 	MaxTime    jobjson.Seconds `json:"max_time_s,omitzero"`
 	QOS        []string        `json:"qos,omitempty"` // the QOS that it allows; empty for all
 	// DefaultMemory is true if jobs without a request for memory get a default of the partition.

@@ -43,7 +43,7 @@ type ReadOptions struct {
 	// Epoch is the instant from which relative times count if the source does not have it; 0 means
 	// DefaultEpoch.
 	Epoch hpc.Time
-	// Strict makes the first record to which a rule applies an error.
+	// Strict makes it an error if a rule applies to a record: reading ends at the first such record.
 	Strict bool
 	// Lean leaves out each job's [Origin]. Only writers of the source's own format use origins;
 	// replays do not.

@@ -71,14 +71,13 @@ type Info struct {
 	// runs if nobody cancels it: its run time, but at most its time limit. For a job that requests
 	// whole nodes only the requested processors count.
 	OfferedCPUS  float64 `json:"offered_cpu_s"`
-	OfferedNodeS float64 `json:"offered_node_s"` // of the jobs that ask for nodes
+	OfferedNodeS float64 `json:"offered_node_s"` // offered work of the jobs that request nodes
 	// BeforeCPUS is the part of OfferedCPUS that the jobs did before the window.
 	BeforeCPUS float64 `json:"before_window_cpu_s"`
 
-	// Requested and used time are sums over the tasks that have both a time limit and an end. The used
-	// time of a job with a cancellation ends then. Without a recorded start it is counted from the
-	// submission.
-	// UsedShare is the mean of used/requested time over these tasks.
+	// Requested and used time are sums over the tasks that have both a time limit and an end. The used time of a job with
+	// a cancellation ends with the cancellation. Without a recorded start it is counted from the submission. UsedShare is
+	// the mean of used/requested time over these tasks.
 	RequestedS float64 `json:"requested_time_s"`
 	UsedS      float64 `json:"used_time_s"`
 	UsedShare  float64 `json:"mean_used_share"`
@@ -489,7 +488,7 @@ func (info *Info) Render(w io.Writer, zone *time.Location) error {
 	if info.NeverStarted > 0 {
 		noun := "job"
 		if info.Arrays > 0 {
-			noun = "task" // of arrays, or a job
+			noun = "task" // a task of an array, or a job
 		}
 		until, limits := "", info.neverStartedLimits
 		if limits > 0 {

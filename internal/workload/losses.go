@@ -36,7 +36,7 @@ func (l Losses) String() string {
 	return b.String()
 }
 
-// Request counts the fields of a job's request that are set and that the map held lacks.
+// Request counts the fields of a job's request that are set and are not in the map held.
 func (l Losses) Request(job *hpc.Job, held map[string]bool) {
 	v := reflect.ValueOf(&job.Request).Elem()
 	for _, f := range jobjson.RequestFields() {
@@ -98,8 +98,8 @@ func (l Losses) Fate(job *hpc.Job, fields ...string) {
 	}
 }
 
-// interrupted reports whether the function named has returns true for the interruptions in the
-// record of the job or of one of its tasks.
+// interrupted calls the function has with the interruptions in the record of the job and of each of its tasks. It
+// returns true if one of these calls does.
 func interrupted(job *hpc.Job, has func(*hpc.Interruptions) bool) bool {
 	if job.Recorded == nil {
 		return false

@@ -385,7 +385,7 @@ func (v *validator) times(job *hpc.Job) {
 	}
 }
 
-// happens reports a problem if an instant is so late that no clock reaches it.
+// happens reports a problem if an instant is [hpc.Never], which no replay reaches.
 func (v *validator) happens(job, what string, at hpc.Time) {
 	if at == hpc.Never {
 		v.report(Error, job, RuleAfterLastInstant, "%s at %s, the last instant that rmreplay can represent (want an earlier one)", what, v.date(at))

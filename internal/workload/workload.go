@@ -64,7 +64,7 @@ type Workload struct {
 // counts, because readers drop records only by rules: see [Rows.Lost].
 type Rows struct {
 	Read    int // records in the source
-	Jobs    int // records that are jobs, or tasks of them
+	Jobs    int // records that are jobs, or tasks of job arrays
 	Parts   int // records with further data about a job that also has another record, such as steps
 	Dropped int // records that a rule drops
 }

@@ -300,8 +300,8 @@ type log struct {
 	processors int
 	index      map[string]int32 // jobs by ID
 	rows       []run.Row        // the row of each job before the simulation
-	// recorders has the recorders that no simulation uses. A recorder has tens of MiB. With a new
-	// one for each simulation, the campaign of the KTH log takes 20 % more time.
+	// recorders has the recorders that no simulation uses. A recorder has tens of MiB. With a new recorder for each
+	// simulation, the campaign of the KTH log takes 20 % more time.
 	recorders sync.Pool
 }
 

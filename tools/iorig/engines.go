@@ -95,8 +95,8 @@ func agree(a, b []int) string {
 	return fmt.Sprintf("%d the same, %d opposite, %d not separated", same, opposite, len(a)-same-opposite)
 }
 
-// ranking lists the policies by their mean makespans. "<" separates two neighbours if the interval
-// of their paired difference does not contain 0, "=" all others.
+// ranking lists the policies by their mean makespans. "<" separates two neighbours if the interval of their paired
+// difference does not contain 0; "=" separates all others.
 func (r *results) ranking(c *cell, engine played) string {
 	list := slices.Clone(c.policies)
 	slices.SortStableFunc(list, func(a, b string) int {

@@ -103,7 +103,7 @@ func runTool(ctx context.Context, args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer known.Close() // every line is whole already
+	defer known.Close() // each line has already been written completely
 	if o.compare {
 		return known.compare(stdout)
 	}

@@ -10,7 +10,7 @@ import (
 // Case is a small cluster and a workload.
 type Case struct {
 	Family, Cluster, Lines string
-	Seed                   uint64 // of the runs
+	Seed                   uint64 // seed of the runs
 }
 
 // family is a kind of cases, which tests one feature of Slurm. draw changes a plain cluster and its
@@ -63,12 +63,12 @@ func Draw(number uint64) Case {
 type drawing struct {
 	*rand.Rand
 	conf       map[string]string
-	order      []string // keys of conf
+	order      []string // keys of conf, in order
 	nodes      []string // lines of slurm.conf
-	names      []string // of nodes
-	cores      int      // of a node
-	sockets    int      // of a node
-	memory     int      // of a node in MiB
+	names      []string // names of the nodes
+	cores      int      // cores of a node
+	sockets    int      // sockets of a node
+	memory     int      // memory of a node, in MiB
 	partitions []string // lines of slurm.conf
 	files      []string // further files, in the form of a scenario
 	jobs       int

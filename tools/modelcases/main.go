@@ -34,7 +34,7 @@ type result struct {
 	Case   uint64 `json:"case"`
 	Slurm  string `json:"slurm"`
 	Family string `json:"family"`
-	Jobs   int    `json:"jobs"`            // of the record: a task of an array counts as one
+	Jobs   int    `json:"jobs"`            // jobs of the record: a task of an array counts as one job
 	Differ int    `json:"differ"`          // the number of jobs with other starts or nodes
 	First  string `json:"first,omitempty"` // the earliest difference
 	Error  string `json:"error,omitempty"` // why there is no comparison

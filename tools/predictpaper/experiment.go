@@ -207,8 +207,8 @@ func (s *slowdowns) Event(ev rm.Event) error {
 	return nil
 }
 
-// Render writes a table for each log: the average bounded slowdown, the reduction below EASY, and
-// the published ones. Render returns w's error.
+// Render writes a table for each log: the average bounded slowdown, the reduction below EASY, and the published
+// values. Render returns w's error.
 func Render(w io.Writer, results []*Result) error {
 	var b bytes.Buffer
 	for i, r := range results {

@@ -255,7 +255,7 @@ func render(w io.Writer, logs []*Log) error {
 				best = min(best, measure.of(&l.Models[k+1]))
 			}
 			gains[i] = 1 - measure.of(&l.Models[0])/best
-			if strings.HasPrefix(measure.name, "distance") { // of percentages, which may be 0
+			if strings.HasPrefix(measure.name, "distance") { // the best distance may be 0, so no ratio
 				gains[i] = best - measure.of(&l.Models[0])
 			}
 			fmt.Fprintf(&b, " %+.1f %% |", 100*gains[i])

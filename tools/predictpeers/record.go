@@ -98,7 +98,7 @@ func numbers(path string, values any) error {
 	return errors.Join(binary.Write(w, binary.LittleEndian, values), w.Flush(), f.Close())
 }
 
-// given returns the predictions of a file of peers.py.
+// given returns the predictions in a file that peers.py wrote.
 func (r *recorder) given(path string) (func(number int64) (predict.Prediction, bool), error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 
 // job is a submission of the workload.
 type job struct {
-	at      time.Duration // after the first instant of the workload
+	at      time.Duration // time after the first instant of the workload
 	name    string
 	user    string
 	runTime float64  // seconds; negative until the time limit
-	options []string // for sbatch
+	options []string // options of sbatch
 	line    string   // the workload's line, without the instant
 }
 

@@ -182,8 +182,8 @@ func report(o options, jobs []job) error {
 	)
 }
 
-// writeTable writes the table of a run, whose columns tools/realruns knows. Instants are seconds
-// since slurmctld's start.
+// writeTable writes the table of a run, with the columns that tools/realruns reads. Instants are seconds since
+// slurmctld's start.
 func writeTable(path, name string, jobs []job, times []*jobTimes, began time.Time) error {
 	file, err := os.Create(path)
 	if err != nil {

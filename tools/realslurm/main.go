@@ -124,7 +124,7 @@ func parseOptions(args []string) (options, error) {
 // seconds follows; it is negative for a job that runs until its time limit.
 const sleepPrefix = "sleep="
 
-// sleep is a job. Slurm ends it with a signal at its time limit.
+// sleep does what a job does: it sleeps. At the job's time limit, Slurm ends it with a signal.
 func sleep(text string) error {
 	d, err := time.ParseDuration(text + "s")
 	if err != nil {

@@ -141,9 +141,9 @@ func readRecord(dir string) (*controller, error) {
 type difference struct {
 	sameNodes          int
 	waits              []float64 // absolute differences of the jobs' waits, in seconds
-	largest            float64   // difference of starts, in seconds
-	meanReal, meanOurs float64   // waits, in seconds
-	distance           float64   // of the vectors of waits, in seconds
+	largest            float64   // largest difference of starts, in seconds
+	meanReal, meanOurs float64   // mean waits, in seconds
+	distance           float64   // distance between the vectors of waits, in seconds
 	first              string    // the first decision of the run that the replay does not make
 }
 

@@ -267,7 +267,7 @@ func (w *worker) output(args ...string) (string, error) {
 	return string(out), nil
 }
 
-// withText adds what a client wrote to its error.
+// withText adds the text that a client printed to the client's error.
 func withText(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && len(exit.Stderr) > 0 {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kind is what a hit does.
+// kind is the kind of disturbance: what a hit does to a replay.
 type kind string
 
 const (
@@ -36,13 +36,13 @@ const (
 	daemon  victim = "daemon" // any other process of the replay: daemons, their children, clients
 )
 
-// hit is what happens to a replay, and when.
+// hit is a disturbance of a replay, with its instant.
 type hit struct {
 	Kind   kind           `json:"kind"`
 	Victim victim         `json:"victim,omitempty"`
 	Signal syscall.Signal `json:"-"`
-	Name   string         `json:"signal,omitempty"`  // the signal's
-	After  time.Duration  `json:"after_ns"`          // since the start of the program
+	Name   string         `json:"signal,omitempty"`  // name of the signal
+	After  time.Duration  `json:"after_ns"`          // time since the start of the program
 	Struck string         `json:"process,omitempty"` // the command name of the process that was hit
 	// Network is the network of the replay's daemons: private, or shared with the machine.
 	Network string `json:"network"`
@@ -75,8 +75,8 @@ var (
 	}
 )
 
-// draw chooses a hit at a random instant of a replay that takes typical. One in twenty comes in
-// the first 50 ms, when the program has just begun, and one in twenty comes too late.
+// draw chooses a hit at a random instant. The parameter typical is the usual duration of a replay. One in twenty hits
+// comes in the first 50 ms, when the program has just begun, and one in twenty comes too late.
 func draw(random *rand.Rand, typical time.Duration) hit {
 	h := hit{After: time.Duration(random.Float64() * 1.05 * float64(typical)), Network: "private"}
 	if random.IntN(3) == 0 {
@@ -251,7 +251,7 @@ func listening(pids []int) []string {
 	inodes := map[string]bool{}
 	var text []byte
 	for _, pid := range pids {
-		sockets, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp", pid)) // of the process's own network
+		sockets, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp", pid)) // sockets in the process's own network
 		text = append(text, sockets...)
 		dir := fmt.Sprintf("/proc/%d/fd", pid)
 		entries, _ := os.ReadDir(dir)

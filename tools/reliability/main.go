@@ -192,7 +192,7 @@ func (l *lab) reference(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// replay runs replay i and hits it.
+// replay runs replay i and disturbs it with a hit.
 func (l *lab) replay(ctx context.Context, i int) result {
 	random := rand.New(rand.NewPCG(l.seed, uint64(i)))
 	h := draw(random, l.typical)

@@ -26,7 +26,7 @@ type result struct {
 	Replay int      `json:"replay"`
 	Hit    hit      `json:"hit"`
 	Exit   string   `json:"exit"`    // the exit status, or the signal that ended the program
-	State  string   `json:"state"`   // of the record: see [verdict]
+	State  string   `json:"state"`   // state of the record: see [verdict]
 	After  float64  `json:"after_s"` // seconds from the end of the hit to the end of the program
 	Broken []string `json:"broken,omitempty"`
 	Output string   `json:"output,omitempty"` // the program's output, if a check failed
@@ -59,7 +59,7 @@ func (o outcome) agrees(want outcome) bool {
 	return math.Abs(o.Makespan-want.Makespan) <= tolerance*want.Makespan
 }
 
-// run replays the workload once, hits the replay, and checks what is left.
+// run replays the workload once, disturbs the replay with a hit, and checks what is left.
 func (l *lab) run(ctx context.Context, name string, h hit, random *rand.Rand) (r result) {
 	dir := filepath.Join(l.work, "replay-"+name)
 	scratch, record := filepath.Join(dir, "scratch"), filepath.Join(dir, "run")

@@ -28,8 +28,8 @@ import (
 
 const (
 	level       = 0.95
-	slurmEngine = "slurm" // of runs on real daemons
-	slurmPolicy = "slurm" // of the simulator's model of slurmctld
+	slurmEngine = "slurm" // engine of runs on real daemons
+	slurmPolicy = "slurm" // policy of runs on the simulator's model of slurmctld
 )
 
 func main() {
@@ -60,7 +60,7 @@ type group struct {
 type draws struct {
 	name string
 	runs []*run.Run
-	jobs [][]started // of each run
+	jobs [][]started // jobs of each run
 }
 
 func write(out io.Writer, without string, paths []string) error {
@@ -163,8 +163,8 @@ func overDraws(f figure, g group, drawn [][]started) interval.Figure {
 	return interval.Over(values, level)
 }
 
-// writeAgreement says, for each seed that both have played, how many jobs start in the same second
-// on Slurm and in the model.
+// writeAgreement says, for each seed with a run on Slurm and a run of the model, how many jobs start in the same
+// second in both.
 func writeAgreement(w *strings.Builder, model, slurm *draws) error {
 	if model.runs[0].Manifest.Policy != slurmPolicy || slurm.runs[0].Manifest.Engine != slurmEngine {
 		return nil

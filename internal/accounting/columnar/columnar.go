@@ -39,8 +39,7 @@ type Column struct {
 	Name string
 	Kind string // BIGINT, INTEGER, DOUBLE, TIMESTAMP, VARCHAR or BLOB: the type in DuckDB
 	Null bool
-	// Plain is true if the column's values seldom repeat. Other columns are written with a
-	// dictionary.
+	// Plain says that the column is written without a dictionary, because the column's values seldom repeat.
 	Plain bool
 }
 
@@ -79,7 +78,8 @@ func (l *Layout) Index(name string) int {
 	return slices.IndexFunc(l.Columns, func(c Column) bool { return c.Name == name })
 }
 
-// Leveled adds to a value the definition level that the column's writer requires.
+// Leveled returns a value with its definition level, which the column's writer requires: 1 for a value that is not
+// NULL in a column that can be NULL, and 0 otherwise.
 func (l *Layout) Leveled(column int, v parquet.Value) parquet.Value {
 	level := 0
 	if l.Columns[column].Null && !v.IsNull() {
@@ -94,7 +94,7 @@ type Sealed struct {
 	Sum   string `json:"sha256"`
 }
 
-// Codec is a compression for a file's pages.
+// Codec is a compression method for a file's pages.
 type Codec = compress.Codec
 
 // Chunk is the number of values that are passed to a column's writer at a time.
@@ -115,8 +115,8 @@ func (f *File) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// WriteSealed creates or replaces a file. The function do writes its contents. If durable is set,
-// WriteSealed returns after the file is synced to disk. On error the file is removed.
+// WriteSealed creates or replaces a file. It calls do to write the contents. If durable is set, WriteSealed returns
+// after the file is synced to disk. On error the file is removed.
 func WriteSealed(path string, durable bool, do func(f *File) error) (out Sealed, err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -382,7 +382,7 @@ func WriteDurable(path string, text []byte) error {
 	return nil
 }
 
-// Check returns an error if a file does not have this length and checksum.
+// Check returns an error if the file does not have the length and the checksum of s.
 func (s Sealed) Check(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -401,10 +401,10 @@ func (s Sealed) Check(path string) error {
 	return nil
 }
 
-// Int returns a Parquet value of a whole number.
+// Int returns a whole number as a Parquet value.
 func Int(n int64) parquet.Value { return parquet.Int64Value(n) }
 
-// Text returns a Parquet value of a text. Bytes that are not UTF-8 are replaced.
+// Text returns a text as a Parquet value. Bytes that are not UTF-8 are replaced.
 func Text(s string) parquet.Value {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "\ufffd")
@@ -412,7 +412,7 @@ func Text(s string) parquet.Value {
 	return parquet.ByteArrayValue(unsafe.Slice(unsafe.StringData(s), len(s)))
 }
 
-// The codecs: Quick for files that are soon removed, Small for files that stay.
+// Quick is the codec for files that are soon removed. Small is the codec for files that are kept.
 var (
 	Quick Codec = &snappy.Codec{}
 	Small Codec = &zstd.Codec{Level: zstd.SpeedFastest}

@@ -37,13 +37,12 @@ const UnknownNodes = "unknown"
 type Job struct {
 	Cluster string
 	JobID   int64 // 0 if the document has no job number, not even that of an array or heterogeneous job
-	// Run distinguishes runs with the same job number: runs of a job that was requeued or resized,
-	// and jobs after Slurm started again at FirstJobId. For a run that had nodes, it is the start in
-	// seconds since 1970. For a job that never ran, it is the negative submit time. If the document
-	// has neither time, it is a hash of the document. A task of an array, or a component of a
-	// heterogeneous job, may lack its own number (sacct without JobIDRaw). Its JobID is then the
-	// number of the array or heterogeneous job, and (index + 1) 2^34 is added to the absolute value
-	// of Run. In Slurm's documents, tasks of an array that never ran are one job.
+	// Run distinguishes runs with the same job number: runs of a job that was requeued or resized, and jobs after Slurm
+	// started again at FirstJobId. For a run that had nodes, it is the start in seconds since 1970. For a job that never
+	// ran, it is the negative submit time. If the document has neither time, it is a hash of the document. If a task of
+	// an array or a component of a heterogeneous job lacks its own number (sacct without JobIDRaw), its JobID is the
+	// number of the array or heterogeneous job, and (index + 1) 2^34 is added to the absolute value of Run. In Slurm's
+	// documents, tasks of an array that never ran are one job.
 	Run int64
 
 	State string // as in the document: COMPLETED, PENDING for a requeued run, ...
@@ -94,8 +93,8 @@ type Job struct {
 // Ran reports whether the job had nodes.
 func (j *Job) Ran() bool { return !j.Start.IsZero() && (j.NodeList != "" || j.Elapsed.Value > 0) }
 
-// LimitUsed returns the run time in per cent of the time limit. ok is false for a job that never
-// ran, and for a job whose limit is unknown or 0.
+// LimitUsed returns the run time as a percentage of the time limit. ok is false for a job that never ran, and for a
+// job whose limit is unknown or 0.
 func (j *Job) LimitUsed() (percent float64, ok bool) {
 	if j.Start.IsZero() || !j.Elapsed.Known || !j.Limit.Known || j.Limit.Value == 0 {
 		return 0, false
@@ -122,7 +121,7 @@ func (j *Job) EndBy(latest time.Time) {
 	}
 }
 
-// Marks is a set of rules.
+// Marks is a set of marks. Each mark says which rule a document breaks.
 type Marks uint32
 
 // The rules that a document can break.

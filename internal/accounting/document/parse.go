@@ -24,22 +24,22 @@ const latestInstant = slurmspec.LastInstant
 // maxCount is the highest valid number of processors, nodes, GPUs, or MiB of memory.
 const maxCount = 1 << 40
 
-// Parse parses a document. cluster is used if the document names no cluster. Every text gives a
-// job that can be stored; its marks describe the text's mistakes.
+// Parse parses a document. cluster is used if the document names no cluster. For every text, even an invalid one,
+// Parse returns a job that can be stored. The job's marks describe the mistakes of the text.
 func Parse(text []byte, cluster string) Job {
 	p := parser{job: Job{Cluster: cluster}}
 	p.read(text)
 	return p.job
 }
 
-// Identify returns a job with only Cluster, JobID and Run. They have the same values as from
-// [Parse]. It is faster than Parse.
+// Identify returns a job with only Cluster, JobID and Run. These fields have the values that [Parse] would return, but
+// Identify is faster.
 func Identify(text []byte, cluster string) Job {
 	p := parsers.Get().(*parser)
 	p.job.Cluster, p.identity = cluster, true
 	p.read(text)
 	job := Job{Cluster: p.job.Cluster, JobID: p.job.JobID, Run: p.job.Run}
-	*p = parser{} // so that the pool does not keep parts of the text in memory
+	*p = parser{} // otherwise the pool would keep parts of the text in memory
 	parsers.Put(p)
 	return job
 }
@@ -91,7 +91,7 @@ func (p *parser) member(key string, v value) {
 	}
 }
 
-// identifies reports whether Cluster, JobID or Run depends on a key: see [parser.times] and
+// identifies reports whether the value of a key affects Cluster, JobID or Run: see [parser.times] and
 // [parser.identify].
 func identifies(key string) bool {
 	switch key {
@@ -158,8 +158,8 @@ type field struct {
 	set func(p *parser, v value) bool
 }
 
-// fields are the keys of all releases. clusterBit and nodesBit are the bits of "cluster" and
-// "nodes".
+// fields maps the keys of all releases to their fields. clusterBit and nodesBit are the bits of "cluster" and "nodes"
+// in [parser.given].
 var (
 	fields               = make(map[string]field)
 	clusterBit, nodesBit int
@@ -296,7 +296,8 @@ func init() {
 	})
 }
 
-// unread are keys without a field in [Job]. They repeat other keys, or package records reads them.
+// unread are keys without a field in [Job]. Their values repeat the values of other keys, or package records reads
+// these keys.
 var unread = keys("@queue_wait", "cpu_hours", "pack_job_id", "pack_job_offset", "tres_req_raw", "tres_alloc_raw",
 	"submit_line", "array_task_str", "req_cpus", "req_nodes", "req_cpus_per_node", "req_mem", "req_mem_per_node",
 	"req_mem_per_cpu", "req_gpus", "req_gres", "licenses", "suspended", "run_time", "restarts", "held", "flags",
@@ -319,7 +320,7 @@ func integer(v value) (int64, bool) {
 	return n, err == nil
 }
 
-// readTime reads a time in the plugins' format: UTC without a zone. Slurm writes Unknown for 0.
+// readTime reads a time in the plugins' format: UTC without a zone. Slurm writes Unknown for the time 0.
 func readTime(v value) (time.Time, bool) {
 	if v.kind != '"' {
 		return time.Time{}, false
@@ -460,8 +461,8 @@ func (j *Job) hours(amount Int) Hours {
 	return Hours{float64(j.Elapsed.Value) / 3600 * float64(amount.Value), true}
 }
 
-// tres reads a list of TRES. It returns false if an amount is invalid. GPUs are counted once,
-// whether the list has them by model, in total, or both.
+// tres reads a list of TRES. It returns false if an amount is invalid. A list may have the GPUs of each model, their
+// total, or both; tres counts each GPU once.
 func (p *parser) tres(list string, cpus, memory, nodes, gpus, billing *Int) bool {
 	if list == "" {
 		return true
@@ -536,9 +537,9 @@ func (p *parser) identify(text []byte) {
 	}
 }
 
-// If a task of an array or a component of a heterogeneous job lacks its own number, numberOfWhole
-// sets JobID to the number of the whole array or job. It returns a number that distinguishes the
-// task or component. The number is greater than all instants.
+// numberOfWhole is called for a job without its own number. If the job is a task of an array, or a component of a
+// heterogeneous job, numberOfWhole sets JobID to the number of the array or heterogeneous job. It returns a number,
+// greater than all instants, that distinguishes the task or component; 0 for other jobs.
 func (p *parser) numberOfWhole() (part int64) {
 	const instants, parts = 34, 27 // bits
 	j := &p.job

@@ -22,8 +22,7 @@ const sinceEligible = "since_eligible"
 // started, so the text omits the job's wait, as package metrics does.
 const WaitsPreset = "preset"
 
-// WaitsLost is the text for a lost run. The document of the job's last run contains the whole
-// wait.
+// WaitsLost is the text for a lost run. The whole wait is in the document of the job's last run.
 const WaitsLost = "lost"
 
 // WaitsText formats a job's wait in whole seconds: "dependency=60,unknown=0,since_eligible=0". The

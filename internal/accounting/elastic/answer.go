@@ -12,8 +12,7 @@ import (
 	"rmreplay/internal/quantity"
 )
 
-// rows adds the rows of a bucket. keys are the bucket's own key and the keys of the buckets around
-// it.
+// rows adds the rows of a bucket. keys are the keys of this bucket and of the buckets that contain it.
 func (a *asking) rows(bucket object, by []question.Key, keys []any) error {
 	if len(by) == 0 {
 		return a.row(bucket, keys)
@@ -60,7 +59,8 @@ func (a *asking) rows(bucket object, by []question.Key, keys []any) error {
 	return nil
 }
 
-// noteChoice adds a note if the answer leaves out or approximates buckets of a text.
+// noteChoice adds a note if the answer omits some of the buckets of a text column, or if the choice of the buckets is
+// approximate.
 func (a *asking) noteChoice(v question.Values, result object) {
 	if whole(result["doc_count_error_upper_bound"]) != 0 {
 		a.note("The Elasticsearch cluster has so many values of %s that its choice of the largest ones is "+
@@ -90,7 +90,7 @@ func (a *asking) keyOf(by question.Key, bucket object) (any, error) {
 	return n, nil
 }
 
-// row adds the row of an innermost bucket. keys are its key and the keys of the buckets around it.
+// row adds the row of an innermost bucket. keys are the keys of this bucket and of the buckets that contain it.
 func (a *asking) row(bucket object, keys []any) error {
 	row, weights := slices.Clone(keys), make([]any, len(a.measures))
 	for i, m := range a.measures {
@@ -114,7 +114,7 @@ func (a *asking) row(bucket object, keys []any) error {
 // week.
 type weekHour struct {
 	row     []any
-	weights []float64 // for measures that are means
+	weights []float64 // weights of the measures that are means
 }
 
 // addTo adds a row to the sums for its hour of the week.

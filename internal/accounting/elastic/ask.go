@@ -33,7 +33,7 @@ type asking struct {
 	measures []measure
 	derived  []string // used columns that only documents of this program have
 	out      question.Answer
-	hours    map[int64]*weekHour // for a question with [question.WeekHours]
+	hours    map[int64]*weekHour // nil unless the question has [question.WeekHours]
 }
 
 // measure is a measure with its aggregation.
@@ -164,8 +164,8 @@ func (a *asking) request() (object, error) {
 
 func name(measure int) string { return fmt.Sprintf("m%d", measure) }
 
-// key returns the aggregation of a key, or nil if no document has the column. Only the innermost
-// aggregation contains the measures, so only its buckets can be ordered by a measure.
+// key returns the Elasticsearch aggregation for a key, or nil if no document has the key's column. Elasticsearch can
+// order buckets by a measure only in the innermost aggregation, because only that aggregation contains the measures.
 func (a *asking) key(key question.Key, innermost bool) (object, error) {
 	var f field
 	var err error
@@ -216,8 +216,8 @@ func (a *asking) key(key question.Key, innermost bool) (object, error) {
 	return object{kind: body}, nil
 }
 
-// ranges returns the buckets with the numbers from first to end-1. A bucket reaches from its edge
-// to the edge of the next bucket. The last bucket has no upper edge.
+// ranges returns the buckets with the numbers from first to end-1. The function edge returns the lower edge of a
+// bucket, which is the upper edge of the previous bucket. The last bucket has no upper edge.
 func ranges(first, end int, edge func(number int) any) object {
 	var list []object
 	for n := first; n < end; n++ {

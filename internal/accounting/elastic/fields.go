@@ -76,8 +76,8 @@ func ownAPI(known map[string]map[string]capability) bool {
 	return true
 }
 
-// names returns the possible names of a column on a cluster. In documents that this program
-// forwarded, the columns that Slurm's documents lack are below the member [forward.Member].
+// names returns the possible names of a column in an Elasticsearch cluster. Package forward adds the columns that
+// Slurm's documents lack in the member [forward.Member]. derived is true if only this member has the column.
 func names(f *question.Field, ownAPI bool) (list []string, derived bool) {
 	own := forward.Member + "." + f.Name
 	switch f.Name {
@@ -91,9 +91,8 @@ func names(f *question.Field, ownAPI bool) (list []string, derived bool) {
 		}
 		return []string{own}, true
 	case "cluster":
-		// The plugin's documents have this field, and package forward adds it to other documents. Below
-		// the member, the field serves an index whose mapping lacks cluster. A query can use only one of
-		// the two fields.
+		// The plugin's documents have the field cluster, and package forward adds it to other documents. If an index's
+		// mapping lacks this field, queries use the field cluster of the member. A query can use only one of the two.
 		return []string{f.Name, own}, false
 	}
 	for _, c := range store.Columns {
@@ -137,7 +136,7 @@ func resolve(f *question.Field, known map[string]map[string]capability, ownAPI b
 	return out
 }
 
-// kinds returns the types of a field in the indices that have it.
+// kinds returns the types that a field has in the indices, without indices that lack the field.
 func kinds(types map[string]capability) (list []string) {
 	for kind := range types {
 		if kind != "unmapped" {

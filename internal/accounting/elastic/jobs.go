@@ -29,8 +29,8 @@ func (c *Cluster) Jobs(ctx context.Context, p question.Page) ([]question.Job, er
 	return shown(list, p), nil
 }
 
-// shown fills in the values of a page's columns, defined as in the store. If the list has several
-// documents of the same run, only the last document remains, at the place of the first.
+// shown sets Values of the jobs to the columns of a page, as the store defines these columns. If several documents
+// describe the same run, only the last document remains, in the place of the first.
 func shown(jobs []question.Job, p question.Page) (list []question.Job) {
 	at := make(map[string]int)
 	for _, job := range jobs {

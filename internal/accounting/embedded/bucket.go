@@ -9,13 +9,12 @@ import (
 	"rmreplay/internal/accounting/rollup"
 )
 
-// bucket is the SQL that groups jobs by a [question.Key].
+// bucket has the SQL that groups jobs by a [question.Key].
 type bucket struct {
 	groups []string // SQL over jobs, one or two expressions
-	// If the bucket depends on a time, groups is nil. Then instant is the name of a column of
-	// instants. The function of returns the SQL of the group; its argument is the SQL of an instant
-	// in microseconds since 1970. If quarters is set, all instants in the same quarter of an hour are
-	// in the same group.
+	// groups is nil for a bucket that depends on a time. Such a bucket uses instant, the name of a column of instants,
+	// and of, a function that returns the SQL of the group. The argument of this function is the SQL of an instant in
+	// microseconds since 1970. quarters says that all instants in the same quarter of an hour are in the same group.
 	instant  string
 	of       func(micros string) string
 	quarters bool
@@ -85,9 +84,9 @@ func newBucket(k question.Key, c columns, clock question.Clock) (*bucket, error)
 // quarter is a quarter of an hour in microseconds. Instants in rollups are rounded to this step.
 const quarter = rollup.Quarter * 1_000_000
 
-// number returns the SQL that computes the number of an instant's bucket. micros is the SQL of the
-// instant in microseconds since 1970. A bucket is between two edges. The number is -1 before the
-// first edge, and the number of buckets after the last edge and for NULL.
+// number returns the SQL that computes the number of an instant's bucket. micros is the SQL of the instant in
+// microseconds since 1970. Each pair of consecutive edges encloses a bucket. The number is -1 before the first edge,
+// and the number of buckets after the last edge and for NULL.
 func number(micros string, edges []time.Time) string {
 	type run struct { // consecutive buckets of the same length
 		first       int

@@ -1,10 +1,9 @@
 // Package embedded answers questions about finished jobs from the store. It compiles each question
 // to an SQL statement over the table of jobs ([plan.overJobs]), or over a rollup if possible.
 //
-// A rollup is a table of sums over the jobs of whole days; its rows are called cells. A statement
-// can use a rollup if the rollup's columns ([cells]) include the SQL of all keys and measures of
-// the question. It reads the cells of the whole days in the range of time, and jobs for the rest
-// of the range ([plan.overCells], [span.split]).
+// A rollup is a table of sums over the jobs of whole days; its rows are called cells. A statement can use a rollup if
+// the rollup has columns ([cells]) for all keys and measures of the question. It reads the cells of the whole days in
+// the range of time, and jobs for the rest of the range ([plan.overCells], [span.split]).
 package embedded
 
 import (

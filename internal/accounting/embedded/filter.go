@@ -17,7 +17,7 @@ type part struct {
 	args []any
 }
 
-// join joins conditions by an operator. The parameter none is the SQL for an empty list.
+// join joins conditions by an operator. For an empty list, it returns the SQL none.
 func join(list []part, by, none string) (all part) {
 	var texts []string
 	for _, p := range list {
@@ -84,7 +84,7 @@ func (c columns) filter(f question.Filter) (part, error) {
 		_, err := c.column("lost")
 		return part{text: rollup.Lost}, err
 	case question.Ran:
-		_, err := c.column("start_time") // an error for cells, which lack this column
+		_, err := c.column("start_time") // cells lack this column, so they return an error
 		return part{text: rollup.Ran}, err
 	case question.Known:
 		column, err := c.column(f.Column)
@@ -157,11 +157,11 @@ func (c columns) compare(f question.Compare, op string) (part, error) {
 	return part{}, fmt.Errorf("%s: a value of the type %T is not supported", f.Column, f.Value)
 }
 
-// unknownIfEmpty turns a rollup's key into a column: the empty text becomes NULL.
+// unknownIfEmpty is the SQL that reads a text column from a rollup's key: the empty text becomes NULL.
 const unknownIfEmpty = "nullif(%s, '')"
 
-// known returns the SQL of a column for comparison with a text that is not empty. It omits nullif,
-// because DuckDB then compares each text in a dictionary only once.
+// known returns the SQL of a column that is compared with a text other than "". It omits nullif, because DuckDB then
+// compares each text in a dictionary only once.
 func known(column string) string {
 	var key string
 	if n, err := fmt.Sscanf(column, strings.Replace(unknownIfEmpty, "%s", "%1s", 1), &key); n == 1 && err == nil {

@@ -12,7 +12,7 @@ import (
 // Limits of the memory of [kept], in bytes.
 const (
 	maxKept       = 32 << 20
-	maxKeptAnswer = 1 << 20 // for one answer
+	maxKeptAnswer = 1 << 20 // maximum for one answer
 )
 
 // kept caches the rows of statements until the jobs change: many readers view the same page, and

@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/accounting/rollup"
 )
 
-// cells is a rollup. columns maps SQL over jobs to the rollup's column with the same values. So a
-// rollup can answer a question if columns contains all SQL that the question needs.
+// cells is a rollup. columns maps an SQL expression over jobs to the rollup's column that has the values of this
+// expression. So a rollup can answer a question if columns contains all expressions of the question.
 type cells struct {
 	*rollup.Rollup
 	columns map[string]string
@@ -37,13 +37,13 @@ var rollups = func() (list []cells) {
 	return list
 }()
 
-// gap is a set of jobs for which cells cannot be used: the jobs of a view that match where.
+// gap is a set of jobs for which cells cannot be used: the jobs of the view for which the SQL condition where is true.
 type gap struct{ view, where string }
 
-// source returns the SQL of a table of cells. The table has the stored cells of the days that
-// match the condition days, and cells that are computed from the jobs of the gaps. Each job is
-// counted once. The condition where applies to both, so it can use only the column cluster. If
-// named is set, the table has the column cluster.
+// source returns the SQL of a table of cells. The table has the stored cells of the days that match the condition
+// days, and cells that are computed from the jobs of the gaps. Each job is counted once. The condition where applies
+// to the stored and to the computed cells, so it can use only the column cluster. If named is set, the table has the
+// column cluster.
 //
 // Each gap is a separate scan, because DuckDB can skip rows outside one range of ends, but not
 // outside several. The column pad is never used. Without an unused column in a UNION, DuckDB reads
@@ -100,9 +100,8 @@ func (c cells) group(b *bucket) (groups []string, ok bool) {
 	return groups, true
 }
 
-// sum returns the SQL, over cells, of the sum of an aggregate. With a filter, the result uses a
-// column of the cells for the aggregate over the filter's jobs. Without such a column, it applies
-// the filter to the cells.
+// sum returns the SQL, over cells, of the sum of an aggregate. If there is a filter, sum prefers a column of the cells
+// that aggregates only the filter's jobs. If the cells lack such a column, the SQL applies the filter to the cells.
 func (c cells) sum(a aggregate, f question.Filter) (part, bool) {
 	if f == nil {
 		name, ok := c.columns[a.call+a.cast]

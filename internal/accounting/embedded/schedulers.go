@@ -12,8 +12,8 @@ type Query struct {
 	Args []any
 }
 
-// Bars are periods between consecutive edges, for which a query returns figures of schedulers. An empty list of
-// clusters means all clusters.
+// Bars are the bars of a diagram: the periods between consecutive edges. A query returns figures of schedulers for
+// each bar. An empty list of clusters means all clusters.
 type Bars struct {
 	Edges    []time.Time
 	Clusters []string
@@ -54,14 +54,13 @@ func (b Bars) divide() Query {
 		strings.Join(bars, ", ") + ") AS bars(bucket, low, high) ON least(begun, told_us) < high AND ended > low", args}
 }
 
-// Levels returns a function that makes a query with a row for each bar: its number, the time with
-// figures in seconds, and the value of what. The parameter what is SQL that aggregates over
-// clusters: its input has one row for each cluster, with the cluster's figures in the bar.
-// Counters are spread evenly over their intervals. For a level, such as the number of running
-// jobs, the row has the largest answer in the bar; the SQL can add up levels over clusters.
-// Figures of the last cycle count only if a cycle ran in their interval; queues and tables are
-// means of the bar's answers. The longest cycle is the longest of the intervals that touch the
-// bar; it is at least each interval's mean cycle. An unknown figure is NULL.
+// Levels returns a function that makes a query with a row for each bar: its number, the seconds of the bar for which
+// figures exist, and the value of what. The parameter what is SQL that aggregates over clusters: its input has one row
+// for each cluster, with the cluster's figures in the bar. Counters are spread evenly over their intervals. For a
+// level, such as the number of running jobs, the row has the largest answer in the bar; the SQL can add up levels over
+// clusters. Figures of the last cycle count only if a cycle ran in their interval; queues and tables are means of the
+// bar's answers. The longest cycle is the longest of the intervals that touch the bar; it is at least each interval's
+// mean cycle. An unknown figure is NULL.
 func Levels(what string) func(b Bars) Query {
 	of := "sum(covered) AS covered"
 	for _, name := range counters {
@@ -85,11 +84,11 @@ func Levels(what string) func(b Bars) Query {
 	}
 }
 
-// Counts returns a function that makes a query with three kinds of rows. A row with a name is for
-// the counts of this kind and name in a bar. It has the sum of the SQL expression what over these
-// counts. A row without a name has the time with figures. A row without a bar names a cluster that
-// has figures but no counts of this kind. It has the number of such events, which is the sum of
-// the SQL expression events; NULL if events is NULL.
+// Counts returns a function that makes a query with three kinds of rows. A row with a name is for the counts of this
+// kind and name in a bar. Its value is the sum of the SQL expression what over these counts. A row without a name has
+// the seconds of the bar for which figures exist. A row without a bar names a cluster that has figures but no counts
+// of this kind. Its value is the number of events of this kind, the sum of the SQL expression events; NULL if events
+// is NULL.
 func Counts(kind, what, events string) func(b Bars) Query {
 	return func(b Bars) Query {
 		parts := b.divide()

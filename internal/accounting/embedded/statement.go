@@ -132,7 +132,7 @@ func (p *plan) overCells() (part, bool) {
 // over does the work of overCells for one rollup.
 func (p *plan) over(c cells, days string, gaps []gap) (statement part, ok bool) {
 	var groups [][]string
-	var needed []string // conditions that are true for all jobs in the answer
+	var needed []string // SQL conditions that are true for all jobs in the answer
 	for _, b := range p.buckets {
 		own, ok := c.group(b)
 		if !ok {
@@ -152,7 +152,7 @@ func (p *plan) over(c cells, days string, gaps []gap) (statement part, ok bool) 
 	if !ok {
 		return part{}, false
 	}
-	if c.Where != "" { // the rollup contains only jobs that match Where
+	if c.Where != "" { // the rollup contains only jobs that match its Where
 		for _, text := range strings.Split(c.Where, " AND ") {
 			if !slices.Contains(needed, text) {
 				return part{}, false
@@ -170,10 +170,10 @@ func (p *plan) over(c cells, days string, gaps []gap) (statement part, ok bool) 
 	return p.statement(source, groups, measures, number), true
 }
 
-// conditions divides the conditions in two. inside are conditions on the cluster, which apply
-// before cells are joined. outside are conditions on the rollup's keys. If a condition is a part
-// of the rollup's Where, all cells satisfy it, and it is added to needed. ok is false if a
-// condition fits neither.
+// conditions divides the plan's conditions for use with a rollup. inside are the conditions on the cluster, which the
+// SQL applies before it joins cells. outside are the conditions on the rollup's keys. All cells satisfy a condition
+// that is a part of the rollup's Where, so conditions only adds it to needed. ok is false if there is any other
+// condition.
 func (p *plan) conditions(c cells, needed *[]string) (inside, outside part, ok bool) {
 	onlyCluster := columns(func(name string) (string, bool) { return name, name == "cluster" })
 	var clusters, keys []part
@@ -226,8 +226,7 @@ func (p *plan) statement(source part, groups [][]string, measures []part, number
 	}
 	switch {
 	case texts != nil && len(groups) == 1 && texts.First:
-		// Rows with equal measures are ordered by the shown text, which is cut, and then by the
-		// whole text.
+		// Rows with equal measures are ordered first by the text as shown, which is shortened, and then by the whole text.
 		text += fmt.Sprintf(" ORDER BY coalesce(m%d, 0) DESC, k0, %s LIMIT %d", texts.By, strings.Join(by, ", "), texts.Most)
 	case texts != nil:
 		text += fmt.Sprintf(" ORDER BY n DESC LIMIT %d", maxGroups+1)
@@ -237,9 +236,9 @@ func (p *plan) statement(source part, groups [][]string, measures []part, number
 	return part{text, append(args, source.args...)}
 }
 
-// choose sorts rows by their keys. The parameter from is the number of the first key that it
-// compares. For keys of texts, it returns only the first buckets, and the number of jobs in the
-// remaining buckets. A row has its number of jobs after its measures.
+// choose sorts rows by their keys, beginning with the key number from. If this key is a key of texts, choose returns
+// only the first buckets, and left is the number of jobs in the other buckets. In a row, the number of jobs comes
+// after the measures.
 func (p *plan) choose(rows [][]any, from int) (chosen [][]any, left int64) {
 	if from == len(p.buckets) {
 		return rows, 0

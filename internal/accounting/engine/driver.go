@@ -121,8 +121,7 @@ func (r *rows) end() {
 	r.request.finish()
 }
 
-// Close ends an answer before its end: it interrupts the engine and discards what the engine has
-// sent.
+// Close ends an answer early: it interrupts the engine, and discards the rows that the engine has already sent.
 func (r *rows) Close() error {
 	if r.ended {
 		return nil

@@ -29,8 +29,8 @@ import (
 
 // Options configures [New].
 type Options struct {
-	// Program is the command that runs an engine. The default is rmreplay-engine, in the directory
-	// of the running program or else in PATH.
+	// Program is the command that runs an engine. The default is rmreplay-engine, in the directory of the running program
+	// or, if it is not there, in PATH.
 	Program []string
 	// Dirs are the directories that queries may read.
 	Dirs []string
@@ -82,8 +82,7 @@ func (o *Options) complete() {
 	set(&o.Engines, 4)
 	set(&o.AnswerMiB, 64)
 	o.MemoryMiB = max(o.MemoryMiB, minMiB)
-	// With two engines, both lanes can answer questions. More engines need enough memory for their
-	// work.
+	// Two engines suffice for both lanes. Each further engine must have enough memory for its work.
 	o.Engines = max(1, min(o.Engines, max(2, o.MemoryMiB/(idleMiB+16))))
 	if o.Quick == 0 {
 		o.Quick = 300 * time.Millisecond
@@ -115,8 +114,8 @@ type Pool struct {
 	closed bool
 	idle   []*process
 	live   map[*process]bool
-	tables Tables // of the last question; new engines prepare them
-	number int    // of the last process, for names of temporary directories
+	tables Tables // tables of the last question; a new engine creates their views at its start
+	number int    // number of the last process, for names of temporary directories
 	ending sync.WaitGroup
 }
 
@@ -257,8 +256,8 @@ func (p *Pool) take(tables Tables) (*process, error) {
 	return e, err
 }
 
-// giveBack receives an engine after a question, and kills the engine unless another question can
-// use it. It makes sure that an idle engine is ready for the next question.
+// giveBack is called after a question. It keeps the engine for the next question, or kills the engine if it cannot be
+// used again. It also makes sure that an idle engine is ready.
 func (p *Pool) giveBack(e *process) {
 	keep := e.rest()
 	if !keep {

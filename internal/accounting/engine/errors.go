@@ -18,7 +18,7 @@ var (
 	ErrMemory = errors.New("the query needs too much memory")
 	// ErrLarge means that the answers exceeded [Options.AnswerMiB].
 	ErrLarge = errors.New("the answer is too large")
-	// ErrBusy means that the question did not get an engine in time, because of other questions.
+	// ErrBusy means that the question did not get an engine in time, because other questions used all engines.
 	ErrBusy = errors.New("too many queries are under way")
 	// ErrGone means that a file of the tables was removed. The caller may ask again with newer
 	// tables.

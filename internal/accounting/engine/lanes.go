@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// Numbers of questions that may wait for a seat; more questions are refused.
+// Numbers of questions that may wait for a seat (the right to use an engine). More questions are refused.
 const (
 	quickQueue = 64
 	slowQueue  = 32
 )
 
-// lanes gives seats to questions. A question with a seat may use an engine. The quick lane has all
-// seats that the slow lane does not use.
+// lanes gives seats to questions. A seat is the right to use an engine. The quick lane has all seats that the slow
+// lane does not use.
 type lanes struct {
 	all, slow int // number of all seats, and the highest number in the slow lane
 
@@ -27,7 +27,7 @@ type lanes struct {
 
 func newLanes(all, slow int) *lanes { return &lanes{all: all, slow: min(all, slow)} }
 
-// seat is the seat of one question, or its place in the line for a seat.
+// seat is the seat of one question, or the question's position in the queue for a seat.
 type seat struct {
 	lanes *lanes
 	given chan struct{} // receives a value when the seat is given to a waiting question
@@ -85,7 +85,7 @@ func (s *seat) await(ctx context.Context) error {
 	return cause
 }
 
-// leave gives up the seat, or the place in the line.
+// leave gives up the seat, or stops waiting for one.
 func (s *seat) leave() {
 	l := s.lanes
 	l.mu.Lock()

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// mapped returns a limit, in MiB, for the growth of a ready process's mapped memory. With this
-// limit, the process can use the given MiB. A process also maps stacks of threads (8 MiB each),
-// parts of malloc's arenas, and freed memory, which stays mapped. For example, questions that read
-// texts of 5 MiB used 105 MiB in a process that mapped 290.
+// mapped returns the limit, in MiB, for the growth of a process's mapped memory that lets the process use the given
+// MiB. The limit is higher than the given number, because a process also maps stacks of threads (8 MiB each), parts of
+// malloc's arenas, and freed memory, which stays mapped. For example, questions that read texts of 5 MiB used 105 MiB
+// in a process that mapped 290.
 func mapped(used int) int { return 2*used + 64 + 8*runtime.NumCPU() }
 
 // watch limits the memory of all engines together until the pool is closed.
@@ -32,8 +32,8 @@ func (p *Pool) watch() {
 	}
 }
 
-// weigh kills the largest engine if all engines together use too much memory. It reports whether an
-// engine has a question.
+// weigh kills the largest engine if all engines together use too much memory. It reports whether any engine works on a
+// question.
 func (p *Pool) weigh() (asked bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -33,14 +33,14 @@ type process struct {
 
 	out    *wire.Writer
 	in     *wire.Reader
-	pipes  [2]*os.File   // this program's ends
-	sent   chan struct{} // closed when the first frames are written
+	pipes  [2]*os.File   // the ends of the pipes that this program uses
+	sent   chan struct{} // closed when the first frames have been written
 	warm   bool          // the first frames include a Begin
 	ended  chan struct{} // closed when the process is reaped
 	status error         // exit status of the process
 
-	pending atomic.Uint64 // number of the request in progress, or 0
-	asked   atomic.Bool   // a question uses the engine
+	pending atomic.Uint64 // number of the unfinished request, or 0
+	asked   atomic.Bool   // the engine works on a question
 
 	mu     sync.Mutex
 	held   int   // number of users of the pipes
@@ -169,7 +169,8 @@ func (e *process) launch(argv []string) error {
 	return nil
 }
 
-// pipes returns the engine's standard input and output, and the ends of this program.
+// pipes creates the pipes for an engine's standard input and output. theirs are the ends that the engine uses, ours
+// the ends that this program uses.
 func pipes() (theirs, ours [2]*os.File, err error) {
 	if theirs[0], ours[0], err = os.Pipe(); err != nil {
 		return theirs, ours, err
@@ -233,7 +234,7 @@ func (e *process) await() {
 	}
 }
 
-// hold keeps the pipes open at the end of the process, because its last output must still be read.
+// hold keeps the pipes open after the process has ended, because the last output must still be read.
 func (e *process) hold() {
 	e.mu.Lock()
 	e.held++
@@ -266,7 +267,7 @@ func (e *process) kill(reason error) {
 	}
 }
 
-// alive reports whether the process still runs, as far as this program knows.
+// alive reports whether the process still runs, as far as this program can tell.
 func (e *process) alive() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -303,8 +304,7 @@ func (e *process) raise() bool {
 	return err == nil
 }
 
-// serve runs one question on the engine. begun says whether the engine had begun to answer the
-// question.
+// serve runs one question on the engine. begun is false if the engine failed before the question could begin.
 func (e *process) serve(
 	ctx context.Context, tables Tables, s *seat, do func(q *Questioner) error,
 ) (begun bool, err error) {
@@ -316,17 +316,17 @@ func (e *process) serve(
 	if err := e.begin(ctx, tables); err != nil {
 		return false, explain(ctx, err)
 	}
-	stop := e.keep(ctx, cancel, s) // the start of the engine does not count as the question's time
+	stop := e.keep(ctx, cancel, s) // the time that the engine needs to start does not count
 	defer stop()
 	conn, err := e.db.Conn(ctx)
 	if err != nil {
 		return true, explain(ctx, err)
 	}
 	defer conn.Close()
-	defer cancel(nil) // runs before conn.Close, so that rows which the function do left open are closed
+	defer cancel(nil) // runs before conn.Close, to close rows that do left open
 	err = do(&Questioner{ctx, conn})
 	if err == nil {
-		err = e.failure // the function do must not hide an error that it did not cause
+		err = e.failure // report the engine's failure even if do hid its error
 	}
 	return true, explain(ctx, err)
 }

@@ -16,11 +16,11 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// Member is the name of the member that [Options.Derived] adds to documents. It has the store's
-// values of the job that Slurm's document lacks.
+// Member is the name of the member that [Options.Derived] adds to documents. It contains those of the store's columns
+// that Slurm's documents lack.
 const Member = "rmreplay"
 
-// Derived reports whether the store computes a column. [Member] has the computed columns.
+// Derived reports whether the store computes a column, so that [Member] contains it.
 func Derived(c store.Column) bool {
 	return c.Field == "" && c.Name != "seq" || c.Name == "wait_since_eligible_s"
 }
@@ -40,10 +40,10 @@ func member(e *store.Entry) ([]byte, error) {
 	return json.Marshal(own)
 }
 
-// extend adds [Member] to a document that lacks this member. It also adds the keys of Slurm that
-// the document lacks and for which the store has a value. For example, some documents do not have
-// the key cluster, and imported documents do not have cpu_hours. So all jobs have these fields,
-// even in an index that Slurm's plugin also fills.
+// extend adds [Member] to a document that lacks this member. It also adds the keys of Slurm that the document lacks
+// and for which the store has a value. For example, some documents do not have the key cluster, and imported documents
+// do not have cpu_hours. So the documents of all jobs have these fields, even in an index to which Slurm's plugin also
+// writes.
 func extend(document, member []byte, e *store.Entry) []byte {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(document, &members) != nil {
@@ -78,8 +78,8 @@ func cellOf(value any) any {
 	return value
 }
 
-// clusterOf returns the cluster in a [Member]. If the document does not name a cluster, this is the
-// cluster of the server that forwarded it.
+// clusterOf returns the cluster in a [Member]. A server that forwards a document without a cluster writes its own
+// cluster there.
 func clusterOf(member []byte) (json.RawMessage, error) {
 	var known struct {
 		Cluster json.RawMessage `json:"cluster"`
@@ -114,7 +114,7 @@ func property(c store.Column) map[string]any {
 	return map[string]any{"type": "keyword", "ignore_above": 8191}
 }
 
-// ownProperties returns the mapping of [Member].
+// ownProperties returns the mapping of the fields in [Member].
 func ownProperties() map[string]any {
 	own := map[string]any{"limit_used": map[string]any{"type": "double"}, "id": map[string]any{"type": "keyword"}}
 	for _, c := range store.Columns {

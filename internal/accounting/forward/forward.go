@@ -1,9 +1,9 @@
 // Package forward sends a store's documents to an Elasticsearch or OpenSearch cluster.
 //
-// The store is the queue: a small file contains the number of the last arrival that the cluster
-// has. All later documents are sent, however many there are. A document's _id is the _id of its
-// job's run in the store. A document that is sent again, because a response was lost, therefore
-// replaces its first copy. The cluster has each run exactly once.
+// The store is the queue: a small file contains the number of the last arrival that the cluster has. All later
+// documents are sent, however many there are. The store's _id of a run is also the _id of its document in the cluster.
+// If a response is lost, the document is sent again and replaces its first copy. So the cluster has each run exactly
+// once.
 //
 // Each item of a response is checked: a _bulk request with the status 200 may have stored nothing.
 // Documents that the cluster temporarily cannot accept, for example because of an index's state,
@@ -44,7 +44,7 @@ const (
 	DefaultIndex = "jobs"
 
 	maxDocuments = 5000
-	maxBytes     = 8 << 20 // in a request, unless a single document is larger
+	maxBytes     = 8 << 20 // maximum for a request, unless a single document is larger
 	maxAnswer    = 64 << 20
 	// growAfter is the number of requests in a row that must succeed before larger requests are
 	// tried.
@@ -88,12 +88,12 @@ type Status struct {
 type Forwarder struct {
 	store         *store.Store
 	opts          Options
-	target        string // URL of _bulk
+	target        string // URL of _bulk requests
 	index         string // empty to use the documents' own indices
 	authorization string
 	prepared      map[string]bool // indices; used only by Run
 	maxDocuments  int             // highest number of documents in a request; used only by Run
-	fine          int             // number of requests in a row for which the cluster had room; used only by Run
+	fine          int             // number of consecutive requests for which the cluster had room; used only by Run
 
 	mu     sync.Mutex
 	status Status
@@ -101,7 +101,7 @@ type Forwarder struct {
 
 // position is the content of the file positionFile.
 type position struct {
-	Target   string `json:"target"` // for another target, the position is 0
+	Target   string `json:"target"` // URL and index to which the position belongs; the position for any other target is 0
 	Position int64  `json:"position"`
 	Refused  int64  `json:"refused"`
 }
@@ -370,8 +370,8 @@ func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (left
 	return left, fault
 }
 
-// fit halves the size of requests when the cluster has no room for a request of n documents, since a
-// small node never has room for large requests. After growAfter successes, it doubles the size again.
+// fit halves the size of requests when the cluster has no room for a request of n documents, because a small node
+// never has room for large requests. After growAfter successes, it doubles the size again.
 func (f *Forwarder) fit(n int, fault error) {
 	switch {
 	case errors.Is(fault, errBusy):
@@ -412,7 +412,7 @@ func (f *Forwarder) refuse(list []refusal) error {
 	}
 	info, err := file.Stat()
 	if err == nil {
-		if _, err = file.Write(b.Bytes()); err != nil { // a partial line would corrupt the next one
+		if _, err = file.Write(b.Bytes()); err != nil { // an incomplete line would corrupt the next line
 			err = errors.Join(err, file.Truncate(info.Size()))
 		}
 	}
@@ -461,8 +461,8 @@ type bulkAnswer struct {
 	} `json:"items"`
 }
 
-// mendable reports whether the fault is in the index or the cluster, although the error's status blames
-// the request. The cluster accepts the unchanged document after the repair of the index or the cluster.
+// mendable reports whether a fault is a fault of the index or of the cluster, although its status blames the request.
+// When the index or the cluster has been repaired, the cluster accepts the unchanged document.
 func mendable(text json.RawMessage) bool {
 	var fault struct{ Type, Reason string }
 	if json.Unmarshal(text, &fault) != nil {

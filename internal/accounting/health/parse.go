@@ -17,8 +17,8 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// errMeans means that sdiag's JSON has only means of cycles and no sums, as in 23.02 and 23.11
-// (data_parser v0.0.39 and v0.0.40).
+// errMeans means that sdiag's JSON has only means over cycles and no sums, as in 23.02 and 23.11 (data_parser v0.0.39
+// and v0.0.40).
 var errMeans = errors.New("sdiag --json has no sums of cycles")
 
 // maxNumber is the highest valid counter, so that sums of counters cannot overflow.
@@ -63,7 +63,7 @@ func counter(text string) (int64, error) {
 	return v, nil
 }
 
-// ends counts the ends of cycles by reason, as the JSON names the reasons.
+// ends maps the reasons for which cycles ended, as the JSON names them, to the numbers of these cycles.
 type ends map[string]number
 
 func (e ends) exits() (list []rm.Exits) {
@@ -73,7 +73,7 @@ func (e ends) exits() (list []rm.Exits) {
 	return list
 }
 
-// micros converts microseconds to a duration. A number from [counter] cannot overflow it.
+// micros converts microseconds to a duration. A number that [counter] returns is small enough for a duration.
 func micros(n number) time.Duration { return time.Duration(n) * time.Microsecond }
 
 // ParseJSON parses the output of sdiag --json of Slurm 24.05 and newer.
@@ -187,8 +187,7 @@ var (
 	rpcSyntax     = regexp.MustCompile(`^(\S+)\s*\(\s*\d+\) count:(\d+)\s+ave_time:\d+\s+total_time:(\d+)`)
 )
 
-// The sections of sdiag's text. A line such as "Last cycle" has a different meaning in each
-// section.
+// The sections of sdiag's text. The meaning of a line such as "Last cycle" depends on the section.
 const (
 	inHead = iota
 	inMain
@@ -199,7 +198,7 @@ const (
 	inRest
 )
 
-// sections has the first words of each section.
+// sections has the first words of the title of each section.
 var sections = []struct {
 	begin   string
 	section int
@@ -217,7 +216,7 @@ func ParseText(text []byte) (*rm.Statistics, error) {
 	s := &rm.Statistics{}
 	var mean means
 	var at, since int64 // seconds
-	// At first, the fields of durations have microseconds, as in the text.
+	// The fields of type duration first get microseconds, as in the text; multiply converts them.
 	head := map[string]*int64{
 		"Server thread count": &s.ServerThreads, "Agent queue size": &s.AgentQueue, "Agent count": &s.Agents,
 		"DBD Agent queue size": &s.DBDQueue, "Jobs submitted": &s.JobsSubmitted, "Jobs started": &s.JobsStarted,
@@ -311,8 +310,8 @@ func addRPC(byName map[string]rm.Requests, line string) error {
 	return nil
 }
 
-// instant parses two lines: the time of the output, and the time since which sdiag counts. Both
-// times are in seconds since 1970. is reports whether the line is one of them.
+// instant parses the two lines with instants: the time of the output, and the time since which sdiag counts. Both are
+// in seconds since 1970. It returns false for any other line.
 func instant(line string, at, since *int64) (is bool, err error) {
 	m := instantSyntax.FindStringSubmatch(line)
 	if m == nil {
@@ -355,7 +354,7 @@ func multiply(s *rm.Statistics, mean means) error {
 	return nil
 }
 
-// exit adds the number of cycles that ended for a reason that sdiag printed.
+// exit adds n cycles to list, under the JSON's name of the reason that sdiag calls name.
 func exit(list []rm.Exits, name string, n int64) []rm.Exits {
 	if short, ok := exitNames[name]; ok {
 		name = short

@@ -82,7 +82,7 @@ func (p *Poller) poll(ctx context.Context) {
 	}
 	p.size(ctx)
 	if p.last != nil && s.At <= p.last.At {
-		return // within the same second, or after a clock was set back
+		return // both answers are of the same second, or the clock was set back
 	}
 	if err := p.Add(ctx, Between(p.Cluster, p.last, s)); err != nil && ctx.Err() == nil {
 		p.Report(fmt.Errorf("the scheduler of %s: %w", p.Cluster, err))

@@ -31,7 +31,7 @@ func Between(cluster string, before, now *rm.Statistics) store.Health {
 		return h
 	}
 	base, from := *before, before.At
-	// slurmctld counts for up to a second after its start before it sets Since.
+	// After its start, slurmctld counts for up to a second before it sets Since.
 	anew := now.Since != before.Since && before.Since != 0
 	if anew || now.MainCycles < before.MainCycles || now.BackfillCycles < before.BackfillCycles {
 		base = rm.Statistics{}
@@ -71,9 +71,9 @@ func grown[N int64 | time.Duration](before, now N) N {
 	return now - before
 }
 
-// longest returns the longest known cycle of an interval. slurmctld reports the longest cycle
-// since the counters were reset. before and now are the reported times at the beginning and at the
-// end of the interval. If the time has not grown, only the interval's last cycle is known.
+// longest returns the longest known cycle of an interval. slurmctld reports the longest cycle since the counters were
+// reset. before and now are the reported times at the beginning and at the end of the interval. If now is not longer
+// than before, only the length of the interval's last cycle is known.
 func longest(c *store.Cycles, before, now time.Duration) (d time.Duration) {
 	if c.Count > 0 {
 		d = c.Last

@@ -1,9 +1,9 @@
-// Package intake receives documents for a data directory. They are acknowledged after they are
-// durable in a journal. A goroutine then moves them into the store.
+// Package intake receives documents for a data directory. It acknowledges a document when the document is on disk, in
+// a journal. A goroutine then moves the document into the store.
 //
-// The store records which document of the journal it contains last. So each document in the
-// journal is applied exactly once, even if the process is killed. A segment of the journal is
-// removed when all its documents are in parts.
+// The store records which document of the journal it contains last. So each document in the journal is applied exactly
+// once, even if the process is killed. A segment of the journal is removed when all its documents are in the store's
+// parts.
 package intake
 
 import (
@@ -224,7 +224,7 @@ func (in *Intake) Anonymize(
 	return jobs, err
 }
 
-// Close stops the intake. Documents that the store does not have yet remain in the journal.
+// Close stops the intake. Documents that are not yet in the store remain in the journal.
 func (in *Intake) Close() error {
 	in.cancel()
 	<-in.done
@@ -274,7 +274,7 @@ func (in *Intake) applyFrom(ctx context.Context, applied int64, wait *time.Durat
 	go in.read(ctx, applied, ahead)
 	defer func() {
 		cancel()
-		for range ahead { // until read has ended because of ctx
+		for range ahead { // until the goroutine read ends because ctx ended
 		}
 	}()
 	for b := range ahead {

@@ -52,10 +52,10 @@ type Reader struct {
 
 const (
 	defaultPort = "9092"
-	maxRecords  = 5000             // in a batch
-	pause       = time.Second      // between attempts
+	maxRecords  = 5000             // maximum number of messages in a batch
+	pause       = time.Second      // pause between two attempts
 	longPause   = 30 * time.Second // the longest pause
-	endTime     = 5 * time.Second  // for the last commit, and for leaving the group
+	endTime     = 5 * time.Second  // time limit of the last commit, and of leaving the group
 )
 
 // A topic's name has at most maxName of the nameCharacters, and is neither "." nor ".." (Kafka's
@@ -144,7 +144,7 @@ func (r *Reader) find(ctx context.Context) {
 	request.Topics = append(request.Topics, topic)
 	for {
 		answer, err := request.RequestWith(ctx, r.client)
-		if err == nil && len(answer.Topics) == 1 { // otherwise no broker answers, which has been reported
+		if err == nil && len(answer.Topics) == 1 { // without an answer, the failure has already been reported
 			err = kerr.ErrorForCode(answer.Topics[0].ErrorCode)
 			r.faults.note("looking for the topic", err)
 			if err == nil {
@@ -231,7 +231,7 @@ func (f *faults) note(what string, err error) {
 	}
 }
 
-// end stops reports, because failures while the client closes do not matter.
+// end stops the reports. Failures while the client closes do not matter.
 func (f *faults) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

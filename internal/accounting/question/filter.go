@@ -45,8 +45,8 @@ type Failed struct{}
 // FailedStates are the job states that count as failures.
 var FailedStates = []string{"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"}
 
-// Lost is true for runs that ended with a requeue of their job, if the document says this
-// (Job.Lost in package document). All other runs are counted as jobs.
+// Lost is true for runs that ended with a requeue of their job, if the document says so (Job.Lost in package
+// document). All other runs are counted as jobs.
 type Lost struct{}
 
 // Ran is true for jobs that have processors, a start time, and an end time that is not before the
@@ -111,8 +111,8 @@ func (l Like) Matches(text string) bool {
 	return err == nil && r.MatchString(text)
 }
 
-// Possible reports whether a filter can be true (holds) and can be false (fails) for a job of
-// which only the text in one column is known.
+// Possible decides a filter for a job of which only the text in one column is known. holds says whether the filter can
+// be true, fails whether it can be false.
 func Possible(f Filter, column, value string) (holds, fails bool) {
 	switch f := f.(type) {
 	case All:

@@ -15,7 +15,7 @@ const (
 	maxQueryDepth = 20 // parentheses and negations within each other
 )
 
-// queryFields are the fields in which a word without a field name is searched.
+// queryFields are the fields that are searched for a word without a field name.
 var queryFields = []string{"user_name", "account", "partition", "qos", "state", "job_name"}
 
 // query reads the query bar's language:

@@ -12,7 +12,7 @@ import (
 type View struct {
 	Chosen      Filter
 	From, Until time.Time
-	Whole       bool // the view has jobs that ended at any time; From and Until are ignored
+	Whole       bool // the view includes jobs that ended at any time; From and Until are ignored
 	// Edges divide the range into buckets of time. For the panel utilization, the first and the
 	// last edge are From and Until; for other panels these two may lie outside of the range.
 	Edges []time.Time
@@ -28,7 +28,7 @@ type Panel struct {
 	Questions func(v View) []Question
 	// Rows combines several answers into one list of rows. It is nil for a panel with one question.
 	Rows func(answers []Answer) [][]any
-	// Lacking lists the kinds of jobs that the panel leaves out, or whose values it lacks.
+	// Lacking lists the reasons for which the panel omits jobs, or for which their values are missing.
 	Lacking []Lacking
 }
 
@@ -54,8 +54,8 @@ type Lacking struct {
 	Sum int
 }
 
-// Jobs reads the answer to [View.Lacks]. It returns the number of jobs that are left out for this
-// reason, and whether all jobs that ran are left out.
+// Jobs reads the answer to [View.Lacks]. It returns the number of jobs that are left out for the reason l, and whether
+// all jobs that ran are left out.
 func (l Lacking) Jobs(answer Answer) (jobs int64, all bool) {
 	if len(answer.Rows) == 0 {
 		return 0, false
@@ -180,8 +180,7 @@ func byClass(each int, column string, where Filter) *Panel {
 	return aboutStarted(where, []Measure{countRuns, sumUsed}, Classes{Column: column, Each: each})
 }
 
-// byValue returns a panel of ten values of a column: the values with the highest measure number
-// by.
+// byValue returns a panel of ten values of a column: the values for which the measure with the index by is highest.
 func byValue(column string, by int) *Panel {
 	return about(fixed(Values{Column: column, Most: 10, By: by, First: true}),
 		countJobs, sumElapsed, sumUsed, meanWait, meanEligible, countFailed, unused, countRuns).lacking(noMean...)
@@ -264,13 +263,12 @@ func rowsOfUtilization(answers []Answer) [][]any {
 	return rows
 }
 
-// HighestClass is the highest class, at one class per doubling, with its own bucket in a question
-// to an Elasticsearch cluster. Higher values share one bucket. 2^38 seconds are 8,700 years.
+// HighestClass is the highest class that has its own bucket when an Elasticsearch cluster answers a question with one
+// class per doubling. Higher values share one bucket. 2^38 seconds are 8,700 years.
 const HighestClass = 38
 
-// ClassEdge returns the smallest integer in a class: 2^(class/each) - 1/2, rounded up. The
-// parameter each is the number of classes per doubling. Subtracting 1/2 gives 0 a class, too: the
-// class -each.
+// ClassEdge returns the smallest integer in a class: 2^(class/each) - 1/2, rounded up. The parameter each is the
+// number of classes per doubling. Because 1/2 is subtracted, 0 has a class too: the class -each.
 func ClassEdge(class int64, each int) float64 {
 	return max(0, math.Ceil(math.Exp2(float64(class)/float64(each))-0.5))
 }

@@ -18,7 +18,7 @@ type Question struct {
 	Where    Filter // nil for all jobs
 	By       []Key  // from the outermost to the innermost; with an empty list, the answer is one row
 	Measures []Measure
-	Clock    Clock // for [WeekHours] and the columns hour and weekday
+	Clock    Clock // the clock for [WeekHours] and for the columns hour and weekday
 }
 
 // Counted reports whether the answer says how many jobs are outside of all buckets of the outermost
@@ -81,11 +81,11 @@ const Exit = "exit"
 // empty for jobs without a text.
 type Values struct {
 	Column string
-	// Most bounds the number of buckets within one bucket of the next outer key. The answer has the
-	// buckets with the highest values of the measure number By. That measure is a count or a sum
-	// over all jobs. If there is a key further inside, it has the buckets with the most jobs
-	// instead. Among equal buckets, it has those whose texts come first in alphabetical order. The
-	// question must have a [Count] of all jobs, and keys inside of Values must be Values.
+	// Most is the highest number of buckets that the answer has within each bucket of the next outer key. The answer has
+	// the buckets with the highest values of a measure: By is this measure's index. The measure must be a count or a sum
+	// over all jobs. If Values has an inner key, the answer has the buckets with the most jobs instead. Among equal
+	// buckets, the answer has those whose texts come first in alphabetical order. The question must have a [Count] of all
+	// jobs, and all keys inside of Values must be Values.
 	Most, By int
 	First    bool // omits the other buckets without a note; otherwise a note counts their jobs
 }
@@ -98,8 +98,8 @@ type Classes struct {
 	Each   int
 }
 
-// Steps makes buckets of the same width, Count of them, for a column of numbers that are not
-// negative. The last bucket has no upper edge. A row has the bucket's number as an int64, from 0.
+// Steps makes Count buckets of equal width, for a column of numbers that are not negative. The last bucket has no
+// upper edge. A row has the bucket's number as an int64, from 0.
 type Steps struct {
 	Column string
 	Width  int
@@ -145,8 +145,8 @@ type Measure struct {
 // Answer is the answer to a [Question].
 type Answer struct {
 	Rows [][]any
-	// Outside is the number of jobs outside of all buckets of the outermost key, if
-	// [Question.Counted].
+	// Outside is the number of jobs outside of all buckets of the outermost key, if [Question.Counted] is true; otherwise
+	// 0.
 	Outside int64
 	Notes   []string // what the reader must know about the rows, in sentences
 }
@@ -161,7 +161,7 @@ type Page struct {
 	Clock      Clock
 }
 
-// Job is a job as the store or the cluster returned it.
+// Job is a job as the store or the Elasticsearch cluster returned it.
 type Job struct {
 	ID      string
 	Cluster string // empty if the document does not name the cluster
@@ -188,7 +188,7 @@ func Cut(text string) string {
 	return text
 }
 
-// AbsentError says that the store or the cluster does not have a requested column or ID.
+// AbsentError says that the store or the Elasticsearch cluster does not have a requested column or ID.
 type AbsentError struct {
 	Column string
 	Why    string

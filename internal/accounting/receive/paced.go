@@ -7,22 +7,21 @@ import (
 	"time"
 )
 
-// paced is a request's body with a deadline for the client, so that slow clients do not occupy
-// connections and turns that others need. The client has times.body for the first smallBody bytes,
-// and times.step for each further smallBody bytes. Time during which the server does not read is
-// not counted.
+// paced is a request's body with a deadline for the client, so that slow clients do not occupy the few connections and
+// the few permits for large bodies. The client has times.body for the first smallBody bytes, and times.step for each
+// further smallBody bytes. Time during which the server does not read is not counted.
 type paced struct {
 	io.ReadCloser
 	control  *http.ResponseController
 	times    times
 	read     int64     // bytes
 	step     int64     // number of bytes at which the next step begins
-	deadline time.Time // end of the present step
+	deadline time.Time // end of the current step
 	left     time.Time // when the last Read returned
 }
 
-// pace returns the request with a paced body. This also limits a body that the handler never reads,
-// because net/http reads the rest of it before it responds.
+// pace returns the request with a paced body. This also limits a body that the handler never reads, because net/http
+// reads the rest of such a body before it responds.
 func (t times) pace(w http.ResponseWriter, r *http.Request) *http.Request {
 	if r.ContentLength == 0 {
 		return r

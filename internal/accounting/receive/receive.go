@@ -41,7 +41,8 @@ const (
 	// MaxActions is the highest number of actions in a bulk request. In memory, an action takes
 	// many times its size in the body.
 	MaxActions = 100_000
-	// smallBody is the number of bytes of a body that can be read without waiting for a turn.
+	// smallBody is the number of bytes of a body that can be read without a permit (a "turn"). Only largeBodies permits
+	// exist.
 	smallBody = 1 << 20
 	// largeBodies is the highest number of larger bodies in memory at a time.
 	largeBodies = 4
@@ -59,9 +60,9 @@ const SourceHeader = "X-Rmreplay-Source"
 // The roles. All users who can read slurm.conf know the password in JobCompLoc, so the role of this
 // password should not include reading all jobs.
 const (
-	Ingest access.Role = "ingest" // send documents
-	Read   access.Role = "read"   // search, and see the pages
-	All    access.Role = "all"    // both
+	Ingest access.Role = "ingest" // may send documents
+	Read   access.Role = "read"   // may search, and see the pages
+	All    access.Role = "all"    // may do both
 )
 
 // Handler is the server's handler. API has the handlers of Elasticsearch's API, such as "POST
@@ -83,11 +84,11 @@ type Handler struct {
 	times   times
 }
 
-// times limits how long a client may occupy connections and turns that others need.
+// times limits how long a client may occupy a connection, or one of the permits for large bodies.
 type times struct {
-	body time.Duration // for receiving the first smallBody bytes of a body
-	step time.Duration // for receiving each further smallBody bytes
-	turn time.Duration // for waiting until a larger body may be read
+	body time.Duration // time limit for the first smallBody bytes of a body
+	step time.Duration // time limit for each further smallBody bytes
+	turn time.Duration // time limit for waiting until a larger body may be read
 }
 
 // New returns a handler that receives documents. If the parameter who is nil, all clients have all
@@ -337,8 +338,8 @@ var (
 		largeBodies, smallBody)
 )
 
-// read reads a request's body. The result done is a function that ends the request's turn. It is
-// never nil.
+// read reads a request's body. The caller must call the function done, which returns the request's permit for a large
+// body. done is never nil.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body []byte, done func(), err error) {
 	done = func() {}
 	var from io.Reader = http.MaxBytesReader(w, r.Body, MaxBody)

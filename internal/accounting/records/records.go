@@ -1,6 +1,6 @@
-// Package records converts finished jobs of other sources to documents, and documents to finished
-// jobs. The documents have the keys of Slurm's documents (package document), and further keys for
-// data that Slurm's documents cannot express. So a job survives the conversion in both directions.
+// Package records converts finished jobs of other sources to documents, and documents to finished jobs. The documents
+// have the keys of Slurm's documents (package document), and further keys for data that Slurm's documents cannot
+// express. So a job can be converted to a document and back.
 package records
 
 import (
@@ -65,7 +65,7 @@ type fields struct {
 // these keys. If Slurm's commands have a name for a key, the key has this name.
 type beyond struct {
 	SubmitLine  string `json:"submit_line,omitempty"`
-	ArrayTasks  string `json:"array_task_str,omitempty"` // of an array: the tasks that never started
+	ArrayTasks  string `json:"array_task_str,omitempty"` // tasks of an array that never started
 	ReqCPUs     int    `json:"req_cpus,omitempty"`
 	ReqNodes    int    `json:"req_nodes,omitempty"`
 	CPUsPerNode int    `json:"req_cpus_per_node,omitempty"`
@@ -84,7 +84,7 @@ type beyond struct {
 	MovedBytes  int64  `json:"moved_bytes,omitempty"`
 	WholeLine   bool   `json:"whole_line,omitempty"`
 	Lost        bool   `json:"lost,omitempty"`         // the job was requeued after this run
-	PreemptedBy string `json:"preempted_by,omitempty"` // of a replay: the workload's ID of the job that preempted this one
+	PreemptedBy string `json:"preempted_by,omitempty"` // in a replay: the workload's ID of the job that preempted this one
 	Waits       string `json:"waits,omitempty"`        // the text of document.WaitsText, if the times do not determine the waits
 }
 
@@ -92,7 +92,7 @@ type beyond struct {
 // fields that follow from ReqTRES.
 func beyondOf(r *finished.Job) beyond {
 	follows := finished.Job{ReqTRES: r.ReqTRES}
-	_ = finished.TakeTRES(&follows) // if the list has a mistake, the method add reads the same part of it
+	_ = finished.TakeTRES(&follows) // if the list has a mistake, the method add reads the same valid part of it
 	b := beyond{
 		SubmitLine: r.SubmitLine, ArrayTasks: r.ArrayRest, ReqCPUs: r.ReqCPUs, ReqNodes: r.ReqNodes,
 		CPUsPerNode: r.TasksPerNode, MemPerNode: r.MemPerNode, MemPerCPU: r.MemPerCPU, Memory: r.Memory, GPUs: r.GPUs,
@@ -120,7 +120,7 @@ func beyondOf(r *finished.Job) beyond {
 // add copies the fields into a job. It ignores invalid values, because anyone may have sent the
 // document.
 func (b *beyond) add(r *finished.Job) {
-	const most = 1 << 40 // of processors, nodes, and MiB of memory
+	const most = 1 << 40 // limit of processors, nodes, and MiB of memory
 	r.SubmitLine, r.Licenses, r.Flags, r.GPUs, r.GRES = b.SubmitLine, b.Licenses, b.Flags, b.GPUs, b.GRES
 	r.Held, r.WholeLine = b.Held, b.WholeLine
 	r.ReqCPUs = cmp.Or(int(within(int64(b.ReqCPUs), 0, most)), r.ReqCPUs)
@@ -354,8 +354,7 @@ func ran(f *fields, start hpc.Time) {
 	}
 }
 
-// amount returns how much a job was allocated, or nil if the job ran and the record does not say
-// it.
+// amount returns how much a job was allocated. It returns nil if the job ran but the record lacks the amount.
 func amount(n int, start hpc.Time) *int {
 	if start != 0 && n == 0 {
 		return nil
@@ -412,7 +411,7 @@ func Finished(text []byte, cluster string) (*finished.Job, document.Marks) {
 		ReqCPUs: int(j.ReqCPUs.Value), ReqNodes: int(j.ReqNodes.Value), AllocCPUs: int(j.CPUs.Value), AllocNodes: int(j.Nodes.Value),
 		ReqTRES: j.TRESReq, AllocTRES: j.TRESAlloc, NodeList: j.NodeList, WorkDir: j.WorkDir, Dependency: j.Dependency, TimeLimit: hpc.Unlimited,
 	}
-	if j.NodesCounted { // like the record, the workload has no number of nodes
+	if j.NodesCounted { // Nodes was only counted from the list of nodes: the record lacks the number
 		r.AllocNodes = 0
 	}
 	if r.NodeList == document.UnknownNodes {
@@ -436,7 +435,7 @@ func Finished(text []byte, cluster string) (*finished.Job, document.Marks) {
 		priority := uint32(j.Priority.Value)
 		r.Priority = &priority
 	}
-	// Read what only the document has.
+	// These keys have no field in [document.Job].
 	var more struct {
 		JobID  json.Number `json:"jobid"`
 		Limit  limit       `json:"time_limit"`
@@ -444,7 +443,7 @@ func Finished(text []byte, cluster string) (*finished.Job, document.Marks) {
 		beyond
 	}
 	err := json.Unmarshal([]byte(lines.UTF8(text)), &more)
-	if _, other := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !other { // after a wrong type, the other keys were read
+	if _, other := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !other { // it has read the other keys, too
 		return r, j.Marks
 	}
 	r.Script = more.Script

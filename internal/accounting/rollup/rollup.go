@@ -49,12 +49,11 @@ func class(n int64, classes float64) int64 {
 	return int64(math.Floor(math.Log2(float64(n)+0.5) * classes))
 }
 
-// LimitUsed is the SQL for the number of whole twentieths of its time limit that a job used; at
-// most 20.
+// LimitUsed is the SQL for the part of the time limit that a job used, in whole twentieths of the limit; at most 20.
 const LimitUsed = "floor(least(20::DOUBLE * elapsed_s / limit_s, 20))"
 
-// Unused is the SQL for the CPU seconds within its time limit that a job did not use. It is 0 for a
-// job that exceeded its limit, and NULL for jobs that never ran and for lost runs.
+// Unused is the SQL for the CPU seconds that a job did not use within its time limit. It is 0 for a job that exceeded
+// its limit, and NULL for jobs that never ran and for lost runs.
 const Unused = "cpus::DOUBLE * CASE WHEN start_time IS NULL OR lost = 1 THEN NULL WHEN elapsed_s >= limit_s THEN 0 " +
 	"ELSE limit_s::DOUBLE - elapsed_s END"
 
@@ -229,8 +228,8 @@ func (r *Rollup) Columns() (names, expressions []string) {
 	return names, expressions
 }
 
-// Counted returns the SQL that computes from a view's jobs the same columns as in stored cells.
-// The view also has the extra keys.
+// Counted returns SQL that computes, from the jobs of a view, the columns that stored cells have. The extra keys are
+// further columns of the result.
 func (r *Rollup) Counted(view, where string, extra ...string) string {
 	names, expressions := r.Columns()
 	for i := range names {

@@ -14,7 +14,7 @@ import (
 
 // Limits of the aggregations of one request.
 const (
-	maxBuckets      = 65536 // in one answer, as in Elasticsearch
+	maxBuckets      = 65536 // maximum in one answer, as in Elasticsearch
 	maxAggregations = 200
 	maxNesting      = 8 // levels of buckets inside buckets
 	maxFilters      = 256
@@ -44,7 +44,7 @@ type buckets struct {
 	// key is the SQL of a job's bucket; NULL if the job is in no bucket. If several is true, key is
 	// an array of numbers, and the job is in all buckets with these numbers.
 	key      query.SQL
-	keyType  string // in SQL
+	keyType  string // SQL type of the key
 	several  bool
 	keyed    bool // the answer is an object of buckets, with the names in fixed
 	minCount int64
@@ -64,9 +64,9 @@ type buckets struct {
 
 // order is one criterion by which buckets are sorted.
 type order struct {
-	key        bool // by the bucket's key
+	key        bool // sort by the bucket's key
 	child      string
-	output     output // of the child's metric
+	output     output // output of the child's metric
 	count      bool
 	descending bool
 }
@@ -335,7 +335,7 @@ func (c *compiler) ranges(b *buckets, kind, where string, v any, add func(name s
 		r.read(c.Read(where+".ranges", e, "key", "from", "to"), d)
 		ranges = append(ranges, r)
 	}
-	// As in Elasticsearch, buckets are sorted by their limits, and not in the order of the request.
+	// Like Elasticsearch, sort the buckets by their limits, and not in the order of the request.
 	slices.SortStableFunc(ranges, func(x, y bounded) int {
 		return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.to, y.to))
 	})

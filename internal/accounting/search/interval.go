@@ -97,7 +97,7 @@ func (s *interval) shift(instant query.SQL) (expr query.SQL, constant int64, isC
 		if end.IsZero() || end.Year() > latest {
 			break
 		}
-		if !end.After(t) { // at the last known change of the zone, ZoneBounds returns that change again
+		if !end.After(t) { // after the last known change of the zone, ZoneBounds returns that change again
 			t = t.Add(24 * time.Hour)
 			continue
 		}
@@ -171,7 +171,7 @@ func (s *interval) begin() int64 {
 	return 0
 }
 
-// instant returns the beginning of the bucket with a key.
+// instant returns the instant at which the bucket with the given key begins.
 func (s *interval) instant(key int64) time.Time {
 	t := time.UnixMilli(key).UTC()
 	if !s.short {

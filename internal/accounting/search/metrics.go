@@ -207,13 +207,13 @@ func deviations(r map[string]any, sigma float64) {
 	r["std_deviation_bounds"] = bounds
 }
 
-// percentiles are exact: they interpolate between the two nearest jobs.
+// percentiles computes exact percentiles, with interpolation between the values of the two nearest jobs.
 func (c *compiler) percentiles(p *metric, m *query.Body, show func(map[string]any, string, any)) {
 	percents := []float64{1, 5, 25, 50, 75, 95, 99}
 	if m.Given("percents") {
 		percents = nil
 		for _, e := range query.List(m.Members["percents"]) {
-			x := m.Float(m.Where+".percents", e) // Grafana sends strings
+			x := m.Float(m.Where+".percents", e) // Grafana sends the numbers as strings
 			if x < 0 || x > 100 {
 				m.Fail(query.Illegal("[%s] percents wants numbers from 0 to 100", m.Where))
 			}

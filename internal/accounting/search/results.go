@@ -11,8 +11,8 @@ type results struct {
 	total int  // number of buckets so far
 }
 
-// below adds the results of a bucket's sub-aggregations to the object in the parameter into. The
-// parameter b is nil for an empty bucket.
+// below adds the results of a bucket's sub-aggregations to the object into. b is the bucket, or nil if the bucket is
+// empty.
 func (r *results) below(a *aggregation, b *bucket, into map[string]any) error {
 	for _, child := range a.children {
 		name := child.name

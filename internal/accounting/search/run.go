@@ -12,13 +12,13 @@ import (
 
 // bucket is one bucket in the result of an aggregation.
 type bucket struct {
-	keys    []any // keys of the buckets around it, from the outermost, and its own
+	keys    []any // keys of the buckets that contain this one, outermost first, and then its own key
 	count   int64
 	outputs map[string][]any // values of the metrics
 	below   map[string]*group
 }
 
-// group has the buckets of one aggregation inside one bucket.
+// group has those buckets of one aggregation that are inside one bucket of the aggregation one level higher.
 type group struct {
 	list  []*bucket
 	total int64 // number of jobs in all buckets with enough jobs, including the buckets beyond size
@@ -31,7 +31,7 @@ func newBucket(keys []any, count int64) *bucket {
 	return &bucket{keys: keys, count: count, outputs: map[string][]any{}, below: map[string]*group{}}
 }
 
-// node is a bucket aggregation. path has the buckets around it, from the outermost.
+// node is a bucket aggregation. path has the bucket aggregations that contain it, outermost first.
 type node struct {
 	path []*buckets
 	self *aggregation
@@ -86,8 +86,8 @@ func (e *evaluation) level(n node, above map[string]*bucket) error {
 	return nil
 }
 
-// query runs the statement of one aggregation. The statement groups jobs by the keys of the buckets
-// around the aggregation and its own key, and computes the metrics directly inside.
+// query runs the statement of one aggregation. The statement groups jobs by the keys of the enclosing aggregations and
+// by the aggregation's own key. It computes the metrics that are direct children of the aggregation.
 func (e *evaluation) query(n node, above, found map[string]*bucket) error {
 	path := n.path
 	if own := n.self.buckets; own != nil {
@@ -203,8 +203,8 @@ func (e *evaluation) statement(n node, path []*buckets, above map[string]*bucket
 		grouped), len(aggregates)
 }
 
-// inner returns the innermost SELECT of a level. For each job, it has the keys, the inputs of
-// metrics, and the aggregates of these inputs.
+// inner returns the innermost SELECT of a level, which returns for each job the keys and the inputs of the metrics. It
+// also returns the SQL aggregates of these inputs.
 func (e *evaluation) inner(n node, path []*buckets, keys []string) (inner query.SQL, aggregates []string) {
 	var columns []query.SQL
 	for i, b := range path {

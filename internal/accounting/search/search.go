@@ -22,7 +22,7 @@ const (
 	// _msearch.
 	maxHitBytes = 64 << 20
 	maxSorts    = 32
-	maxFields   = 256 // in "fields" and "docvalue_fields"
+	maxFields   = 256 // maximum number of fields in "fields" and "docvalue_fields"
 )
 
 // compiler compiles requests to statements.
@@ -253,7 +253,7 @@ func (s *Server) search(ctx context.Context, r *request) (answer map[string]any,
 	answer = map[string]any{"timed_out": false, "_shards": shards(), "hits": hits}
 	left := *r.left
 	err = s.store.Read(ctx, func(v *store.Snapshot) error {
-		*r.left = left // this function may be called again
+		*r.left = left // Read may call this function twice, so restore the budget
 		if r.size > 0 {
 			list, err := r.hits(v)
 			if err != nil {
@@ -426,7 +426,7 @@ func asJSON(document []byte) json.RawMessage {
 	return text
 }
 
-// sourceFilter says which members of their documents hits contain.
+// sourceFilter says which members of a document the document's hit contains.
 type sourceFilter struct {
 	none               bool
 	includes, excludes []string

@@ -109,8 +109,8 @@ func (p *Process) launch() {
 		p.t.Fatal(err)
 	}
 	defer log.Close()
-	// The test's server lives for seconds, so use the simplest collector and compiler, and an
-	// archive of loaded classes.
+	// The test's server runs only for seconds. So use the simplest garbage collector and compiler, and an archive of
+	// loaded classes.
 	p.cmd = exec.Command(filepath.Join(root, "java", "bin", "java"), append([]string{
 		"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:SharedArchiveFile=" + filepath.Join(root, "archive.jsa"),
 		"-cp", filepath.Join(root, "server.jar") + ":" + filepath.Join(root, "lib", "*"), "Server",
@@ -126,7 +126,7 @@ func (p *Process) launch() {
 	p.ended = make(chan struct{})
 	go func(cmd *exec.Cmd, ended chan struct{}) {
 		defer close(ended)
-		_ = cmd.Wait() // an error, because the test kills the server
+		_ = cmd.Wait() // the test kills the server, so Wait returns an error
 	}(p.cmd, p.ended)
 }
 

@@ -20,13 +20,12 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// HealthOf computes the figures of a run's scheduler from the run's record. The figures belong to a
-// cluster with the given name. list is the record's statistics. setting is the window and the events of the run's
-// workload. The counters begin when slurmctld starts, so the counters of the first interval are
-// known. If slurmctld reset its counters in the second of the first answer, the requests before it
-// are left out. The figures of a workload's window begin with the window, because rmreplay starts
-// the preset jobs before it. Requests that rmreplay itself sent are marked, because on a
-// production cluster users and tools send other requests.
+// HealthOf computes the figures of a run's scheduler from the run's record. The figures belong to a cluster with the
+// given name. list is the record's statistics. setting is the window and the events of the run's workload. The
+// counters begin when slurmctld starts, so the counters of the first interval are known. If slurmctld reset its
+// counters in the second of the first answer, the requests before the reset are left out. The figures of a workload's
+// window begin with the window, because rmreplay starts the preset jobs before it. Requests that rmreplay itself sent
+// are marked, because on a production cluster users and tools send other requests.
 func HealthOf(cluster string, list []rm.Statistics, setting *workload.Workload) (out []store.Health) {
 	if len(list) == 0 {
 		return nil

@@ -20,7 +20,7 @@ func (Service) Info(ctx context.Context, dir string) (info *Info, err error) {
 	if c.own { // otherwise only the first jobs of the journal would be in the tables
 		settling, cancel := context.WithTimeout(ctx, readyTime)
 		defer cancel()
-		_, _ = c.wait(settling) // the answer says which documents are not in the tables, and why
+		_, _ = c.wait(settling) // if this fails, the response lists the documents that are not in the tables, and the reason
 	}
 	info = new(Info)
 	return info, c.get(ctx, "/_accounting/info", info)

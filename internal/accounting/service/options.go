@@ -22,7 +22,7 @@ type Serve struct {
 	Forward     string        // URL of a cluster to which every document is forwarded; may be empty
 	ForwardAuth string        // file with its credentials
 	Store       string        // where the pages' jobs are: Embedded or Elasticsearch
-	URL         string        // of the index, with Elasticsearch
+	URL         string        // URL of the index, if Store is Elasticsearch
 	URLAuth     string        // file with credentials for URL; may be empty
 	Kafka       string        // BROKER,BROKER.../TOPIC of jobcomp/kafka; may be empty
 	KafkaConfig string        // file of librdkafka's properties for connecting to brokers; may be empty
@@ -32,7 +32,7 @@ type Serve struct {
 	Open        bool          // allows other addresses than loopback without credentials
 }
 
-// The places of the jobs that the pages show.
+// The values of [Serve.Store]. They say where the jobs are that the pages show.
 const (
 	Embedded      = "embedded"      // the jobs in the data directory
 	Elasticsearch = "elasticsearch" // an index of a cluster
@@ -43,7 +43,7 @@ type Records struct {
 	Sources     []string // files, directories, runs, or one database
 	From        string   // kind of the sources, as in `workload build`; "auto" recognizes records and runs
 	ClusterName string   // cluster of runs, and of records that do not name a cluster
-	Password    string   // of the database
+	Password    string   // password of the database
 	Start, End  hpc.Time // only jobs that were pending or running in this interval; 0 means no limit
 	Zone        flags.Zone
 }
@@ -55,7 +55,7 @@ type Imported struct {
 	Duplicate int            `json:"duplicate"`     // the directory already had the record
 	Replaced  int            `json:"replaced"`      // a different record of an earlier import was replaced
 	Kept      int            `json:"kept_received"` // Slurm itself had sent the job
-	Rules     map[string]int `json:"rules"`         // broken rules, and decisions of the reader
+	Rules     map[string]int `json:"rules"`         // how often each rule was broken, and each decision made
 	Mistake   string         `json:"first_mistake,omitempty"`
 	// Unnamed counts the documents that were in the directory and do not name a cluster. They are
 	// stored under the name of their index, so their jobs may now be in the directory twice.
@@ -70,7 +70,7 @@ type Reconciled struct {
 	Equal     int          `json:"equal"`
 	Missing   []string     `json:"missing"` // ids of jobs that are not in the directory
 	Differing []Difference `json:"differing"`
-	Unknown   int          `json:"only_received"` // jobs of the same period in the directory that have no record
+	Unknown   int          `json:"only_received"` // jobs of the same period that are in the directory but have no record
 	Filled    int          `json:"filled"`
 	// Shifted counts missing jobs that are in the directory with dates that differ by the offset of
 	// a time zone. It is 0 unless the directory lacks most of the jobs.
@@ -127,7 +127,7 @@ type Info struct {
 	JournalBytes  int64             `json:"journal_bytes"`
 	DatabaseBytes int64             `json:"database_bytes"`
 	SchemaVersion int               `json:"schema_version"`
-	PID           int               `json:"pid"` // of the process that has the directory open
+	PID           int               `json:"pid"` // id of the process that has the directory open
 	Fault         string            `json:"fault,omitempty"`
 }
 
@@ -149,7 +149,8 @@ type Remove struct {
 	DryRun      bool     // only counts the jobs
 }
 
-// Removed is the number of jobs that were removed or anonymized, or would be with DryRun.
+// Removed is the number of jobs that were removed or anonymized. With DryRun, it is the number of jobs that the
+// command would remove or anonymize.
 type Removed struct {
 	Jobs   int64 `json:"jobs"`
 	DryRun bool  `json:"dry_run,omitempty"`

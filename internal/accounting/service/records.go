@@ -244,7 +244,7 @@ func read(ctx context.Context, from Records, out *Imported,
 type lostRuns struct {
 	held  map[numbered][]finished.Job // the lost runs of a job, and then the last run read, which may be lost
 	order []numbered
-	send  func(runs []finished.Job, lost bool) error // sends the last of a job's runs
+	send  func(runs []finished.Job, lost bool) error // sends the last of runs; the others are lost runs of the job
 }
 
 // maxRequeue is the longest time between the end of a run and the requeue of its job. This time

@@ -31,11 +31,11 @@ import (
 )
 
 const (
-	headerTime  = 10 * time.Second // for receiving a request's header
-	idleTime    = 60 * time.Second // of a connection between requests
-	answerTime  = 15 * time.Minute // from the end of a request's header to the end of the response
+	headerTime  = 10 * time.Second // time limit for receiving a request's header
+	idleTime    = 60 * time.Second // time limit of a connection between two requests
+	answerTime  = 15 * time.Minute // time limit from the end of a request's header to the end of the response
 	connections = 8192             // highest number of open connections
-	endTime     = time.Second      // for requests in progress when the server ends
+	endTime     = time.Second      // time limit for requests in progress when the server ends
 	// ownMemory is the memory limit of this process in bytes, at which garbage is collected more
 	// often.
 	ownMemory = 256 << 20

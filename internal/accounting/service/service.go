@@ -1,10 +1,9 @@
 // Package service implements the accounting commands: the server for a data directory, and the
 // client that sends requests to it.
 //
-// One process has a data directory open. It listens on a socket in the directory, control.sock,
-// which only the directory's owner can reach. Every command sends requests to this socket. If no
-// process listens there, the command itself opens the directory and listens while it runs. So
-// there is only one implementation.
+// One process has a data directory open. It listens on a socket in the directory, control.sock, which only the
+// directory's owner can reach. Every command sends requests to this socket. If no process listens there, the command
+// itself opens the directory and listens while it runs. So each command needs only one implementation.
 package service
 
 import (
@@ -125,7 +124,7 @@ func (s *site) ready() func(ctx context.Context) error {
 		if now.Fault == nil && now.Applied < before {
 			ctx, cancel := context.WithTimeout(ctx, readyTime)
 			defer cancel()
-			_ = s.intake.Wait(ctx, before) // an error means that documents are missing, as below
+			_ = s.intake.Wait(ctx, before) // an error means that documents are missing, which the check below finds
 			now = s.intake.Status()
 		}
 		left := before - now.Applied
@@ -160,8 +159,8 @@ func (s *site) Close() error {
 	return errors.Join(err, s.intake.Close())
 }
 
-// listenSocket creates the socket. This process already has the directory's lock, so the process
-// that created an old socket has ended.
+// listenSocket creates the socket. A socket that already exists belongs to a process that has ended, because this
+// process has the directory's lock.
 func listenSocket(dir string) (net.Listener, error) {
 	if err := os.Remove(filepath.Join(dir, socket)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -174,7 +173,7 @@ func listenSocket(dir string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	listener.(*net.UnixListener).SetUnlinkOnClose(false) // the path no longer exists then
+	listener.(*net.UnixListener).SetUnlinkOnClose(false) // Go would use the path from shortPath
 	return listener, os.Chmod(filepath.Join(dir, socket), 0o600)
 }
 

@@ -21,17 +21,18 @@ const (
 	CountKept      = "kept_received"
 )
 
-// tailRows is the highest number of rows in a fresh part that is rewritten in order to add rows. Rewriting takes
-// up to 10 ms.
+// tailRows is the highest number of rows that a fresh part (one that is not yet durable) can have and still be
+// rewritten with additional rows. Rewriting takes up to 10 ms.
 const tailRows = 1000
 
-// maxFresh limits the fresh rows: [Store.Apply] waits for compaction when they would fill maxFresh parts.
+// maxFresh limits the rows that are not yet durable (fresh rows): [Store.Apply] waits for compaction when these rows
+// would fill maxFresh parts.
 const maxFresh = 4
 
-// Apply adds documents in the order of their numbers. A view that is made later has all of them. A
-// document is durable once [Store.Durable] has reached its number; until then, a journal must keep
-// the document. Entries that an earlier call applied are skipped: after an error, a caller can
-// pass the same entries again, and each is applied exactly once.
+// Apply adds documents in the order of their numbers. A view that is made later has all these documents. A document is
+// durable once [Store.Durable] has reached its number; until then, a journal must keep the document. Entries that an
+// earlier call applied are skipped: after an error, a caller can pass the same entries again, and each is applied
+// exactly once.
 //
 // A run of a job has one row. A later, different document replaces the row. But an imported
 // document does not replace one from Slurm, and the start of a job does not replace its end. A
@@ -57,7 +58,7 @@ func (s *Store) Apply(ctx context.Context, entries []Entry) (out Outcome, err er
 	return a.out, nil
 }
 
-// room waits until there are fewer fresh rows than Apply allows.
+// room waits until fewer rows are fresh (not yet durable) than Apply allows.
 func (s *Store) room(ctx context.Context) error {
 	defer context.AfterFunc(ctx, s.less.Broadcast)()
 	for {
@@ -109,10 +110,10 @@ type addition struct {
 	out     Outcome
 	counts  map[string]int64
 	rows    []prepared
-	dropped []bool          // true for each row that a later entry of this call has replaced
+	dropped []bool          // true for a row that a later entry of this call has replaced
 	own     map[key]int     // key to position in rows
-	gone    map[int64]int64 // rows of earlier calls: number to the number of the document that replaces the row
-	lost    []prepared      // the documents that replace rows; they have the rows' clusters
+	gone    map[int64]int64 // maps the number of each replaced row of an earlier call to the number of the new document
+	lost    []prepared      // the documents that replace rows of earlier calls; each has the cluster of its replaced row
 	was     []keyed         // the replaced rows of earlier calls
 	through int64           // number of the last entry
 }
@@ -274,8 +275,8 @@ func (a *addition) finish() error {
 	return nil
 }
 
-// append adds a batch to a state. A small last batch is merged with the new batch, without the rows that have
-// been replaced. The map taken has the number of each replaced row, with the number of the new document.
+// append adds a batch to a state. A small last batch is merged with the new batch, without the rows that have been
+// replaced. taken maps the number of each row left out in this way to the number of the document that replaced it.
 func (s *Store) append(next *state, entries []Entry, rows []keyed, through int64, counts map[string]int64) (taken map[int64]int64, err error) {
 	taken = make(map[int64]int64)
 	b := &batch{rows: rows, through: through, counts: counts}
@@ -309,7 +310,7 @@ func (s *Store) append(next *state, entries []Entry, rows []keyed, through int64
 	return taken, nil
 }
 
-// writeFresh writes a fresh part with the given entries.
+// writeFresh writes the given entries into a fresh part, one that is not yet durable.
 func (s *Store) writeFresh(entries []Entry) (*part, error) {
 	s.named++
 	path := s.path(freshDir, fmt.Sprintf("%d.parquet", s.named))

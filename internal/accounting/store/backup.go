@@ -28,14 +28,14 @@ func (s *Store) Seal() error {
 	}
 }
 
-// Backup writes a copy of the store's present state as a tar archive. Its last file is store.json: an archive without
-// this file is incomplete. Readers and the writer do not wait for the backup.
+// Backup writes a copy of the store's present state as a tar archive. The last file in the archive is store.json, so
+// an archive without this file is incomplete. Readers and the writer do not wait for the backup.
 func (s *Store) Backup(to io.Writer) error {
 	if err := s.Seal(); err != nil {
 		return fmt.Errorf("copying the store: %w", err)
 	}
 	s.writing.Lock()
-	v, m := s.View(), s.durable // store.json describes this state, or the same rows with fewer of them still fresh
+	v, m := s.View(), s.durable // while writing is locked, v and m describe the same parts
 	s.writing.Unlock()
 	defer v.Close()
 	w := tar.NewWriter(to)

@@ -14,8 +14,8 @@ import (
 
 // Column is a column of the table jobs.
 type Column struct {
-	Name string // in SQL
-	Type string // in SQL
+	Name string // name in SQL
+	Type string // type in SQL
 	// Field is the key of Slurm's document whose value the column has, for example "@submit". It is empty for a
 	// column that the store computes.
 	Field string

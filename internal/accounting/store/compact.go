@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// maxFreshParts is the highest number of fresh parts. Every part makes each question slower.
+	// maxFreshParts is the highest number of parts that are not yet durable. Every part makes each question slower.
 	maxFreshParts = 24
-	// maxGoneShare: a part is rewritten when a twentieth of its rows has been replaced.
+	// maxGoneShare is the divisor of a share: a part is rewritten when one row in maxGoneShare has been replaced.
 	maxGoneShare = 20
 	// fewParts is the number of neighbouring parts that are merged if their rows together fit into one part.
 	fewParts        = 4
@@ -130,7 +130,7 @@ func (s *Store) isDurable(seq int64) bool {
 type source struct {
 	part *part
 	rows []keyed                 // in the part's order
-	anew map[int][]parquet.Value // column to recomputed values, which replace the part's; see [Store.renew]
+	anew map[int][]parquet.Value // by column: recomputed values that replace the part's; see [Store.renew]
 }
 
 // hold returns a view, and marks the first n batches of the view, so that no rows are added to these batches.
@@ -255,8 +255,7 @@ func (s *Store) put(from []source, p *part, drop map[int64]bool, removed int64) 
 	return s.exchange(next, from, p, drop, nil)
 }
 
-// exchange commits a state in which the part p has replaced the sources in the list from. The
-// caller holds s.writing.
+// exchange commits a state in which the part p has replaced the sources in the list from. The caller holds s.writing.
 func (s *Store) exchange(next *state, from []source, p *part, drop map[int64]bool, change func(m *manifest)) (err error) {
 	dropped := s.forgetGone(from, drop)
 	if len(dropped) > 0 {

@@ -186,7 +186,8 @@ func (s *Store) ExpireHealth(before time.Time) (removed int64, err error) {
 	return removed, nil
 }
 
-// changeHealth removes and adds rows. It rewrites the files that lose rows, and the last file if that has room.
+// changeHealth removes and adds rows. It rewrites the files that lose rows, and the last file if it has room for more
+// rows.
 func (s *Store) changeHealth(figures []figureRow, counts []countRow, drop func(cluster string, until int64) bool) (removed int64, err error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -234,8 +235,8 @@ func (s *Store) changeHealth(figures []figureRow, counts []countRow, drop func(c
 	return removed, s.commit(next, nil)
 }
 
-// without reads the rows for which the function drop returns false. The result lost is the number
-// of the other rows of figures.
+// without reads the rows for which the function drop returns false. lost is the number of rows of figures for which
+// drop returns true.
 func (h *healthPart) without(drop func(cluster string, until int64) bool) (figures []figureRow, counts []countRow, lost int, err error) {
 	if figures, err = parquet.ReadFile[figureRow](h.paths[0]); err != nil {
 		return nil, nil, 0, err

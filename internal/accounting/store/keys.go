@@ -30,7 +30,7 @@ func keyOf(cluster string, jobID, run int64) key {
 // standing describes the document that is stored for a key.
 type standing struct {
 	seq    int64
-	digest uint64 // of the document
+	digest uint64 // digest of the document
 	traits traits
 }
 

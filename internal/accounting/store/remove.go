@@ -90,7 +90,7 @@ func (s *Store) removeFrom(v *View, p *part, old func(j *chosenRow) bool) (jobs 
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	lost = slices.DeleteFunc(lost, func(j chosenRow) bool { _, gone := s.gone[j.seq]; return gone }) // replaced since the read
+	lost = slices.DeleteFunc(lost, func(j chosenRow) bool { _, gone := s.gone[j.seq]; return gone }) // replaced after the read
 	if err := s.put(from, made, drop, int64(len(lost))); err != nil {
 		return 0, err
 	}

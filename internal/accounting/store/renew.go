@@ -9,15 +9,15 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// renew repairs values of older formats. Up to format 4, wait_s was the wait since eligible. Up to
-// 5, unknown hours were 0. Up to 6, the column lost was missing. Up to 8, jobs that never ran had
-// exit codes. If the process is killed, the next start repeats the work.
+// renew repairs values of older formats. Up to format 4, wait_s was the wait since the job became eligible. Up to 5,
+// unknown hours were 0. Up to 6, the column lost was missing. Up to 8, jobs that never ran had exit codes. If the
+// process is killed, the next start repeats the work.
 func (s *Store) renew() error {
 	if s.durable.Format == Format {
 		return nil
 	}
 	s.opts.Report(fmt.Errorf("an older version of rmreplay made the directory; waits, hours and exit codes of its jobs (%d) are computed again", s.totals.jobs))
-	for _, p := range s.now.parts { // of the first state, because rewriting removes a part without rows
+	for _, p := range s.now.parts { // the parts of the first state: later states lack parts that lose all rows
 		i := slices.Index(s.now.parts, p)
 		if err := s.rewrite(s.now, i, i+1); err != nil {
 			return fmt.Errorf("computing waits, hours and exit codes of an older version anew: %w", err)

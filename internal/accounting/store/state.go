@@ -165,7 +165,8 @@ func (s *Store) commit(next *state, change func(m *manifest)) error {
 	for _, h := range next.health {
 		m.Health = append(m.Health, h.info)
 	}
-	// If the replacing arrival is not durable, the journal repeats it, and it replaces the row again.
+	// Leave out a replacement by an arrival that is not durable yet. After a crash, the journal repeats this arrival,
+	// which then replaces the row again.
 	var rows []goneRow
 	for _, row := range next.gone {
 		if row.by <= m.Applied {

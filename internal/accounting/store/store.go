@@ -58,8 +58,8 @@ type Options struct {
 	partRows int // 0 means PartRows
 }
 
-// PartRows is the approximate number of rows in a part: once this many rows are fresh, a part is
-// written.
+// PartRows is the approximate number of rows in a part: when this many rows are not yet durable, they are written into
+// a part.
 const PartRows = 122_880
 
 // The directories of a store.
@@ -104,7 +104,7 @@ type Store struct {
 	writing sync.Mutex // held while the next state is made
 	durable manifest   // the contents of store.json
 	gone    map[int64]int64
-	recent  map[key]standing // the fresh rows
+	recent  map[key]standing // the rows that are not yet durable
 	named   int              // number of the last file in fresh/
 	less    *sync.Cond       // its lock is writing; signals fewer fresh rows, or a change of fault
 	fault   error            // why the last attempt to write a part failed; nil if it succeeded
@@ -142,7 +142,7 @@ type namedFile struct {
 
 // partInfo is the entry of a part in store.json.
 type partInfo struct {
-	Name     string           `json:"name"` // of the files in jobs/, keys/ and cells/, without the suffix
+	Name     string           `json:"name"` // name of the files in jobs/, keys/ and cells/, without the suffix
 	First    int64            `json:"first"`
 	Last     int64            `json:"last"` // numbers of its first and last row
 	Rows     int64            `json:"rows"`
@@ -512,8 +512,7 @@ func (s *Store) Applied() int64 {
 	return s.now.applied
 }
 
-// Durable returns the number of the last arrival that is durable in the store. A journal must keep the later
-// arrivals.
+// Durable returns the number of the last arrival that is durable in the store. A journal must keep the later arrivals.
 func (s *Store) Durable() int64 {
 	s.writing.Lock()
 	defer s.writing.Unlock()

@@ -84,8 +84,7 @@ func (v *View) Documents(seqs []int64, do func(seq int64, document []byte) error
 	return nil
 }
 
-// documents calls the function do with the documents of the rows with the given numbers, which
-// must ascend.
+// documents calls the function do with the documents of the rows with the given numbers, which must ascend.
 func (p *part) documents(seqs []int64, do func(seq int64, document []byte) error) error {
 	found, rows, err := p.find(seqs)
 	if err != nil {
@@ -134,8 +133,7 @@ func (p *part) seqs() ([]int64, error) {
 	return all, err
 }
 
-// rowsOf calls the function do with the values of columns, as texts, for the rows with the given
-// numbers.
+// rowsOf calls the function do with the values of columns, as texts, for the rows with the given numbers.
 func (p *part) rowsOf(seqs []int64, columns []string, do func(values []string)) error {
 	_, rows, err := p.find(seqs)
 	if err != nil {
@@ -200,10 +198,9 @@ func (v *Snapshot) All(query string, args ...any) (list [][]any, err error) {
 	return list, rows.Err()
 }
 
-// Read calls the function do with a snapshot of the store and a separate engine. After
-// [Options.ReadTime] the read fails with an error that wraps [engine.ErrTime]. Queries can neither
-// write nor open other files. The function do may be called a second time: Read restarts a long
-// read on an engine for long reads, where it does not delay other reads.
+// Read calls the function do with a snapshot of the store and a separate engine. After [Options.ReadTime] the read
+// fails with an error that wraps [engine.ErrTime]. Queries can neither write nor open other files. The function do may
+// be called a second time: Read restarts a long read on an engine for long reads, where it does not delay other reads.
 func (s *Store) Read(ctx context.Context, do func(v *Snapshot) error) error {
 	v := s.View()
 	defer v.Close()

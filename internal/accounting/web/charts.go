@@ -75,7 +75,7 @@ type scale struct {
 	low, high float64 // lowest and highest edge of the classes of a distribution
 }
 
-// include widens the scale for a table.
+// include widens the scale so that it includes the values of a table.
 func (s *scale) include(t *table) {
 	for i, row := range t.Rows {
 		sum := 0.0

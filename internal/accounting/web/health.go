@@ -113,9 +113,9 @@ func (p *panel) noteRuns(t *table, r *request, s *sizes) {
 	}
 }
 
-// leaveOutFrozen removes the runs in which computing took no time from a request for times. If
-// only such runs have figures in the range, it keeps them. Their times of 0 would lower the means
-// of other schedulers. It returns a note on them.
+// leaveOutFrozen removes from a request for times the runs in which computing took no time: their times of 0 would
+// lower the means of other schedulers. If only such runs have figures in the range, it keeps them. It returns a note
+// that names the removed runs.
 func (r *request) leaveOutFrozen(s *sizes) (notes []string) {
 	names := r.clusters()
 	var frozen []string

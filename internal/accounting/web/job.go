@@ -36,7 +36,7 @@ type jobDetails struct {
 	columns         map[string]any
 }
 
-// job reads the job that the request's path names by its ID in the store or the cluster.
+// job reads the job that the request's path names by its ID in the store or in the Elasticsearch cluster.
 func (v *server) job(q *http.Request) (*jobDetails, error) {
 	r, err := parseRequest(q.URL.Query(), v.now())
 	if err != nil {

@@ -67,7 +67,7 @@ type cell struct {
 	Text   string
 	Href   string
 	Number bool
-	Share  float64 // length of the cell's bar, in per cent; 0 for a cell without a bar
+	Share  float64 // length of the cell's bar, as a percentage; 0 for a cell without a bar
 	Expand bool    // the link opens the job
 	Label  string  // heading of the column, for narrow windows, which show no headings
 }
@@ -228,8 +228,8 @@ func (r *request) otherGroupings() (list []cell) {
 	return list
 }
 
-// part prepares an answer for the template. All charts beside each other use the scale in the
-// parameter together. If draw is nil, there is no chart.
+// part prepares an answer for the template. The parameter together is the scale that all charts beside each other
+// share. If draw is nil, there is no chart.
 func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), together scale) (*part, error) {
 	r, t := a.request, a.table
 	out := &part{Notes: t.notes, CSV: "api/v1/panels/" + a.panel.name + r.url(r.alone)}
@@ -482,7 +482,7 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 		f.Query = r.values.Get("q")
 	}
 	f.fill(r, s)
-	f.Doubts = known.doubts(r) // s lacks them on the page about schedulers
+	f.Doubts = known.doubts(r) // on the page about schedulers, s has no doubts
 	if err := v.linkHealth(q.Context(), f, r, s, known); err != nil {
 		return err
 	}

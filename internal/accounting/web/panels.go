@@ -61,8 +61,8 @@ type table struct {
 	links   []string           // links of the first column; an empty text means that there is no link
 	bar     int                // index of the column that also has bars; 0 without bars
 	series  []int              // indices of the columns that a chart shows
-	sums    map[string]float64 // of each name, if pivot made the table
-	colours []int              // of each series, as indices in figure.Colours
+	sums    map[string]float64 // sum of the values of each name, if pivot made the table
+	colours []int              // colour of each series, as an index of figure.Colours
 	names   string             // the field whose values are the series' names; may be empty
 	notes   []string
 	tiles   bool // the only row is shown as tiles
@@ -185,7 +185,7 @@ func orZero(v any) any {
 // sums.
 func known(v any) float64 { return value(orZero(v)) }
 
-// ratio returns 100 part / whole, in per cent, or nil if whole is not positive.
+// ratio returns part as a percentage of whole, or nil if whole is not positive.
 func ratio(part, whole float64) any {
 	if !(whole > 0) {
 		return nil

@@ -19,8 +19,8 @@ import (
 const (
 	maxFilters    = 50
 	longestFilter = 1024   // bytes
-	maxTableRows  = 1000   // of the table of jobs on one page
-	maxExported   = 50_000 // of the table of jobs in one CSV file
+	maxTableRows  = 1000   // rows of the table of jobs on one page
+	maxExported   = 50_000 // rows of the table of jobs in one CSV file
 	maxPage       = 10_000_000
 )
 
@@ -66,15 +66,15 @@ type request struct {
 	rows, page int
 	width      int
 
-	intervals []time.Duration // between the figures of each scheduler on the page
+	intervals []time.Duration // the times between two figures of each scheduler on the page
 	alignment string          // how the times of two clusters are aligned
-	shift     time.Duration   // by which this cluster's times are later than shown
+	shift     time.Duration   // this cluster's times are later than shown by this duration
 	moved     []string        // the shift of the second cluster, for URLs; nil if its times are not known
 
 	panel  *panel // the requested panel
 	suffix string // distinguishes the figures of a panel that a page shows twice
 
-	sums map[string]float64 // of each name of the panel, over two clusters that a page shows beside each other; may be nil
+	sums map[string]float64 // sum of each name of the panel over both clusters of a comparison; may be nil
 }
 
 // parameters are the parameters of a [request] (see there) and of single pages and panels: static,
@@ -357,7 +357,7 @@ func (r *request) only(pairs ...string) string {
 type buckets struct {
 	step  int64       // seconds
 	edges []time.Time // ascending, one more than buckets; the first and the last edge are the ends of the range
-	round []time.Time // the edges before the first and the last were replaced by the ends of the range
+	round []time.Time // the edges before the range's ends replaced the first and the last edge
 }
 
 // buckets returns the buckets of the range of time. For the utilization, the range is rounded down to

@@ -26,7 +26,7 @@ type size struct {
 	CPUs        *int64    `json:"cpus,omitempty"`
 	GPUs        *int64    `json:"gpus,omitempty"`
 	Description string    `json:"description,omitempty"`
-	Doubt       string    `json:"not_valid_reason,omitempty"` // of a run
+	Doubt       string    `json:"not_valid_reason,omitempty"` // why the run is not valid
 
 	every             time.Duration // median interval of the scheduler's figures
 	answered          time.Time     // end of the first interval of the scheduler's figures

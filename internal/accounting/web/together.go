@@ -18,14 +18,15 @@ var alignments = []option{
 	{Name: "at the beginning", Value: "begin"},
 }
 
-// align sets the shift of the second of two clusters or schedulers, and the intervals between the figures of each
-// scheduler, which decide the buckets. The parameter live is true if the range is for figures of schedulers.
+// align sets the shift of the second of two clusters or schedulers. It also sets the intervals between the figures of
+// each scheduler, which decide the buckets. live is true if the range is for figures of schedulers.
 //
-// By the time of day, the second cluster's first day is aligned with the first day of the range. This is also the
-// default if the second cluster has nothing in the range. A run's first day is that of its workload. If the request
-// gives no beginning and the first cluster is a run, the first day of the range is that of this run's workload. If the
-// request is for the whole time, it is the first cluster's first day, also for a site. At first, the range is the first
-// cluster's range. [request.widen] adds the second cluster's jobs.
+// With the alignment "day", the second cluster's first day is moved to the first day of the range. This is the default
+// alignment if the second cluster has nothing in the range. A run's first day is the first day of its workload. If the
+// request gives no beginning and the first cluster is a run, that run's first day replaces the first day of the range.
+// If the request is for the whole time, the range begins on the first cluster's first day, even if the first cluster
+// is a site. Before the call, the range is the first cluster's range. align calls [request.widen] to add the second
+// cluster's jobs.
 func (r *request) align(s *sizes, live bool) (err error) {
 	names, sides := r.clusters(), r.sides()
 	if sides != nil {

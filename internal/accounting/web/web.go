@@ -203,7 +203,7 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	if strings.Contains(r.URL.Path, "/api/") {
 		name = "warning"
 	}
-	_ = pages().ExecuteTemplate(w, name, map[string]any{"Error": err.Error(), "Revision": revision}) // the reader is gone
+	_ = pages().ExecuteTemplate(w, name, map[string]any{"Error": err.Error(), "Revision": revision}) // lost connection
 }
 
 // redirect redirects from a path with a name to the page with the filter for this name.
@@ -438,7 +438,7 @@ func (v *server) panel(w http.ResponseWriter, q *http.Request) error {
 		return bad(errors.New("a and b: JSON and CSV are about one cluster (want f=cluster=NAME, once for each of the two, " +
 			"or format=html)"))
 	}
-	if format != "html" { // v.view does this, too
+	if format != "html" { // for HTML, v.view calls fromFirstStart
 		if r, err = v.fromFirstStart(q.Context(), p, r); err != nil {
 			return err
 		}

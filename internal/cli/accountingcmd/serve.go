@@ -94,7 +94,7 @@ of the cluster, so that utilization is in per cent. The flag may be repeated.`,
 	return c
 }
 
-// asUsage turns an error about senseless options into an error of usage.
+// asUsage turns an error about invalid options into an error of usage.
 func asUsage(err error) error {
 	var wrong *service.UsageError
 	if errors.As(err, &wrong) {
@@ -146,8 +146,7 @@ func addServeFlags(c *cobra.Command, opts *service.Serve, listen *string) {
 // minMemory is the smallest value of --memory, in MiB.
 const minMemory = 64
 
-// checkServe returns an error for flags with senseless values, and for flags that contradict each
-// other.
+// checkServe returns an error for invalid values of flags, and for flags that contradict each other.
 func (o commands) checkServe(opts *service.Serve) error {
 	switch {
 	case opts.Retention < 0:

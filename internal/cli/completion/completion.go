@@ -44,9 +44,9 @@ needs the package bash-completion.`,
 	}
 }
 
-// Values lists the values of flags with known values. A key is a flag of all commands, such as
-// "--to", or a flag of one command and the commands below it, such as "predict train --model". If
-// both kinds of keys match a flag, the key of one command is used.
+// Values maps flags to functions that return their possible values. A key is a flag of all commands, such as "--to",
+// or a flag of one command and the commands below it, such as "predict train --model". If both kinds of keys match a
+// flag, the key of one command is used.
 type Values map[string]func() []string
 
 // of returns the values of a command's flag, or nil if they are not known.
@@ -80,7 +80,8 @@ func Register(root *cobra.Command, values Values, namesFile func(*pflag.Flag) bo
 	}
 }
 
-// recorded are the commands that take recorded workloads, which are files, as they take runs.
+// recorded are the commands whose arguments can be runs, which are directories, or recorded workloads, which are
+// files.
 var recorded = []string{"compare", "explain", "jobs", "metrics", "report"}
 
 // completeArguments completes a command's arguments that are paths, and after them the flags that the
@@ -165,7 +166,7 @@ func Plain(root *cobra.Command) {
 func complete(f *pflag.Flag, values func() []string, path bool) cobra.CompletionFunc {
 	kind, _ := pflag.UnquoteUsage(f)
 	if f.Name == "cluster" {
-		kind = "BUNDLE" // or a directory
+		kind = "BUNDLE" // a bundle may also be a directory
 	}
 	if values == nil || path {
 		return completePath(kind)
@@ -189,7 +190,7 @@ func complete(f *pflag.Flag, values func() []string, path bool) cobra.Completion
 	}
 }
 
-// matching returns the values that continue what was typed. The parameter before is put before them.
+// matching returns the values that begin with the typed text. It puts the text before in front of each value.
 func matching(values []string, before, typed string) (found []cobra.Completion) {
 	for _, v := range values {
 		if strings.HasPrefix(before+v, typed) {

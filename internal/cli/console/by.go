@@ -8,7 +8,7 @@ import (
 	"rmreplay/internal/metrics"
 )
 
-// Groupings returns the names that --by takes.
+// Groupings returns the names that --by accepts.
 func Groupings() (names []string) {
 	for _, by := range metrics.Groupings {
 		names = append(names, string(by))

@@ -84,14 +84,14 @@ func Require(c *cobra.Command, names ...string) {
 	}
 }
 
-// AddCount adds a flag that takes a number of things, 1 or more. value is the flag's default; 0
-// means that the flag has no default.
+// AddCount adds a flag whose value is a whole number, 1 or more. value is the flag's default; 0 means that the flag
+// has no default.
 func AddCount(f *pflag.FlagSet, to *int, name string, value int, usage string) {
 	*to = value
 	f.Var((*count)(to), name, usage)
 }
 
-// count is a number of things.
+// count is the value of a flag that [AddCount] adds.
 type count int
 
 func (c *count) String() string { return strconv.Itoa(int(*c)) }
@@ -140,7 +140,7 @@ func AddQuiet(f *pflag.FlagSet, to *bool) {
 	f.BoolVarP(to, "quiet", "q", false, "show no progress")
 }
 
-// AddParallel adds -j, --parallel. [CheckParallel] checks its value, and [AtOnce] has its default.
+// AddParallel adds -j, --parallel. [CheckParallel] checks its value, and [AtOnce] applies the default.
 func AddParallel(f *pflag.FlagSet, to *int, what string) {
 	f.IntVarP(to, "parallel", "j", 0, "make at most `N` "+what+" at the same time (default: one for each CPU)")
 }

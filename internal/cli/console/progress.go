@@ -25,8 +25,7 @@ type Progress struct {
 	Every time.Duration
 }
 
-// Sample is the least real time between two samples of progress, and between two lines on a
-// terminal.
+// Sample is the shortest real time between two samples of progress, and between two lines on a terminal.
 const Sample = 200 * time.Millisecond
 
 // Progress returns a new display of progress on standard error. If quiet is true, the display shows

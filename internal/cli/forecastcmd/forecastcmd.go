@@ -48,7 +48,7 @@ func (o *drawOptions) add(f *pflag.FlagSet, horizon time.Duration) {
 	f.StringVar(&o.arrivals, "arrivals", "", "`WHICH` later submissions to assume: none, recent (drawn from the submissions of the last week) or recorded (only for a run) (default recent; none with --run-times limits)")
 }
 
-// check returns an error for flags with senseless values.
+// check returns an error for invalid values of flags.
 func (o *drawOptions) check() error {
 	if o.horizon < 0 {
 		return console.Usagef("--horizon %v: negative (want, for example, 12:00:00, or 0 for none)", o.horizon)
@@ -72,7 +72,7 @@ func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 	o.add(f, 0)
 }
 
-// check returns an error for flags with senseless values.
+// check returns an error for invalid values of flags.
 func (o *engineOptions) check() error {
 	if o.policy != "" {
 		if err := experiment.CheckPolicy(o.policy); err != nil {
@@ -331,8 +331,8 @@ func addLive(f *pflag.FlagSet, history, timeout *time.Duration) {
 type source struct {
 	name     string
 	queue    *forecast.Queue
-	course   *forecast.Course // of a run
-	cluster  string           // the cluster directory in a capture
+	course   *forecast.Course // course of the run; nil for a capture
+	cluster  string           // cluster directory in the capture; empty for a run
 	captured string           // the temporary directory of a live capture, or ""
 }
 

@@ -112,8 +112,8 @@ func (o commands) checkListen(opts serveOptions) error {
 	return nil
 }
 
-// run serves until the context is done. Requests under way at that moment have 0.4 s, since the
-// program ends half a second after a signal.
+// run serves until the context is done. Requests that are in progress at that moment have 0.4 s to complete, because
+// the program ends half a second after a signal.
 func run(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 60 * time.Second,

@@ -56,7 +56,7 @@ type ClockReport struct {
 	NextEvent *time.Time      `json:"next_event,omitempty"` // virtual; absent if the replay waits for the daemons
 	Running   int             `json:"running"`              // threads, including the replay itself
 	Inbox     int64           `json:"inbox_bytes"`
-	Factor    float64         `json:"factor"` // of the measured clock; 0: frozen
+	Factor    float64         `json:"factor"` // factor of the measured clock; 0 for the frozen clock
 	Computing float64         `json:"computing_s"`
 	Steps     uint64          `json:"steps"`
 	Threads   []vclock.Thread `json:"threads"`

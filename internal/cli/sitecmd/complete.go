@@ -117,7 +117,7 @@ type completeReport struct {
 	// LeftOut counts the jobs that were left out because they ran when the window began and their
 	// nodes are unknown.
 	LeftOut int      `json:"running_left_out,omitempty"`
-	Next    []string `json:"next"` // commands
+	Next    []string `json:"next"` // commands that the user may run next
 }
 
 func (l Lent) runComplete(path string, o *completeFlags) error {

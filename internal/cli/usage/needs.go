@@ -8,16 +8,17 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Dependent is a flag that has no effect without others. A command refuses such a flag. Flags that only bound
-// resources, such as --parallel, and the seeds of random numbers are not in the list: scripts give them always.
+// Dependent is a flag that has no effect unless a certain other flag is given, or is not given. A command refuses such
+// a flag. The list of dependent flags lacks flags that only limit resources, such as --parallel, and seeds of random
+// numbers, because scripts always give these flags.
 type Dependent struct {
 	Commands []string // paths of commands, without the program's name
 	Flag     string
-	Needs    []string // the flag has an effect with each of these
-	Without  string   // or, if Needs is empty, only without this flag or argument (in capitals)
+	Needs    []string // the flag has an effect if one of these flags is given
+	Without  string   // used if Needs is empty: the flag or argument (in capitals) with which the flag has no effect
 }
 
-// Dependents are the flags that have no effect without others.
+// Dependents are the flags that have no effect unless a certain other flag is given, or is not given.
 var Dependents = []Dependent{
 	{[]string{"replay", "simulate"}, "sessions", []string{"feedback"}, ""},
 	{[]string{"compare"}, "per-job", []string{"json"}, ""},
@@ -55,8 +56,8 @@ func IsGiven(f *pflag.Flag) bool {
 	return f != nil && f.Changed && (f.Value.String() != f.DefValue || f.DefValue == "")
 }
 
-// CheckDependents returns an error of usage for a flag of a command that has no effect with the other
-// flags. The default value of a flag counts as if the flag were not given.
+// CheckDependents returns an error of usage if a flag on the command line has no effect because of the other flags. A
+// flag with its default value counts as not given.
 func CheckDependents(command string, f *pflag.FlagSet) error {
 	given := func(name string) bool {
 		if IsArgument(name) {

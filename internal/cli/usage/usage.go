@@ -61,7 +61,7 @@ func subcommands(c *cobra.Command, before []string, typed string) (names []cobra
 	return names, d
 }
 
-// Help prints the help of the command that the names lead to from c.
+// Help prints the help of the command below c that has the path names.
 func Help(c *cobra.Command, names []string) error {
 	found, rest, err := c.Find(names)
 	if err != nil || len(rest) > 0 {

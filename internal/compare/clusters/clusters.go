@@ -97,7 +97,7 @@ func Names(list []Setting) string {
 // object is a partition, a node, a QOS and so on, or all keys of a file that do not belong to such
 // an object.
 type object struct {
-	order  []string // of the keys, by their names in lower case
+	order  []string // names of the keys in lower case, in the order of the file
 	names  map[string]string
 	values map[string]string
 	// inherited are the values of the line DEFAULT above the object's line, and from names that line.
@@ -120,7 +120,7 @@ func (o *object) inForce(key string) (value, shown string) {
 func (o *object) set(key, value string) {
 	lower := strings.ToLower(key)
 	if before, twice := o.values[lower]; twice {
-		o.values[lower] = before + ", " + value // SlurmctldHost; nodes in several lines of gres.conf
+		o.values[lower] = before + ", " + value // a repeated key, such as SlurmctldHost, or nodes of gres.conf
 		return
 	}
 	o.order, o.names[lower], o.values[lower] = append(o.order, lower), key, value
@@ -221,7 +221,7 @@ func (c *cluster) statements(name, prefix string) {
 	for line := range syntax.Lines([]byte(c.files[name])) {
 		if included, _, ok := syntax.CutInclude(line.Text); ok {
 			if _, there := c.files[included]; !there {
-				included = path.Base(included) // a whole path
+				included = path.Base(included) // an absolute path; files has no directories in its names
 			}
 			c.statements(included, prefix)
 			continue
@@ -267,7 +267,7 @@ func (c *cluster) key(o *object, key, value string) {
 	}
 }
 
-// accounts reads commands for sacctmgr, or a dump of it.
+// accounts reads commands for sacctmgr, or the output of sacctmgr dump.
 func (c *cluster) accounts(text string) {
 	if first, _ := lines.First([]byte(text)); strings.HasPrefix(first, "Cluster - ") {
 		if commands, _, err := workload.ConvertAccountsDump(bytes.NewReader([]byte(text)), "accounts"); err == nil {

@@ -69,7 +69,7 @@ func (f *Figure) where() string {
 type FieldShare struct {
 	Field workload.Field `json:"field"`
 	Rule  string         `json:"rule"`
-	Jobs  int            `json:"jobs"` // jobs whose field was made
+	Jobs  int            `json:"jobs"` // jobs in which a rule filled the field
 	Pairs int            `json:"pairs"`
 	Share metrics.Float  `json:"share"`
 	Low   metrics.Float  `json:"low"`
@@ -82,7 +82,7 @@ var Keys = []string{Variable, "median_wait_s", "p90_wait_s", "p99_wait_s"}
 // Variable is the figure whose variance is divided among the fields.
 const Variable = "mean_wait_s"
 
-// Alike reports whether all realizations have the same made fields by the same rules.
+// Alike reports whether the same rules filled the same fields in all realizations.
 func Alike(runs []*run.Manifest) bool {
 	first := runs[0].Made
 	return len(first) > 0 && !slices.ContainsFunc(runs, func(r *run.Manifest) bool {

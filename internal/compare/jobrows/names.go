@@ -111,7 +111,7 @@ func contradict(a, b *run.Row) bool {
 }
 
 // agree reports whether no pair of jobs contradicts, and the jobs of each pair have the same user, the same name or
-// the same second of submission. Equal numbers alone prove little, since every resource manager counts from 1.
+// the same second of submission. Equal numbers alone prove little, because every resource manager counts from 1.
 func agree(found map[string]string, own, others map[string]*run.Row) bool {
 	partners := map[string]bool{}
 	for job, partner := range found {
@@ -126,9 +126,9 @@ func agree(found map[string]string, own, others map[string]*run.Row) bool {
 	return true
 }
 
-// match returns the baseline's ID of each job of the set with the same text. By name, it returns nil
-// if a job of either side has no name, or the same name as another job. By other texts, it leaves
-// out a text that two jobs of one side have.
+// match returns, for each job of the set, the ID of the baseline's job with the same text. By name, it returns nil if
+// a job of either side has no name, or the same name as another job. By other texts, it leaves out a text that two
+// jobs of one side have.
 func match(baseline, set []run.Row, one, other identity, by Match) map[string]string {
 	a, unique := jobsBy(baseline, one)
 	b, alsoUnique := jobsBy(set, other)

@@ -50,8 +50,8 @@ var (
 	initPrio  = []byte(" InitPrio=")
 )
 
-// maxLine is the number of bytes that are read of each log line. They have the job's number. The
-// rest of a longer line is a list of hosts.
+// maxLine is the number of bytes that are read of each log line. These bytes contain the job's number. The rest of a
+// longer line is a list of hosts.
 const maxLine = 4096
 
 // OpenLog reads the log of a run's slurmctld. It returns nil for a run without a log.
@@ -155,7 +155,7 @@ func (l *Log) Started(row *run.Row, number int) (by Scheduler) {
 	} else {
 		queued = max(queued, row.Resubmit)
 	}
-	second := func(t hpc.Time) hpc.Time { return hpc.Time(t.Std().Truncate(time.Second).UnixNano()) } // as accounting
+	second := func(t hpc.Time) hpc.Time { return hpc.Time(t.Std().Truncate(time.Second).UnixNano()) } // as in accounting
 	for _, s := range l.Starts[row.RMJob] {
 		if (number == 0 || s.At >= second(runs[number-1].End)) && (next == 0 || s.At < second(next)) {
 			by = s.By

@@ -31,14 +31,14 @@ type Changed struct {
 	queued []span
 }
 
-// span is a time in the queue of one of the runs, on the baseline's dates. The job might start from the beginning. The
-// end is its start or cancellation; 0 if it never started.
+// span is a period in which a job of one of the runs was in the queue and could start, on the baseline's dates. At the
+// end of the period, the job started or was cancelled; the end is 0 if the job never started.
 type span struct{ from, to hpc.Time }
 
 // Waiting returns the first job with a different priority that waited at an instant in one of the runs, and did not
 // start at this instant there. Only such a job can change what the scheduler does then. A job that waited for its
-// dependencies, its begin time or a hold is not among them. Waiting returns nil if there is no such job except the
-// given one.
+// dependencies, its begin time or a hold is not among them. Waiting returns nil if there is no such job, or if the
+// parameter except is the only such job.
 func (p *Priorities) Waiting(at hpc.Time, except string) *Changed {
 	for i := range p.changed {
 		c := &p.changed[i]
@@ -53,7 +53,7 @@ func (p *Priorities) Waiting(at hpc.Time, except string) *Changed {
 
 func priorities(baseline, set Side) Priorities {
 	var p Priorities
-	number := map[string]int{} // of jobs in changed
+	number := map[string]int{} // the index of each job in changed
 	others := set.priorities()
 	mine := baseline.priorities()
 	for i := range baseline.Rows {

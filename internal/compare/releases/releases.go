@@ -21,7 +21,7 @@ type Side struct {
 	Rows     []run.Row
 	// Log has slurmctld's log; nil if the record has no log.
 	Log *Log
-	// Shift is what turns the run's dates into those of the baseline.
+	// Shift is added to the run's dates to convert them to the baseline's dates.
 	Shift time.Duration
 }
 

@@ -15,7 +15,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// varying matches the parts of warnings that may differ between runs: a number of jobs at the begin
+// varying matches the parts of warnings that may differ between runs: a number of jobs at the beginning
 // of the text, durations and percentages.
 var varying = regexp.MustCompile(`^\d+\b|\b(\d+h)?(\d+m)?\d+(\.\d+)?m?s\b|\b\d+(\.\d+)? ?%`)
 

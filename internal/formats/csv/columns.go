@@ -190,7 +190,8 @@ func priorityColumn() column {
 		}}
 }
 
-// requestColumn is the column of a field of hpc.Request, by the field's type.
+// requestColumn returns the column of a field of hpc.Request. The type of the field decides how cells are read and
+// written.
 func requestColumn(f jobjson.Field) column {
 	field := func(job *hpc.Job) reflect.Value { return reflect.ValueOf(&job.Request).Elem().Field(f.Index) }
 	return column{name: f.Name, get: func(job *hpc.Job) string { return valueText(field(job)) },

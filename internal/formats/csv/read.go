@@ -104,7 +104,7 @@ type reader struct {
 	w       *workload.Workload
 	book    workload.RuleBook
 	order   workload.OrderCheck
-	columns []*column // of the table; nil for a column about the user
+	columns []*column // columns of the table; nil for a column about the user
 	header  []string
 	at      map[string]int // the indices of the columns, by name
 	users   map[string]hpc.User

@@ -113,7 +113,7 @@ func (t *tail) Read(p []byte) (int, error) {
 // whether they are complete.
 func (e *reader) cutOff(lastByte byte) error {
 	switch {
-	case lastByte == '\n' || e.scripts[e.last.script] || e.last.number == 0: // 0: a comment
+	case lastByte == '\n' || e.scripts[e.last.script] || e.last.number == 0: // 0 if it is a comment
 		return nil
 	case len(e.scripts) > 0 && e.last.bare:
 		return errors.New("unlike the other lines, the last one has neither a line end nor a script: the file is cut off " +

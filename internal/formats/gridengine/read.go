@@ -179,7 +179,7 @@ func splitJSON(line []byte) ([][]byte, error) {
 			continue
 		}
 		var text string
-		if json.Unmarshal(value, &text) != nil { // a number
+		if json.Unmarshal(value, &text) != nil { // a number and not a string
 			text = string(value)
 		}
 		fields[at] = []byte(text)
@@ -226,7 +226,7 @@ func parse(fields [][]byte) (*finished.Job, error) {
 	if task > 0 {
 		j.ID += "_" + strconv.FormatUint(task, 10)
 		if j.Number != 0 && task <= hpc.MaxArrayIndex {
-			j.ArrayJob, j.ArrayTask, j.Number = j.Number, int(task), 0 // it has no number of its own
+			j.ArrayJob, j.ArrayTask, j.Number = j.Number, int(task), 0 // a task has no number of its own
 		}
 	}
 	j.ReqCPUs = int(max(cpus, 1))
@@ -311,9 +311,9 @@ func fate(j *finished.Job, why uint64, exit int) {
 	}
 }
 
-// requested reads the category: the options of qsub that decide where a job can run, as "-l
-// h_rt=3600,mem_free=4G -pe mpi 16 -q all.q". Memory is per slot and GPUs are per job, as at most
-// sites. Unknown resources are ignored.
+// requested reads the category: the options of qsub that decide where a job can run, for example "-l
+// h_rt=3600,mem_free=4G -pe mpi 16 -q all.q". Memory is per slot and GPUs are per job, as at most sites. Unknown
+// resources are ignored.
 func requested(j *finished.Job, text string) (err error) {
 	words := strings.Fields(text)
 	for i := 0; i+1 < len(words); i++ {

@@ -164,8 +164,8 @@ func (f *fields) next() []byte {
 
 func (f *fields) text() string { return lines.UTF8(f.next()) }
 
-// number reads a number from minValue to maxValue. For any other number, it returns an error that
-// names the field what.
+// number reads a number from minValue to maxValue. For any other number, it returns an error. The parameter what is
+// the field's name in the error.
 func (f *fields) number(what string, minValue, maxValue int64) int64 {
 	field := f.next()
 	n, err := strconv.ParseFloat(string(field), 64)
@@ -216,7 +216,7 @@ const (
 	termMemLimit = 16
 	ownerRequeue = 10
 	adminRequeue = 11
-	rusageFields = 19 // of struct rusage
+	rusageFields = 19 // number of fields of struct rusage
 )
 
 // read reads the fields of a JOB_FINISH record.
@@ -271,9 +271,9 @@ func (j *job) read(f *fields) {
 type tail struct {
 	index       int64 // the index of a task of an array, or wholeRanges
 	reservation string
-	reason      int64  // for the end of the job
-	limit       int64  // of the run time, in seconds
-	requirement string // of resources, with the defaults of the queue and of bsub -gpu
+	reason      int64  // reason for the end of the job
+	limit       int64  // limit of the run time, in seconds
+	requirement string // requirement of resources, with the defaults of the queue and of bsub -gpu
 	ranges      string // tasks that ended before they started, such as "4-9,20-30:2"
 }
 

@@ -62,7 +62,7 @@ func recognize(head []byte) workload.Confidence {
 
 // record is a line: "DATE;TYPE;ID;KEY=VALUE KEY=VALUE ...".
 type record struct {
-	date []byte // local time, as "03/01/2024 08:00:00"
+	date []byte // local time, such as "03/01/2024 08:00:00"
 	kind byte
 	id   string
 	text []byte
@@ -223,7 +223,7 @@ func (s *reader) line(line []byte) error {
 		return s.b.Unusable(finished.RuleNoRecord, string(line), "%v", err)
 	}
 	j := s.job(r.kind, id)
-	if j == nil { // deleted after its end
+	if j == nil { // the user deleted the job after its end
 		s.b.Joined()
 		return nil
 	}

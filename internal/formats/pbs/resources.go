@@ -21,7 +21,7 @@ func (s *reader) read(j *job, text []byte) error {
 	request := request{placement: "free"}
 	seen := make(map[string]bool)
 	for key, value := range attributes(text) {
-		if seen[key] { // part of a command line in submit_args
+		if seen[key] { // a word in the command line of submit_args looks like this key
 			continue
 		}
 		seen[key] = true
@@ -160,13 +160,13 @@ func number(text string) int {
 // request is what a job asked for, from the list of its resources.
 type request struct {
 	chunks     []chunk
-	isSelect   bool // in chunks of PBS Professional, else in Torque's nodes
+	isSelect   bool // the request has chunks (PBS Professional); otherwise it has Torque's nodes
 	placement  string
-	cpus, gpus int // in total
+	cpus, gpus int // totals for the job
 	nodes      int
-	host       bool // it asked for a host by its name
-	virtual    bool // it limited its virtual memory
-	shared     bool // it ran on fewer hosts than nodes
+	host       bool // the job requested a host by its name
+	virtual    bool // the job limited its virtual memory
+	shared     bool // the job ran on fewer hosts than nodes
 	// On machines of Cray, PBS Professional counts processing elements. Then ncpus and select have
 	// one processor, for the program that starts the processing elements.
 	elements, perNode, depth int
@@ -223,7 +223,7 @@ func (q *request) resource(j *finished.Job, name, value string) (err error) {
 func (q *request) size(name, value string) (err error) {
 	switch name {
 	case "nodect":
-		if strings.Contains(value, ":") { // some schedulers write the nodes there
+		if strings.Contains(value, ":") { // some schedulers write the list of nodes into nodect
 			q.chunks, q.host, err = chunks(value)
 		} else if q.nodes = number(value); q.nodes < 0 {
 			q.nodes, err = 0, errors.New("not a count")

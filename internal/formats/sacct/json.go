@@ -396,7 +396,8 @@ func (j *jsonJob) sizes(r *finished.Job) {
 	case m.PerNode.count() > 0:
 		r.MemPerNode = int64(m.PerNode.count())
 	case m.Memory.set && m.Memory.value >= float64(slurmspec.MemPerCPU):
-		// A float is not exact near 2^63, so the memory per CPU is lost.
+		// The value contains Slurm's mark for memory per CPU, 2^63. A float of this size is not exact, so the amount of
+		// memory is lost.
 	case m.Memory.count() > 0:
 		r.MemPerNode = int64(m.Memory.count())
 	}

@@ -163,7 +163,7 @@ type textReader struct {
 	opts    workload.ReadOptions
 	given   []string // the columns of a text without a header
 	header  []byte
-	between []byte // columns
+	between []byte // the delimiter between columns
 	columns []column
 	at      columns
 	fields  [][]byte
@@ -376,7 +376,7 @@ func (s *textReader) line(number int, line []byte) error {
 	if err := s.release(); err != nil {
 		return err
 	}
-	_, _ = s.align(line) // sets s.fields, for the number of fields
+	_, _ = s.align(line) // sets s.fields, whose length is needed
 	return s.unusable(string(line), "%d fields, where the header has %d", len(s.fields), len(s.columns))
 }
 
@@ -404,7 +404,7 @@ func (s *textReader) release() error {
 	}
 	text := s.held
 	s.held = nil
-	fields, _ := s.align(text) // it was a record before
+	fields, _ := s.align(text) // align succeeded for this text before
 	return lines.At(s.heldAt, s.record(fields, text))
 }
 
@@ -503,13 +503,12 @@ func (s *textReader) align(text []byte) (fields [][]byte, ok bool) {
 	return fields, true
 }
 
-// distribute returns the number of bars in the text of each column. It finds texts that fit their
-// columns at the least cost. As few texts as possible then contain bars. It returns nil if no
-// texts fit.
+// distribute returns the number of bars in the text of each column. Of the texts that fit their columns, it chooses
+// those with the lowest cost. So as few texts as possible contain bars. It returns nil if no texts fit.
 func (s *textReader) distribute(extra int) []int {
 	const impossible = 1 << 30
 	columns := len(s.columns)
-	// cost[i][e] is the least cost of the columns from i on when e bars are left.
+	// cost[i][e] is the lowest cost of the columns from i on if e bars remain.
 	cost := make([][]int32, columns+1)
 	choice := make([][]int32, columns)
 	for i := range cost {
@@ -655,7 +654,7 @@ func (s *textReader) end(get func(int) []byte) (hpc.Time, error) {
 	}
 	suspended, err := parseClock(get(c.suspended))
 	if err != nil {
-		suspended = 0 // details counts it
+		suspended = 0 // the method details counts this mistake
 	}
 	start, err := s.time(get(c.start))
 	if err != nil || start == 0 {

@@ -16,9 +16,9 @@ import (
 // keptNumber is a number of a record that cannot be derived from the job.
 type keptNumber struct {
 	field int // from 1, as the format's definition numbers them
-	// The field read has the number in the log, and the field derived the number that the unchanged job gives. The
-	// writer writes the log's number as long as the job still gives the derived one. After a change of the job, it
-	// writes the number that the changed job gives.
+	// The field read has the number in the log, and the field derived the number that the unchanged job gives. As long as
+	// the job still gives the number derived, the writer writes the log's number. After a change of the job, it writes
+	// the number that the changed job gives.
 	read, derived decimal
 }
 

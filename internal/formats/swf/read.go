@@ -90,7 +90,7 @@ const (
 const (
 	statusFailed    = 0
 	statusCompleted = 1
-	statusPartial   = 2 // to 4: a part of a checkpointed job; 3 and 4 mark the last part
+	statusPartial   = 2 // 2 to 4: a part of a checkpointed job; 3 and 4 mark the last part
 	statusLastPart  = 4
 	statusCancelled = 5
 )
@@ -142,7 +142,7 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 // part is a job that was made from the record of a part of a job, because no earlier record has the
 // whole job.
 type part struct {
-	place  int // among the jobs
+	place  int // index among the jobs
 	record int
 	text   string
 }

@@ -26,7 +26,7 @@ func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 	out := bufio.NewWriterSize(w, 64<<10)
 	s.header(out)
 	var buf []byte
-	next := 0 // of the unusable records
+	next := 0 // index of the next unusable record
 	for at, job := range s.jobs.All() {
 		origin := s.jobs.Origin(at)
 		for ; s.ordered && next < len(wl.Unusable) && wl.Unusable[next].Record < origin.Record; next++ {

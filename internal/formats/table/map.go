@@ -64,9 +64,9 @@ type Field struct {
 	// Origin), or a format of strptime(3) ("%d.%m.%Y %H:%M:%S"). The default is ISO 8601, or seconds
 	// since 1970.
 	Time string `yaml:"time"`
-	// Times multiplies a number. A count with it is rounded up.
+	// Times multiplies a number. The product for a count is rounded up.
 	Times float64 `yaml:"times"`
-	// Prefix is put before each name: "user" makes user17 of 17.
+	// Prefix is put before each name: "user" turns 17 into user17.
 	Prefix string `yaml:"prefix"`
 	// Values replaces values of the table: for example "done" by COMPLETED.
 	Values map[string]string `yaml:"values"`
@@ -119,8 +119,8 @@ const (
 	aNodeList
 )
 
-// fieldSpec is a field of a job. It says how the field is read, and lists the usual names of its
-// column, the surest first, in lower case with only letters and digits.
+// fieldSpec is a field of a job. It says how the field is read, and lists the usual names of its column, the most
+// reliable name first, in lower case with only letters and digits.
 type fieldSpec struct {
 	name    string
 	kind    kind

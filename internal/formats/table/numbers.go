@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// separators are the characters in numbers apart from digits: those before a fraction, and those
-// between thousands.
+// separators are the characters in numbers apart from digits: decimal separators and thousands separators.
 const separators = ".,'\u2019\u00a0\u202f"
 
 // notation says how a table writes its numbers.
@@ -33,8 +32,8 @@ func isDigit(r rune) bool { return r >= '0' && r <= '9' }
 
 func notDigit(r rune) bool { return !isDigit(r) }
 
-// unseparated returns a number in Go's notation. The parameter decimal is the character before its
-// fraction. ok is false unless another separator divides the whole part into groups of three digits.
+// unseparated returns a number in Go's notation. The parameter decimal is the decimal separator. ok is false unless
+// another separator divides the whole part into groups of three digits.
 func unseparated(number, decimal string) (plain string, ok bool) {
 	whole, fraction, has := strings.Cut(number, decimal)
 	if strings.ContainsFunc(fraction, notDigit) {
@@ -86,8 +85,7 @@ func (n notation) plain(text string) (string, error) {
 // errComma says that a number cannot be read without a setting in the map.
 var errComma = errors.New(`a number with a comma (want decimal: "," in the map if a fraction follows, and otherwise decimal: ".")`)
 
-// hasComma reports whether a text is a number in which a comma may stand before a fraction or between
-// thousands.
+// hasComma reports whether a text is a number with a comma that may be a decimal separator or a thousands separator.
 func hasComma(text string) bool {
 	number, _ := split(text)
 	_, fraction := unseparated(number, ",")
@@ -103,7 +101,7 @@ func notWhole(text string) error {
 	return errors.New("not a whole number (want times: 1 in the map to round it up)")
 }
 
-// evidence counts numbers that can be read with only one of the two characters before the fraction.
+// evidence counts the numbers that can be read with only one of the two decimal separators.
 type evidence struct {
 	comma, point string // an example of each
 	balance      int    // numbers with a comma less those with a point
@@ -127,8 +125,8 @@ func (e *evidence) add(text string) {
 	}
 }
 
-// decimal returns the character before a fraction that most numbers need, with an example; "" without
-// such numbers, or with as many of each.
+// decimal returns the decimal separator that most numbers need, with an example. It returns "" if no number needs one,
+// or if as many numbers need the other.
 func (e *evidence) decimal() (decimal, example string) {
 	switch {
 	case e.balance > 0:
@@ -216,8 +214,8 @@ func (p *proposal) numeric() (list []string) {
 	return list
 }
 
-// readNumbers decides how the table writes numbers, and translates the sampled values. A count with a
-// point between thousands would not be whole, so that it decides if nothing else does.
+// readNumbers decides how the table writes numbers, and translates the sampled values. If no other number shows the
+// notation, a count such as 1.024 does: counts are whole, so its point must separate thousands.
 func (p *proposal) readNumbers() {
 	if _, ok := p.table.(*textTable); !ok {
 		return

@@ -64,7 +64,7 @@ func numbered(count int) (names []string) {
 
 // proposal is a map under construction.
 type proposal struct {
-	decimal string // the character before fractions, if the map must say it
+	decimal string // the decimal separator, if the map must say it
 	shows   string // the reason for decimal
 	table   table
 	columns []string
@@ -79,7 +79,7 @@ type proposal struct {
 // sampleRows is the number of rows that a proposal looks at.
 const sampleRows = 500
 
-// sample takes the known values of the first rows.
+// sample stores the values of the first rows, except unknown values.
 func (p *proposal) sample() error {
 	enough := errors.New("enough")
 	p.values = make(map[string][]string)
@@ -142,8 +142,8 @@ func hinted(column string) (rest, unit string) {
 	return name, ""
 }
 
-// place finds a column for each field. A field takes the surest of its usual names that the table
-// has. A column belongs to one field only.
+// place finds a column for each field. A field gets the column with the most reliable of the field's usual names. A
+// column belongs to one field only.
 func (p *proposal) place() {
 	if p.unnamed {
 		return
@@ -222,8 +222,8 @@ func (p *proposal) isWait(column string) bool {
 	return positive && 10*good >= 9*known
 }
 
-// between returns a function that reads the seconds from one field's instant to another field's in a
-// row. The function returns false if one of them is not known.
+// between returns a function that returns, for a row, the seconds from the instant in one field to the instant in
+// another field. It returns false if one of these instants is not known.
 func (p *proposal) between(from, to string) func(row []string) (float64, bool) {
 	first, last := p.fields[from], p.fields[to]
 	if first == "" || last == "" {
@@ -277,7 +277,7 @@ func (p *proposal) suits(k kind, column string) bool {
 		case anExitCode:
 			_, _, err = field.exitCode(text)
 		case aState:
-			if _, instant := read.parse(text); instant == nil && read.how != "relative" { // a small number is a state's
+			if _, instant := read.parse(text); instant == nil && read.how != "relative" { // a small number may be a state
 				err = errState
 			}
 		case aText:
@@ -565,8 +565,8 @@ func (p *proposal) numberUnit(field, column string) (unit, guess string) {
 	return unit, guess
 }
 
-// sameAs returns the unit in which nine of ten values of a column are the seconds that a function
-// reads; "" without such a unit.
+// sameAs compares a column with the seconds that the function want returns for a row. It returns the unit in which
+// nine of ten values agree with these seconds; "" if there is no such unit.
 func (p *proposal) sameAs(column string, want func(row []string) (float64, bool)) string {
 	at := slices.Index(p.columns, column)
 	for _, unit := range []string{"seconds", "ms", "minutes", "hours"} {
@@ -588,14 +588,14 @@ func (p *proposal) sameAs(column string, want func(row []string) (float64, bool)
 	return ""
 }
 
-// manyRows is the number of rows from which on limits in seconds that no more than a tenth of the
-// jobs exceed are taken for seconds: as minutes, nearly all jobs would use less than 1/60 of their limits.
+// manyRows is the number of rows that [proposal.limitUnit] needs to conclude that limits are in seconds. If the limits
+// of so many jobs were in minutes, nearly all jobs would use less than 1/60 of their limits, which is unlikely.
 const manyRows = 20
 
-// limitUnit returns the shortest unit in which few jobs ran longer than their limits, and what speaks
-// for it: at most a tenth of the jobs in seconds, and at most a quarter in minutes and hours, because
-// the real limit may have been changed or not enforced. It returns "" if there is no such unit, or if
-// no more than a few jobs have both.
+// limitUnit returns the shortest unit, of seconds, minutes and hours, in which few jobs ran longer than their limits.
+// For seconds, few means at most a tenth of the jobs. For minutes and hours, few means at most a quarter, because
+// limits may have been changed or not enforced. why says what supports the unit. limitUnit returns "" if no unit fits,
+// or if too few jobs have both a limit and a run time.
 func (p *proposal) limitUnit(column string) (unit, why string) {
 	at, ran := slices.Index(p.columns, column), p.ran()
 	exceed, few := "", 0.1
@@ -643,15 +643,15 @@ func (p *proposal) ran() func(row []string) (float64, bool) {
 	}
 }
 
-// strange returns the states that are not Slurm's words, each with a Slurm state that it could mean.
-// The user must check them, because sites use words such as killed in several ways, and the letter F
-// is FAILED to squeue, but finished to qstat. The end of a job that waits or runs is an expected one.
-// But the time at which Kubernetes deleted a pod is an end: CANCELLED is proposed for the phases
-// Running and Pending of most pods that have such an end.
+// strange returns the states that are not Slurm's words, each with a Slurm state that it could mean. The user must
+// check them, because sites use words such as killed in several ways, and the letter F is FAILED to squeue, but
+// finished to qstat. For jobs that wait or run, a table may have an expected end. But if the column of ends has the
+// times at which Kubernetes deleted pods, strange proposes CANCELLED for the phases Running and Pending, provided that
+// most pods in this phase were deleted.
 func (p *proposal) strange(column string) (list []string) {
 	var field Field
 	at, end := slices.Index(p.columns, column), slices.Index(p.columns, p.fields["end"])
-	deleted := map[string]int{} // by word, the rows with an end less those without
+	deleted := map[string]int{} // by word: the number of rows with an end, less the number of rows without
 	if strings.HasPrefix(plain(p.fields["end"]), "delet") {
 		for _, row := range p.rows {
 			if deleted[row[at]]--; !field.isUnknown(row[end], nil) {

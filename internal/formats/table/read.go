@@ -20,8 +20,8 @@ import (
 // the signal is not 0, and otherwise COMPLETED.
 const NoteStateGuessed = "state_guessed"
 
-// NoteDecimalGuessed counts jobs with numbers such as 1.024 or 2,5, where the map does not say which
-// character stands before a fraction, but other numbers of the table show it.
+// NoteDecimalGuessed counts jobs with numbers such as 1.024 or 2,5, if the map does not say which decimal separator
+// the table has, but other numbers of the table show it.
 const NoteDecimalGuessed = "decimal_guessed"
 
 // Reader reads the jobs of tables with one map.
@@ -35,7 +35,7 @@ type Reader struct {
 
 	arrays map[uint32]hpc.Time // the submissions of arrays whose tasks have IDs such as 17_3
 
-	numbers notation // of the current table
+	numbers notation // notation of numbers in the current table
 }
 
 // NewReader returns a reader. source names the origin of the jobs.
@@ -91,7 +91,7 @@ func (s *Reader) Finish() (w *workload.Workload, missing []string, err error) {
 // column is a column that a field needs.
 type column struct {
 	field string
-	name  string // in the table; "" if all rows have the same value
+	name  string // name in the table; "" if all rows have the same value
 }
 
 func (s *Reader) read(t table) error {
@@ -137,7 +137,7 @@ func (s *Reader) columns(t table) (columns []column, err error) {
 		switch {
 		case at >= 0:
 		case isJSON:
-			at = 0 // other records may have the column
+			at = 0 // later records may have the column
 		default:
 			return nil, fmt.Errorf("no column %s, which the map has for %s (want one of: %s)",
 				strings.Join(field.Column, " or "), name, strings.Join(has, ", "))
@@ -398,7 +398,7 @@ func (v *values) fate(r *finished.Job) {
 		return e, err
 	})
 	r.ExitCode, r.Signal = exit[0], exit[1]
-	switch r.State { // the instants that lie ahead are expected ones
+	switch r.State { // an instant that has not come yet is only an estimate
 	case hpc.Pending:
 		r.Start, r.End, r.Elapsed = 0, 0, -1
 	case hpc.Running, hpc.Suspended:

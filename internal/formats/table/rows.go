@@ -25,7 +25,7 @@ import (
 
 // row is a row of a table. An absent value is "".
 type row struct {
-	place string // as "line 17"
+	place string // such as "line 17"
 	cells []string
 	fault error  // the row does not have the form of the table
 	text  string // the row's original text, if there is a fault
@@ -219,7 +219,7 @@ func (t *textTable) each(columns []string, f func(*row) error) error {
 			return err
 		}
 		for i, field := range fields {
-			fields[i] = inert.Text(field) // as in the tables that we write
+			fields[i] = inert.Text(field) // undo Cell, as in tables that rmreplay wrote
 		}
 		line, _ := reader.FieldPos(0)
 		if err := take(line, fields); err != nil {
@@ -425,7 +425,7 @@ func scalarText(value any) []string {
 // parquetTable is a Parquet file.
 type parquetTable struct {
 	file    *parquet.File
-	columns map[string]*parquet.Column // without lists and bytes of a fixed length
+	columns map[string]*parquet.Column // columns without lists and without bytes of a fixed length
 	header  []string
 }
 

@@ -56,8 +56,7 @@ func (f *Field) number(text string, minValue, maxValue float64) (float64, error)
 	return n, nil
 }
 
-// count reads a whole number. A field with a factor has a number of something else, so that the
-// product may have a fraction, and is rounded up.
+// count reads a whole number. If the field has a factor, the product may have a fraction; it is rounded up.
 func (f *Field) count(text string) (int, error) {
 	n, err := f.number(text, 0, math.MaxInt32)
 	if err == nil && f.Times == 0 && n != math.Trunc(n) {
@@ -270,10 +269,10 @@ func checkTime(how string) error {
 // clockReader reads instants in one notation.
 type clockReader struct {
 	how    string
-	layout string        // of time.Parse
+	layout string        // layout for time.Parse
 	unit   time.Duration // the unit of numbers
 	zone   *time.Location
-	origin hpc.Time // from which numbers count
+	origin hpc.Time // the instant from which numbers count
 }
 
 // newClockReader returns a reader for the times of a map or a field; see [Field.Time].

@@ -60,7 +60,7 @@ type header struct {
 	FileSystems []fileSystem `json:"file_systems,omitempty"`
 }
 
-// fileSystem is an hpc.FileSystem.
+// fileSystem is the JSON of an hpc.FileSystem.
 type fileSystem struct {
 	Name      string `json:"name"`
 	Bandwidth int64  `json:"bytes_per_s"`

@@ -56,7 +56,7 @@ type Config struct {
 // Cluster is a live cluster. It implements [driver.Cluster] within [Cluster.Round].
 type Cluster struct {
 	Config
-	ctx context.Context // of the round
+	ctx context.Context // context of the current round
 	// jobs are the pending jobs of the last state, by name.
 	jobs  map[string]*job
 	deaf  bool // the forecaster did not answer in the last round
@@ -164,7 +164,7 @@ func (c *Cluster) list() ([]job, error) {
 func (c *Cluster) takes(j *job, now hpc.Time) bool {
 	mark := markOf(j.AdminComment)
 	switch {
-	case j.held() && !j.heldByDriver(): // by someone else
+	case j.held() && !j.heldByDriver(): // someone else holds the job
 		return false
 	case j.held() && mark == markHeld:
 		return true

@@ -15,7 +15,7 @@ import (
 // Job is a job of a run that started and ended.
 type Job struct {
 	counters.Total
-	Comment string // of the job's submission
+	Comment string // comment of the job's submission
 	// Counted is set if the record has the job's request and the run has file systems.
 	Counted bool
 }

@@ -99,7 +99,7 @@ func (s *Server) ServeHTTP(ctx context.Context, listener net.Listener, status fu
 		Handler: s.Handler(status), ReadHeaderTimeout: s.Limits.Request, ReadTimeout: s.Limits.Request,
 		WriteTimeout: s.Limits.Request + s.Limits.Write, IdleTimeout: s.Limits.Idle, MaxHeaderBytes: 16 << 10,
 	}
-	stop := context.AfterFunc(ctx, func() { _ = web.Close() }) // Serve reports this
+	stop := context.AfterFunc(ctx, func() { _ = web.Close() }) // Serve then returns
 	defer stop()
 	err := web.Serve(&limited{listener, make(chan struct{}, s.Limits.Connections)})
 	if errors.Is(err, http.ErrServerClosed) {

@@ -24,14 +24,14 @@ import (
 type Limits struct {
 	Connections int
 	Message     int           // bytes in one request
-	Request     time.Duration // from the first to the last byte of a request
-	Idle        time.Duration // between requests
-	Write       time.Duration // for sending an answer
+	Request     time.Duration // time limit from the first to the last byte of a request
+	Idle        time.Duration // time limit between two requests
+	Write       time.Duration // time limit for sending an answer
 }
 
-// DefaultLimits returns limits for a site. The fork's backfill scheduler sends a request every 30
-// s. Its job_submit plugin keeps a connection between submissions, and makes a new one if the old
-// one was closed.
+// DefaultLimits returns limits for a site. The clients are parts of the Slurm-LDMS project's fork of Slurm. Its
+// backfill scheduler sends a request every 30 s. Its job_submit plugin keeps a connection between submissions, and
+// opens a new connection if the old one was closed.
 func DefaultLimits() Limits {
 	return Limits{Connections: 256, Message: 1 << 20, Request: 30 * time.Second, Idle: 10 * time.Minute,
 		Write: 10 * time.Second}
@@ -59,7 +59,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	var clients sync.WaitGroup
 	defer clients.Wait()
 	stop := context.AfterFunc(ctx, func() {
-		_ = listener.Close() // Accept reports this
+		_ = listener.Close() // Accept then fails
 		s.closeAll()
 	})
 	defer stop()

@@ -15,7 +15,7 @@ import (
 // IORun is the use of file systems by the jobs of a run.
 type IORun struct {
 	Name    string
-	Courses []metrics.FileSystemCourse // of equal lengths in all runs
+	Courses []metrics.FileSystemCourse // courses of equal lengths in all runs
 }
 
 // of returns the course of a file system, or nil if the run does not have it.

@@ -114,7 +114,7 @@ func (a Parts) depend(d sbatch.Dependency, oneOf bool) (list []sbatch.Dependency
 			name += suffix
 		}
 		if kind == "afternotok" && failing && p.endsWell() {
-			kind = "afterany" // another task fails
+			kind = "afterany" // the condition needs only one failed task, and another task fails
 		}
 		on(name, kind)
 	}
@@ -327,8 +327,8 @@ func Same(a, b *hpc.Job) bool {
 	return a.Submit == b.Submit && a.CancelAfter == b.CancelAfter && reflect.DeepEqual(x, y)
 }
 
-// Join adds tasks of the array to the part. The job task has the behaviour and the record of
-// these tasks.
+// Join adds tasks of the array to the part. The parameter task is a job with the behaviour and the record of these
+// tasks.
 func (p *Part) Join(task *hpc.Job, tasks []int) {
 	job := p.Job
 	for _, i := range tasks {
@@ -344,7 +344,7 @@ func (p *Part) Join(task *hpc.Job, tasks []int) {
 		whole.Start, whole.Priority, whole.Processors = part.Start, part.Priority, part.Processors
 	}
 	whole.End = max(whole.End, part.End)
-	whole.Nodes, whole.UsedMemory, whole.MovedBytes = "", 0, 0 // each task has its own
+	whole.Nodes, whole.UsedMemory, whole.MovedBytes = "", 0, 0 // each task has its own values
 	p.states(part.State, tasks)
 }
 
@@ -371,7 +371,7 @@ func (p *Part) states(state hpc.State, added []int) {
 func (p *Part) Record(task *hpc.Job, tasks []int) {
 	whole, part := p.Job.Recorded, task.Recorded
 	interrupted := part.Interruptions
-	whole.Interruptions = hpc.Interruptions{} // each task has its own
+	whole.Interruptions = hpc.Interruptions{} // each task has its own interruptions
 	if !interrupted.IsEmpty() && whole.TaskInterruptions == nil {
 		whole.TaskInterruptions = make(map[int]hpc.Interruptions)
 	}

@@ -16,13 +16,13 @@ import (
 // its associations need. Slurm keeps accounts and QOS in lower case (sacctmgr(1)).
 type names struct {
 	users map[string]*submitter
-	qos   map[string]bool // and whether a job names the QOS
+	qos   map[string]bool // maps a QOS to whether a job names it
 }
 
 // submitter is a user as the jobs name it.
 type submitter struct {
 	group string         // the group of the first job that has one
-	jobs  map[string]int // by account; "" for jobs without an account
+	jobs  map[string]int // number of jobs by account; "" for jobs without an account
 }
 
 // normalQOS exists in every database of slurmdbd and is the default.
@@ -110,7 +110,7 @@ func (r *Result) accountsOfJobs(n *names) {
 		return
 	}
 	r.Accounts = n.commands()
-	accounts := make(map[string]bool) // and whether a job names the account
+	accounts := make(map[string]bool) // maps an account to whether a job names it
 	for _, u := range n.users {
 		for _, account := range u.accounts() {
 			accounts[account] = accounts[account] || u.jobs[account] > 0

@@ -51,7 +51,7 @@ func (n *names) addPartitions(cluster *conf.Cluster) {
 // refusal is a reason why a partition refuses jobs.
 type refusal struct {
 	partition string
-	key       string // of slurm.conf
+	key       string // key of slurm.conf
 	allowed   string
 	remedy    string
 }

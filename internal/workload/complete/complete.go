@@ -26,7 +26,7 @@ type Options struct {
 	// Rules replaces the default rules of fields; "none" leaves a field out.
 	Rules map[workload.Field]string
 	Site  workload.SiteFacts
-	Like  *workload.Likeness // for the rule "like"; nil without a log to learn from
+	Like  *workload.Likeness // data of the rule "like"; nil without a log to learn from
 	Seed  uint64
 }
 
@@ -65,8 +65,8 @@ func Complete(w *workload.Workload, opts Options) (*workload.Workload, error) {
 	return apply(base, c)
 }
 
-// Redraw returns the workload with its made fields made again. The parameter draw gives the seed
-// of each field. A workload without made fields is returned unchanged.
+// Redraw returns a copy of the workload with new random values in the fields that rules filled in. The parameter draw
+// gives the seed of each field. A workload without such fields is returned unchanged.
 func Redraw(w *workload.Workload, draw func(place int, f workload.Field) uint64) (*workload.Workload, error) {
 	if w.Completion == nil {
 		return w, nil
@@ -213,7 +213,8 @@ func bit(field workload.Field) uint16 { return 1 << slices.Index(workload.Fields
 // lacks reports whether the job's record lacks a field.
 func (f *fact) lacks(field workload.Field) bool { return f.lacking&bit(field) != 0 }
 
-// write puts the made fields into a job, and notes their names and rules in Made.
+// write stores the values that rules made in a job, and the names of the fields and their rules in the job's field
+// Made.
 func (f *fact) write(job *hpc.Job, fields []workload.MadeField) {
 	var made []string
 	for _, field := range fields {
@@ -247,8 +248,8 @@ func recordedRun(job *hpc.Job, task int, run time.Duration) time.Duration {
 	return run
 }
 
-// runUntilLimit makes each task that a limit ended in the record run until its limit, since the job
-// now has a limit. The exit code stays, but has no effect: such a run never ends by itself.
+// runUntilLimit makes each task that a limit ended in the record run until its limit, because the job now has a limit.
+// The exit code stays, but has no effect: such a run never ends by itself.
 func runUntilLimit(job *hpc.Job) {
 	eachRun(job, func(task int, run time.Duration) time.Duration {
 		if _, ended := timedOut(job, task); ended {
@@ -322,7 +323,7 @@ func newFact(w *workload.Workload, job *hpc.Job) fact {
 		{workload.FieldExclusive, job.Exclusive == ""}, {workload.FieldTimeLimit, job.TimeLimit == 0}, {workload.FieldQOS, job.QOS == ""},
 		{workload.FieldNodes, w.LacksNodes(job)},
 	} {
-		// A preset job runs already: the scheduler uses only its limit and its owner.
+		// A preset job already has its nodes, so the option --exclusive has no effect on it.
 		if l.is && (l.field != workload.FieldExclusive || !w.Preset(job)) {
 			f.lacking |= bit(l.field)
 		}

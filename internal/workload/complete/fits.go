@@ -24,8 +24,8 @@ type need struct {
 // device is a request for a generic resource.
 type device struct {
 	name, model  string // the model is slurm.conf's type, or ""
-	node, inAll  int64  // on each node, and in the whole job
-	taskOrSocket int64  // on one node at least
+	node, inAll  int64  // amounts on each node, and in the whole job
+	taskOrSocket int64  // smallest amount on one node
 }
 
 // needOf returns what a job requests. The parameter cpus is the number of processors of the job.
@@ -85,7 +85,7 @@ func (n *need) fits(p *workload.SitePartition) bool {
 	if len(p.Kinds) == 0 {
 		return true
 	}
-	var able []workload.NodeKind // with the CPUs that the job may have on a node
+	var able []workload.NodeKind // nodes with the job's features, memory and devices, with the CPUs for the job
 	counted := strings.Contains(n.features, "*")
 	for _, k := range p.Kinds {
 		if !counted && !hasFeatures(n.features, k.Features) || n.memory > k.Memory || n.lacksDevices(k) {

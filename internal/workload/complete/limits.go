@@ -103,10 +103,10 @@ func (m *maker) apart(do func() error) error {
 	return err
 }
 
-// limits makes the time limits. A batch has one limit, which is at least its longest run time. If
-// a limit ended a job, its own run time in whole minutes is its limit, and also the limit of the
-// jobs of its batch that ended earlier. A job whose state is unknown never has a limit below its run
-// time. Drawn limits are then lowered to limits that the record allows.
+// limits makes the time limits. A batch has one limit, which is at least its longest run time. If a limit ended a job,
+// the job's run time in whole minutes is the job's limit. It is also the limit of the jobs of the same batch that ended
+// earlier. A job whose state is unknown never has a limit below its run time. Drawn limits are then lowered to limits
+// that the record allows.
 func (m *maker) limits(field *workload.MadeField) error {
 	return m.apart(func() error { return m.batchLimits(field) })
 }

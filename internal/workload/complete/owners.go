@@ -17,7 +17,7 @@ const (
 	maxAccounts = 99
 )
 
-// The prefixes of the names of made users and accounts. A number follows.
+// The prefixes of the names of users and accounts that rules make. A number follows.
 const (
 	userPrefix    = "madeuser"
 	accountPrefix = "madeaccount"
@@ -78,7 +78,7 @@ func namesOf(field *workload.MadeField) (names []weighted, named bool) {
 	return names, err == nil
 }
 
-// seats is a process of Pitman and Yor.
+// seats is the state of a process of Pitman and Yor, which gives items to owners.
 type seats struct {
 	concentration, discount float64
 	maxOwners               int
@@ -127,9 +127,10 @@ func (m *maker) accounts(field *workload.MadeField) {
 	})
 }
 
-// usages makes the usage with which the workload begins. It is each user's rate of use in the record, in the
-// steady state of the site's decay, times a lognormal factor with a deviation of 1. The factor is random
-// because users were more or less busy before the workload. A user has at least what the preset jobs have used.
+// usages makes the usage with which the workload begins. A user's usage is the usage that would result, with the
+// site's decay, if the user had always used the machine at the mean rate in the record. It is multiplied by a
+// lognormal factor with a deviation of 1. The factor is random because users were more or less busy before the
+// workload. A user has at least what the preset jobs have used.
 func (m *maker) usages(field *workload.MadeField) {
 	type owner struct{ account, user string }
 	used, least := map[owner]float64{}, map[owner]float64{}

@@ -53,8 +53,7 @@ func (m *maker) partitions(field *workload.MadeField) {
 	})
 }
 
-// holding returns those of the named partitions that can run a job, as far as this is known, or all of
-// them if no one can.
+// holding returns those of the named partitions that can run a job. If none of them can, it returns all of them.
 func (m *maker) holding(names []weighted, f *fact) []weighted {
 	able := slices.DeleteFunc(slices.Clone(names), func(w weighted) bool {
 		p := m.partition(w.name)
@@ -123,8 +122,8 @@ func (m *maker) memory(field *workload.MadeField) {
 	})
 }
 
-// atOnce returns two numbers from the record: how many of the given jobs ran at the same time at
-// most, and how many were pending or running at the same time at most.
+// atOnce returns two numbers from the record: the largest number of the given jobs that ran at the same time, and the
+// largest number that were pending or running at the same time.
 func (m *maker) atOnce(jobs []int) (running, submitted int) {
 	type change struct {
 		at     hpc.Time
@@ -151,8 +150,7 @@ func (m *maker) atOnce(jobs []int) (running, submitted int) {
 	return running, submitted
 }
 
-// beside returns the jobs that, according to the record, were pending or running while jobs of a
-// batch were.
+// beside returns the jobs that, according to the record, were pending or running at the same time as jobs of a batch.
 func (m *maker) beside(b *batch, jobs []int) (list []int) {
 	first, last := hpc.Never, hpc.Time(0)
 	for _, i := range b.jobs {

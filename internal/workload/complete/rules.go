@@ -209,10 +209,10 @@ func pick(rng *rand.Rand, list []weighted) string {
 type maker struct {
 	w       *workload.Workload
 	c       *workload.Completion
-	rng     *rand.Rand // of the present field
+	rng     *rand.Rand // random numbers for the current field
 	facts   []fact
 	batches []batch
-	usage   []hpc.Usage // the usage that was made
+	usage   []hpc.Usage // usage that a rule made
 }
 
 // batch is a group of jobs that one user submits together: an array, or jobs of one size, each

@@ -50,9 +50,9 @@ type DaintOptions struct {
 	// Days is the number of days on which jobs are submitted. If it is 0, there are as many
 	// days as Jobs needs, at least 1.
 	Days int
-	// Jobs is the total number of jobs, at least the number of one day (6,025). If it is 0, there are
-	// as many jobs as load the machine evenly. With any other number the days may miss the wanted
-	// loads; [DaintDays.Loads] has the actual loads.
+	// Jobs is the total number of jobs, at least the number of one day (6,025). If it is 0, the number of jobs follows
+	// from the wanted load of each day. With any other number the days may miss the wanted loads; [DaintDays.Loads] has
+	// the actual loads.
 	Jobs int
 	// GPULoad is the share of the GPU nodes' node-hours that the jobs of a day ask for. Above 1, a
 	// queue builds up, as on the saturated days of section VIII. The first day then has more jobs
@@ -64,14 +64,14 @@ type DaintOptions struct {
 // DaintDays is the result of [Daint].
 type DaintDays struct {
 	Workload *workload.Workload
-	Files    map[string]string // of the cluster directory, by name
-	Loads    []Load            // of the GPU nodes, then of the multicore nodes
+	Files    map[string]string // files of the cluster directory, by name
+	Loads    []Load            // loads of the GPU nodes, then of the multicore nodes
 }
 
 // Load is the share of the node-hours of one kind of nodes that the jobs of each day ask for. For
 // preset jobs only the time after the window's start counts.
 type Load struct {
-	Feature string // of the nodes
+	Feature string // feature of the nodes
 	Nodes   string // the name of the kind for people
 	Wanted  float64
 	Days    []float64
@@ -153,7 +153,7 @@ func Daint(o DaintOptions) (*DaintDays, error) {
 	return &DaintDays{Workload: w, Files: files, Loads: g.loads}, nil
 }
 
-// The loads that can be asked for. With a lower load, the preset jobs alone would exceed it.
+// The lowest and the highest load that can be requested. The preset jobs alone would exceed a lower load.
 const (
 	minLoad = 0.5
 	maxLoad = 3.0
@@ -171,8 +171,8 @@ type daint struct {
 	people  *people
 	presets []*draft
 	days    [][]*draft // new jobs by day
-	loads   []Load     // by kind
-	pools   [2]*pool   // by kind
+	loads   []Load     // loads by kind of nodes
+	pools   [2]*pool   // pools by kind of nodes
 	jobs    []*hpc.Job
 
 	nodeEventList   []hpc.NodeEvent

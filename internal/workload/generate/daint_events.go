@@ -14,7 +14,7 @@ type site struct {
 	name          string
 	kind          kind
 	nodes         int
-	created       time.Duration // after the first midnight; on later days, on the day before
+	created       time.Duration // after midnight, on the first day; later days: a day before the start
 	start, length time.Duration
 	flags         []string
 	accounts      int // the number of accounts that may use it

@@ -14,7 +14,7 @@ import (
 type people struct {
 	users    []person
 	accounts []string
-	activity []float64 // by user
+	activity []float64 // activity of each user
 }
 
 // person is a user. A person submits under one account and asks for few different time

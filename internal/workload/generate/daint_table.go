@@ -50,11 +50,11 @@ type draft struct {
 	// These numbers are exponentially distributed, for the weighted choices of preset jobs and of
 	// multicore jobs.
 	presetChance, mcChance float64
-	key                    float64 // by which the drafts are sorted at the moment
+	key                    float64 // key of the current sort
 
 	nodes   int
 	runTime time.Duration
-	pinned  bool // shape leaves the draft as it is
+	pinned  bool // shape does not change the draft
 
 	partition  string
 	kind       kind
@@ -127,8 +127,8 @@ func (d *draft) shape(bend float64) {
 // an hour times v^2.5 is 17 minutes.
 const shortPower = 2.5
 
-// limitMargin returns the least difference between the time limit at which a job's duration class
-// ends and the run time of a job that ends on its own.
+// limitMargin returns the smallest allowed difference between two times: the time limit at which a job's duration
+// class ends, and the run time of a job that ends on its own.
 func limitMargin(high time.Duration) time.Duration {
 	if high == 24*time.Hour {
 		return 10 * time.Minute

@@ -70,7 +70,7 @@ var IOSets = []string{"two-jobs", "six-jobs"}
 // The timing of the experiments: a script submits a job every ten seconds.
 const (
 	ioGap  = 10 * time.Second
-	ioMost = 1 << 20 // jobs
+	ioMost = 1 << 20 // highest number of jobs
 )
 
 // IO makes the workloads of the experiments that tested workload-adaptive scheduling: jobs of one

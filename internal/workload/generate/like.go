@@ -75,7 +75,7 @@ const minModelJobs = 20
 // proportion to the mean rate of submissions at the hour of the day or week.
 type rateClock struct {
 	origin     hpc.Time // a midnight; if the cycle is a week, a Monday's
-	hours      int      // in the cycle: 24 or 168
+	hours      int      // number of hours in the cycle: 24 or 168
 	cumulative []float64
 	gaps       []float64 // the log's gaps, in operational hours
 }
@@ -149,8 +149,8 @@ func (c *rateClock) real(x float64) hpc.Time {
 type userHabits struct {
 	users    []*userHabit
 	activity []float64 // cumulative
-	stay     float64   // the probability that the next job has the same user by habit
-	again    float64   // the probability that a user's next job repeats the last request by habit
+	stay     float64   // the probability, beyond chance, that the next job has the same user
+	again    float64   // the probability, beyond chance, that a user's next job repeats the last request
 	user     *userHabit
 }
 

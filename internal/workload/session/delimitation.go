@@ -15,9 +15,8 @@ type Method string
 // The three methods of Zakay & Feitelson, "On identifying user session boundaries in
 // parallel workload logs", JSSPP 2012 (Springer, 2013).
 const (
-	// Arrival measures from one submission to the next, no matter how long the jobs run. The authors
-	// recommend it, because only a submission proves that the user was present; a job may end while
-	// the user sleeps.
+	// Arrival measures from one submission to the next, no matter how long the jobs run. Zakay and Feitelson recommend
+	// it, because only a submission proves that the user was present; a job may end while the user sleeps.
 	Arrival Method = "arrival"
 	// Last measures from the end of the previously submitted job, which is the think time.
 	// If that job is still running at the next submission, there is no gap.

@@ -30,7 +30,7 @@ const LeastKey = 16
 // only the text around the numbers is replaced.
 type Anonymizer struct {
 	key       []byte
-	patterns  map[string]string // of node names: original to replacement
+	patterns  map[string]string // maps the text parts of node names to their replacements
 	uids      map[uint32]uint32
 	gids      map[uint32]uint32
 	originals map[string]string // all names that were replaced, each with its kind
@@ -65,9 +65,9 @@ type Anonymity struct {
 	Accounts []byte
 }
 
-// NewAnonymizer prepares the anonymization of a workload and of its cluster, if it has a cluster.
-// It needs all nodes and users before it renames the first of them. It returns an error for a key
-// shorter than [LeastKey] and for host lists that it cannot read.
+// NewAnonymizer prepares the anonymization of a workload and of its cluster, if it has a cluster. It needs all nodes
+// and users before it renames any of them. It returns an error for a key shorter than [LeastKey] and for host lists
+// that it cannot read.
 func NewAnonymizer(key []byte, w *workload.Workload, nodes []string, users []hpc.User) (*Anonymizer, error) {
 	return NewAnonymizerWith(key, w, nodes, users, Anonymity{})
 }
@@ -97,7 +97,7 @@ func NewAnonymizerWith(key []byte, w *workload.Workload, nodes []string, users [
 const firstAnonymousID = 20001
 
 // collectIDs gives users and groups new numbers, in an order that depends on the key: the order of the old numbers
-// would show who is at the site for how long.
+// would show which users came to the site earlier.
 func (a *Anonymizer) collectIDs(users []hpc.User) {
 	var uids, gids []uint32
 	for _, u := range users {
@@ -241,7 +241,8 @@ const (
 	kindNode        = "node"
 )
 
-// note notes a name that is replaced. Of a name's kinds it keeps the one that is found in the shortest words.
+// note records a name that is replaced. If a name has several kinds, note keeps a kind with the smallest [longFrom],
+// because the search then finds the name in the most words.
 func (a *Anonymizer) note(kind, name string) {
 	if old, ok := a.originals[name]; !ok || longFrom(kind) < longFrom(old) {
 		a.originals[name] = kind

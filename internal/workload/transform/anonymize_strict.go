@@ -237,7 +237,7 @@ func longFrom(kind string) int {
 
 // indexed is what the index has about a name.
 type indexed struct {
-	name string // as it was first
+	name string // in its original spelling
 	kind string
 	long int  // the length from which the name is found within a longer word
 	ours bool // it is also a word of Slurm, or allowed, and is not searched
@@ -246,9 +246,9 @@ type indexed struct {
 // unit finds a quantity with a unit, which contains no name.
 var unit = regexp.MustCompile(`^[0-9.]+[kmgtpKMGTP]?[iI]?[bB]?$`)
 
-// contained returns the longest replaced name that a word contains, in lower case: the name may be the whole word,
-// a part between digits and punctuation, or, if the name is long, any part. isName says that the word is itself a
-// name, not for example an option. Then shorter names of people and projects are found, too.
+// contained returns the longest replaced name that a word contains, in lower case: the name may be the whole word, a
+// part between digits and punctuation, or, if the name is long, any part. isName says that the word is itself a name
+// and not, for example, an option. Then shorter names of people and projects are found, too.
 func (a *Anonymizer) contained(word string, isName bool) (found string) {
 	if unit.MatchString(word) {
 		return ""

@@ -12,14 +12,12 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// LongestLimit lowers the time limits of a partition's jobs above a maximum to the maximum. The
-// partition "*" is for all jobs. The limit then ends a job that needs more time. A job without a
-// time limit gets the maximum if its partition's DefaultTime (or MaxTime, without a DefaultTime)
-// is longer. If this limit is unknown, the job stays unchanged, and a note counts such jobs.
-// Preset jobs keep their limits, as running jobs do when a site lowers MaxTime; a note has the
-// number of preset jobs with longer limits. A job that names several partitions keeps its limit if
-// it may run in another partition; a note counts these jobs. The error says that the maximum is
-// not positive.
+// LongestLimit lowers time limits that exceed a maximum to this maximum, for the jobs of a partition. The partition
+// "*" is for all jobs. The limit then ends a job that needs more time. A job without a time limit gets the maximum if
+// its partition's DefaultTime (or MaxTime, without a DefaultTime) is longer. If this limit is unknown, the job stays
+// unchanged, and a note counts such jobs. Preset jobs keep their limits, as running jobs do when a site lowers
+// MaxTime; a note has the number of preset jobs with longer limits. A job that names several partitions keeps its
+// limit if it may run in another partition; a note counts these jobs. The error says that the maximum is not positive.
 func LongestLimit(partition string, longest time.Duration) (Step, error) {
 	if longest <= 0 || longest == hpc.Unlimited {
 		return Step{}, fmt.Errorf("%s: not a positive time limit (want, for example, 12h)", hpc.FormatDuration(longest))

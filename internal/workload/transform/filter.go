@@ -31,7 +31,7 @@ type Fields struct {
 	GRES        string `expr:"gres"`
 	Dependency  string `expr:"dependency"`
 
-	Nodes    int  `expr:"nodes"` // the least number of nodes
+	Nodes    int  `expr:"nodes"` // the minimum number of nodes
 	CPUs     int  `expr:"cpus"`
 	Memory   int  `expr:"memory_mib"` // requested on all its nodes; 0 without a request, for all memory, or per GPU
 	Tasks    int  `expr:"tasks"`
@@ -41,12 +41,12 @@ type Fields struct {
 
 	TimeLimit float64 `expr:"time_limit_s"` // 0 if the job does not ask for a limit
 	RunTime   float64 `expr:"run_time_s"`   // the time limit if only the limit ends the job
-	Submit    float64 `expr:"submit_s"`     // since the window's start or the epoch
-	Hour      int     `expr:"hour"`         // of the day, UTC
+	Submit    float64 `expr:"submit_s"`     // seconds since the window's start or the epoch
+	Hour      int     `expr:"hour"`         // hour of the day, UTC
 	Weekday   int     `expr:"weekday"`      // Sunday is 0
 	ExitCode  int     `expr:"exit_code"`
-	Cancelled bool    `expr:"cancelled"` // by its user
-	State     string  `expr:"state"`     // as recorded
+	Cancelled bool    `expr:"cancelled"` // the job's user cancels it
+	State     string  `expr:"state"`     // recorded state
 }
 
 // maxNodes is the largest size of an expression's syntax tree.
@@ -150,7 +150,7 @@ func meantField(wrong string, fields []string) string {
 	return spelling.Nearest(wrong, max(1, len(wrong)/3), fields)
 }
 
-// comparison matches a name that is compared with a number that has a unit, or with a clock.
+// comparison matches a name that is compared with a number with a unit, or with a time of day.
 var comparison = regexp.MustCompile(`(\w+)\s*([=!<>]=|[<>])\s*["']?(\d+ [a-zA-Z]+|\d[\w.:-]*)["']?`)
 
 // withoutUnit returns what to write in place of an expression's first number with a unit, or "".

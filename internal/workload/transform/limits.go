@@ -83,8 +83,8 @@ const (
 	timeP, timeQ = 12.1039, -0.6026
 )
 
-// popular are the estimates that are among the twenty most popular estimates in all four logs of
-// that paper.
+// popular are the estimates that are among the twenty most popular estimates in all four logs of Tsafrir, Etsion and
+// Feitelson (JSSPP 2005).
 var popular = []time.Duration{
 	5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 20 * time.Minute, 30 * time.Minute,
 	1 * time.Hour, 2 * time.Hour, 3 * time.Hour, 4 * time.Hour, 5 * time.Hour, 6 * time.Hour,

@@ -217,13 +217,12 @@ func later(t hpc.Time, shift time.Duration) hpc.Time {
 	return t.Add(shift)
 }
 
-// Window cuts the workload to the submissions from one instant up to, but excluding, another, as in
-// Fig. 2 of Martinasso et al. (SC'18). Jobs that were recorded as running at the start become
-// preset jobs; running tasks of arrays become preset jobs of their own. Jobs that were recorded as
-// waiting at the start keep their submit time. Nodes and reservations begin in the state that they
-// had reached. Actions before the start are left out, with a note, because it is not known which of
-// their effects still last. With a zero instant the window has no bound on that side. It returns an
-// error if the window's end is not after its begin. The step fails if no job remains or if the
+// Window cuts the workload to the submissions from one instant up to, but excluding, another, as in Fig. 2 of
+// Martinasso et al. (SC'18). Jobs that were recorded as running at the start become preset jobs; running tasks of
+// arrays become preset jobs of their own. Jobs that were recorded as waiting at the start keep their submit time.
+// Nodes and reservations begin in the state that they had reached. Actions before the start are left out, with a note,
+// because it is not known which of their effects still last. With a zero instant the window has no bound on that side.
+// It returns an error if the window does not end after its beginning. The step fails if no job remains or if the
 // window begins before the workload's own window.
 func Window(from, to hpc.Time) (Step, error) {
 	if from != 0 && to != 0 && to <= from {
@@ -301,8 +300,8 @@ func stillThere(job *hpc.Job, at hpc.Time) bool {
 	return r.End != 0 || r.Nodes != "" // a job without both may have ended long ago
 }
 
-// jobsBefore returns words for an error: a source that has the jobs that run at an instant. It is
-// called if the workload has no job that is known to run then.
+// jobsBefore returns a part of an error text. It names a source that has the jobs that were running at an instant. It
+// is called if the workload has no job that is known to have been running then.
 func jobsBefore(w *workload.Workload, at hpc.Time) string {
 	unrecorded := 0
 	for _, job := range w.Jobs.All() {

@@ -45,7 +45,7 @@ type Environment struct {
 	// the job out.
 	Place func(w *workload.Workload) int
 	rng   *rand.Rand
-	notes []string // of the current step
+	notes []string // notes of the current step
 }
 
 // note records a side effect of the step.

@@ -45,7 +45,7 @@ type Question struct {
 // Index is the name of the index that the clients use.
 const Index = "vale"
 
-// page is how many jobs one page of a walk over all jobs has.
+// page is the number of jobs in one page, when all jobs are read page by page.
 const page = 17
 
 // Main asks through a client: os.Args are the server's URL and a directory with documents.json and

@@ -38,8 +38,8 @@ func Main() int {
 	return 0
 }
 
-// Serve reads frames from in, and writes answers to out. It returns nil at the end of the input,
-// even while a query runs, because the process must then end. An unreadable frame is an error.
+// Serve reads frames from in, and writes answers to out. It returns nil at the end of the input, even while a query
+// runs, because without its parent the process must end. An unreadable frame is an error.
 func Serve(in io.Reader, out io.Writer) error {
 	s := &server{out: wire.NewWriter(out), requests: make(chan request, 8)}
 	ended := make(chan error, 2)
@@ -56,7 +56,8 @@ type request struct {
 	fields *wire.Decoder
 }
 
-// server serves one parent. Only the goroutine of work uses the fields after requests.
+// server answers the requests of the process that started the engine. The goroutine that runs the method work alone
+// uses the fields after requests.
 type server struct {
 	out      *wire.Writer
 	requests chan request
@@ -64,7 +65,7 @@ type server struct {
 	connector *duckdb.Connector
 	conn      *duckdb.Conn
 	limit     int // highest number of bytes in the answers to one question
-	left      int // how many of these bytes remain
+	left      int // how many bytes the remaining answers may have
 }
 
 // listen reads frames. It handles interrupts and passes all other frames to work.
@@ -213,7 +214,7 @@ func (s *server) configure(ctx context.Context, text []byte) (err error) {
 	return s.send(wire.Ready, status)
 }
 
-// connect replaces the connection, and so removes all temporary views, which belong to the old
+// connect opens a new connection in place of the old one. This removes all temporary views, because they belong to a
 // connection.
 func (s *server) connect(ctx context.Context) error {
 	if s.conn != nil {

@@ -28,7 +28,7 @@ func duckDBVersion() string { return mapping.LibraryVersion() }
 // isolate closes files that the process inherited, and forbids core files. Inherited file
 // descriptors lack the close-on-exec flag, which the Go runtime sets on its own descriptors.
 func isolate() error {
-	debug.SetGCPercent(50) // the heap has little more than one frame
+	debug.SetGCPercent(50) // the heap is little larger than one frame
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		return fmt.Errorf("closing inherited files: %w", err)
@@ -50,8 +50,8 @@ func isolate() error {
 	return nil
 }
 
-// bound lets the data of the process grow by at most mib MiB (setrlimit(2): RLIMIT_DATA counts
-// private writable mappings, whether or not they are in memory).
+// bound sets the limit of the process's data, so that they can grow by at most mib MiB. The kernel counts private
+// writable mappings, whether or not they are in memory (setrlimit(2): RLIMIT_DATA).
 func bound(mib int) error {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

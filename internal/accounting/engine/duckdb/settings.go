@@ -17,7 +17,7 @@ func statements(s wire.Settings) []string {
 		"SET autoload_known_extensions = false",
 		"SET allow_community_extensions = false",
 		"SET TimeZone = 'UTC'",
-		// Parts never change, so their cached footers stay valid.
+		// The store never changes a Parquet file, so cached footers stay valid.
 		"SET parquet_metadata_cache = true",
 		"SET temp_directory = " + quote(s.Temp),
 	}

@@ -1,6 +1,6 @@
-// Package enginetest lets tests use a real engine without building the engine's program. A test
-// binary that imports this package runs as an engine when started with [Program], and its pools use
-// this command.
+// Package enginetest lets tests use a real engine without building the engine's program. A test binary that imports
+// this package runs as an engine if it is started by the command that [Program] returns. Pools in the test use this
+// command.
 package enginetest
 
 import (
@@ -12,10 +12,10 @@ import (
 
 const argument = "rmreplay-engine-of-tests"
 
-// If the process is to be an engine, the binary's tests do not start.
+// If the process was started as an engine, it runs no tests.
 func init() {
 	if len(os.Args) == 2 && os.Args[1] == argument {
-		os.Exit(duckdb.Main()) //nolint:forbidigo // the process is an engine, and has no tests to go back to
+		os.Exit(duckdb.Main()) //nolint:forbidigo // the process is an engine and ends here
 	}
 	engine.Program = Program()
 }

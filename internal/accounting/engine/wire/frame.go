@@ -61,9 +61,9 @@ type Settings struct {
 	Dirs      []string `json:"dirs"`       // directories that queries may read
 	Temp      string   `json:"temp"`       // directory to which queries may spill; empty forbids spilling
 	MemoryMiB int      `json:"memory_mib"` // DuckDB's memory_limit
-	DataMiB   int      `json:"data_mib"`   // by how much the process may grow (RLIMIT_DATA)
-	TempMiB   int      `json:"temp_mib"`   // limit of what queries spill
-	AnswerMiB int      `json:"answer_mib"` // limit of the answers to one question
+	DataMiB   int      `json:"data_mib"`   // number of MiB by which the process may grow (RLIMIT_DATA)
+	TempMiB   int      `json:"temp_mib"`   // highest number of MiB that queries may spill
+	AnswerMiB int      `json:"answer_mib"` // limit of the answers to one question, in MiB
 	Threads   int      `json:"threads"`    // 0 means all processors
 	Attach    string   `json:"attach"`     // DuckDB database to open as the schema old; may be empty
 }
@@ -87,7 +87,7 @@ type Writer struct {
 	buf []byte
 }
 
-// NewWriter returns a writer of frames to the writer out.
+// NewWriter returns a writer that writes frames to out.
 func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
 
 // Send writes a frame. If the payload has more than [MaxFrame] bytes, Send writes nothing and
@@ -119,7 +119,7 @@ func checksum(head, payload []byte) uint32 {
 // Reader reads frames.
 type Reader struct{ in *bufio.Reader }
 
-// NewReader returns a reader of frames from the reader in.
+// NewReader returns a reader that reads frames from in.
 func NewReader(in io.Reader) *Reader { return &Reader{bufio.NewReaderSize(in, BatchSize)} }
 
 // Next reads a frame. The payload stays valid after further calls. If the input ends between two
@@ -150,8 +150,8 @@ func (r *Reader) Next() (Kind, []byte, error) {
 	return Kind(head[5]), payload, nil
 }
 
-// readPayload reads n bytes. n may be damaged, so the function never allocates more than twice the
-// bytes that have arrived.
+// readPayload reads a payload of n bytes. A damaged frame can give a wrong n, so readPayload never allocates more than
+// twice the bytes that have arrived.
 func readPayload(in io.Reader, n int) ([]byte, error) {
 	const step = 1 << 20
 	payload := make([]byte, 0, min(n, step))

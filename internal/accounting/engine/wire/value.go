@@ -186,7 +186,7 @@ func (d *Decoder) String() string { return string(d.Bytes()) }
 // stack.
 const maxDepth = 100
 
-// Value reads a value, with the type that [AppendValue] was given.
+// Value reads a value. The result has the type of the value that was passed to [AppendValue].
 func (d *Decoder) Value() any { return d.value(0) }
 
 func (d *Decoder) value(depth int) any {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The formats of dates: milliseconds since 1970, and ISO 8601, which may be cut off at the end.
+// The formats of dates: milliseconds since 1970, and ISO 8601, whose last parts may be missing.
 const millisFormat = "epoch_millis"
 
 var isoFormats = []string{"strict_date_optional_time", "strict_date_optional_time_nanos", "date_optional_time",
@@ -115,9 +115,8 @@ func (d *Dates) Format(t time.Time) string {
 	return t.In(d.zone).Format("2006-01-02T15:04:05.000Z07:00")
 }
 
-// Parse parses a date with date math, such as now-7d/d or 2024-03-01||+1M/d. If up is true,
-// missing parts are as late as possible, which "at most" needs: 2024-03-01 becomes the end of that
-// day.
+// Parse parses a date with date math, such as now-7d/d or 2024-03-01||+1M/d. If up is true, missing parts get their
+// highest value: 2024-03-01 becomes the end of that day, as a condition "at most" requires.
 func (d *Dates) Parse(text string, up bool) (time.Time, error) {
 	if math, ok := strings.CutPrefix(text, "now"); ok {
 		return d.math(text, d.now.In(d.zone), math, up)
@@ -155,7 +154,7 @@ func (d *Dates) read(text, format string) (t time.Time, smallest Unit, ok bool) 
 	return time.UnixMilli(int64(n)).In(d.zone), milli, true
 }
 
-// optionalTime parses ISO 8601 that may be cut off at the end: 2024, 2024-03, 2024-03-01T12Z, ...
+// optionalTime parses ISO 8601, whose last parts may be missing: 2024, 2024-03, 2024-03-01T12Z, ...
 func (d *Dates) optionalTime(text string) (t time.Time, smallest Unit, ok bool) {
 	for _, zone := range []string{"", "Z07:00", "Z0700", "Z07"} {
 		for _, f := range []struct {

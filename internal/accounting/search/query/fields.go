@@ -59,7 +59,7 @@ func Join(parts []SQL, separator string) SQL {
 
 // Field is a field of documents.
 type Field struct {
-	Name string // without .keyword
+	Name string // name without .keyword
 	Kind Kind
 	Expr SQL // SQL of the value; NULL for jobs without a value
 	// Raw is true for a field without a column. Its value is read from each document, which is
@@ -67,9 +67,8 @@ type Field struct {
 	Raw bool
 }
 
-// renamed maps the names of columns to the names of their fields, if these differ. In Slurm's
-// documents, the name of the column is the name of another field. For example, their exit_code is a
-// text such as "3:0".
+// renamed maps the name of a column to the name of its field, if these two differ. They differ where Slurm's documents
+// use the column's name for another field. For example, exit_code in a document is a text such as "3:0".
 var renamed = map[string]string{
 	"exit_code": "exit_status", "exit_signal": "exit_signal", "derived_code": "derived_status",
 	"derived_signal": "derived_signal",

@@ -17,16 +17,15 @@ const (
 	maxDepth   = 30    // levels of nested queries, as in Elasticsearch
 	maxClauses = 1024  // queries in one request
 	MaxTerms   = 65536 // values in a terms query, as in Elasticsearch
-	// maxPattern, maxOnes and maxAutomata bound wildcards. A wildcard other than a prefix, a suffix
-	// or a part becomes an automaton of RE2. The number of its states doubles with each question
-	// mark after an asterisk: 12 question marks take 8 ns per byte of text, and 16 take 360 ns.
+	// maxPattern, maxOnes and maxAutomata bound wildcards. A wildcard becomes an automaton of RE2, unless it only asks
+	// for a prefix, a suffix or a substring. The number of the automaton's states doubles with each question mark after
+	// an asterisk: 12 question marks take 8 ns per byte of text, and 16 take 360 ns.
 	maxPattern  = 1000 // bytes in a wildcard
 	maxOnes     = 10   // question marks after an asterisk
 	maxAutomata = 128  // automata in one request
 )
 
-// Compiler compiles queries to conditions. After an error, which is in Err, its results are
-// meaningless.
+// Compiler compiles queries to conditions. After an error, Err is set, and results are meaningless.
 type Compiler struct {
 	Reader
 	Now      time.Time
@@ -244,7 +243,7 @@ type Bounds struct {
 	From, To                 string
 	HasFrom, HasTo           bool
 	FromIncluded, toIncluded bool
-	FromNumber, ToNumber     bool // given as a number, which matters for fields without a column
+	FromNumber, ToNumber     bool // not given as a string; only fields without a column distinguish these
 	Format                   string
 }
 

@@ -59,8 +59,8 @@ func (p *luceneParser) space() {
 	}
 }
 
-// take skips a symbol if it comes next, and reports whether it did. If the symbol is a word, a
-// blank, a parenthesis or the end of the text must follow.
+// take skips a symbol if the symbol comes next, and reports whether it did. A symbol that is a word must be followed
+// by a blank, by a parenthesis or by the end of the text.
 func (p *luceneParser) take(symbol string) bool {
 	rest := p.text[p.at:]
 	if !strings.HasPrefix(rest, symbol) {
@@ -239,9 +239,9 @@ func (p *luceneParser) digits() (n int) {
 	return n
 }
 
-// word parses a term. The result plain is the term without backslashes. The result pattern is the
-// term with its backslashes if it has wildcards, and otherwise empty. Inside a value, colons and
-// slashes are allowed, so that times and paths need no quotes.
+// word parses a term. plain is the term without backslashes. If the term has wildcards, pattern is the term with its
+// backslashes; otherwise it is empty. Inside a value, colons and slashes are allowed, so that times and paths need no
+// quotes.
 func (p *luceneParser) word(value bool) (plain, pattern string, ok bool) {
 	var b strings.Builder
 	start, special := p.at, false

@@ -1,4 +1,4 @@
-// Package calendar divides a range of time at round instants of a zone, as a chart over time needs it.
+// Package calendar divides the range of time of a chart at round instants of a time zone.
 package calendar
 
 import (
@@ -12,9 +12,9 @@ var steps = []int64{
 	14 * 86400, 28 * 86400, 56 * 86400, 364 * 86400,
 }
 
-// even reports whether all steps of the given length, in seconds, have about the same number of figures. The
-// intervals are the times between figures. A step must be a whole number of each interval, or at least ten times
-// as long.
+// even reports whether all steps of the given length, in seconds, contain about the same number of figures. intervals
+// are the possible times between two figures. A step must be a multiple of each interval, or at least ten times as
+// long as the interval.
 func even(step int64, intervals []time.Duration) bool {
 	for _, every := range intervals {
 		n := float64(step) / every.Seconds()
