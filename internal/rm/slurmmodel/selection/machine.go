@@ -45,6 +45,8 @@ type Machine struct {
 	TreeOptional bool
 	// Dragonfly is TopologyParam=Dragonfly: a job too large for one leaf is spread over all leaves.
 	Dragonfly bool
+	// Linear is for select/linear; nil with select/cons_tres.
+	Linear *Linear
 	// Turns has the partitions if PreemptMode has GANG, so that several jobs may have the same
 	// core; otherwise nil.
 	Turns []rows.Partition
