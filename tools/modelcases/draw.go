@@ -42,6 +42,8 @@ var newer = []family{
 	{"jobgpus", (*drawing).jobGPUs},
 	{"preemption", (*drawing).preemption},
 	{"suspension", (*drawing).suspension},
+	{"linear", (*drawing).linear},
+	{"lineartree", (*drawing).linearTree},
 }
 
 // ofEach is the number of case numbers of a newer family.
@@ -534,6 +536,25 @@ func (d *drawing) suspension() {
 }
 
 var otherModes = regexp.MustCompile(`(?i) (preemptmode=\w+|gracetime=\d+|preemptexempttime=[0-9:]+)`)
+
+// linear draws whole nodes (select/linear) with the jobs of another family.
+func (d *drawing) linear() {
+	pick(d, (*drawing).shared, (*drawing).queues, (*drawing).arrays, (*drawing).gpus, (*drawing).features,
+		(*drawing).features, (*drawing).manyPartitions, (*drawing).fairshare, (*drawing).limits, (*drawing).events,
+		(*drawing).reservations, (*drawing).licenses, (*drawing).deadlines)(d)
+	d.set("SelectType", "select/linear")
+	d.set("SelectTypeParameters", pick(d, "", "CR_Memory"))
+}
+
+// linearTree draws whole nodes with switches. slurmctld refuses both together since 24.05.
+func (d *drawing) linearTree() {
+	d.tree()
+	if d.chance(.3) {
+		d.set("TopologyParam", pick(d, "TopoOptional", "Dragonfly"))
+	}
+	d.set("SelectType", "select/linear")
+	d.set("SelectTypeParameters", pick(d, "", "CR_Memory"))
+}
 
 // cluster returns the files of the cluster.
 func (d *drawing) cluster() string {

@@ -511,8 +511,9 @@ func (e *Engine) pickBest(
 	victims := e.candidates(j, mode)
 	candidates.AndNot(e.departures.Closed)
 	preemption.Open(candidates, usable, victims)
-	// Since 24.11 the select plugin tests licences first. If they are in use, it tests no nodes.
-	licensed := !e.rules.Since2411 || mode == selection.TestOnly || e.licenses.Free(j.licenses)
+	// Since 24.11 the select plugin tests licences before nodes; select/linear counts the nodes before that.
+	licensed := !e.rules.Since2411 || mode == selection.TestOnly || e.licenses.Free(j.licenses) ||
+		e.tester.Linear != nil && count < c.Min
 	if licensed {
 		if alloc := e.tester.Pick(e.state, r, candidates, c, mode); alloc != nil {
 			return alloc, alloc, begun
