@@ -19,6 +19,8 @@ type Cluster struct {
 	// TopologyParam=TopoOptional, Dragonfly is TopologyParam=Dragonfly.
 	Switches            []hardware.Switch
 	Optional, Dragonfly bool
+	// Kinds are the nodes with the same hardware, weight and features, in the order of slurm.conf.
+	Kinds []nodeset.Set
 }
 
 // Counts are numbers of nodes: the job needs Min, may have Max, and gets Wanted if possible.
@@ -71,6 +73,14 @@ func CPUs(r *hardware.Request, n *hardware.Node) int {
 		cpus = min(cpus, r.TasksPerNode*r.CPUsPerTask)
 	}
 	return cpus
+}
+
+// CountCPUs returns the CPUs of nodes.
+func (l *Cluster) CountCPUs(nodes nodeset.Set) (sum int) {
+	for i := range nodes.All {
+		sum += l.Nodes[i].CPUs
+	}
+	return sum
 }
 
 // take gives a node to the job.

@@ -148,10 +148,8 @@ func New(get keys.Get, release slurmspec.Release, nodes []hpc.Node, switches []S
 	}
 	m.Prepare()
 	if kind := cmp.Or(keys.Value(get, "SelectType"), history.SelectType.In(release)); strings.EqualFold(kind, linear.Plugin) {
-		m.Linear = &selection.Linear{
-			Cluster: linear.Cluster{
-				Nodes: m.Nodes, Switches: m.Switches, Optional: m.TreeOptional, Dragonfly: m.Dragonfly,
-			},
+		m.Linear = &linear.Cluster{
+			Nodes: m.Nodes, Switches: m.Switches, Optional: m.TreeOptional, Dragonfly: m.Dragonfly,
 			Kinds: Kinds(nodes, func(name string) int {
 				return slices.IndexFunc(m.Nodes, func(n selection.Node) bool { return n.Name == name })
 			}),
