@@ -44,6 +44,7 @@ var newer = []family{
 	{"suspension", (*drawing).suspension},
 	{"linear", (*drawing).linear},
 	{"lineartree", (*drawing).linearTree},
+	{"linearkinds", (*drawing).linearKinds},
 }
 
 // ofEach is the number of case numbers of a newer family.
@@ -539,14 +540,19 @@ var otherModes = regexp.MustCompile(`(?i) (preemptmode=\w+|gracetime=\d+|preempt
 
 // linear draws whole nodes (select/linear) with the jobs of another family.
 func (d *drawing) linear() {
-	pick(d, (*drawing).shared, (*drawing).queues, (*drawing).arrays, (*drawing).gpus, (*drawing).features,
-		(*drawing).features, (*drawing).manyPartitions, (*drawing).fairshare, (*drawing).limits, (*drawing).events,
-		(*drawing).reservations, (*drawing).licenses, (*drawing).deadlines)(d)
-	d.set("SelectType", "select/linear")
-	d.set("SelectTypeParameters", pick(d, "", "CR_Memory"))
-	for i, draw := range d.job { // see ranges in package coverage: slurmctld may then never end a cycle of backfill
-		d.job[i] = func(i int) string { return strings.Replace(draw(i), "-N 2-3", "-N 2", 1) }
-	}
+	pick(d, (*drawing).shared, (*drawing).queues, (*drawing).arrays, (*drawing).gpus, (*drawing).manyPartitions,
+		(*drawing).fairshare, (*drawing).limits, (*drawing).events, (*drawing).reservations, (*drawing).licenses,
+		(*drawing).deadlines)(d)
+	d.wholeNodes()
+}
+
+// linearKinds draws whole nodes of several kinds. Before 23.02, backfill of slurmctld may then never end. In all
+// releases it may never end for jobs with a range of nodes.
+func (d *drawing) linearKinds() {
+	d.features()
+	features := d.job[len(d.job)-1]
+	d.job[len(d.job)-1] = func(i int) string { return strings.Replace(features(i), "-N 2-3", "-N 2", 1) }
+	d.wholeNodes()
 }
 
 // linearTree draws whole nodes with switches. slurmctld refuses both together since 24.05.
@@ -555,6 +561,10 @@ func (d *drawing) linearTree() {
 	if d.chance(.3) {
 		d.set("TopologyParam", pick(d, "TopoOptional", "Dragonfly"))
 	}
+	d.wholeNodes()
+}
+
+func (d *drawing) wholeNodes() {
 	d.set("SelectType", "select/linear")
 	d.set("SelectTypeParameters", pick(d, "", "CR_Memory"))
 }
