@@ -512,7 +512,7 @@ func (e *Engine) pickBest(
 	}
 	count := candidates.Count()
 	busy := count < usable.Count()
-	if r.Required != nil && !candidates.Contains(r.Required) {
+	if r.Required != nil && !candidates.Contains(r.Required) && e.tester.Linear == nil {
 		return nil, nil, nodesBusy
 	}
 	victims := e.candidates(j, mode)

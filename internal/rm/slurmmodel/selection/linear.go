@@ -8,6 +8,9 @@ func (x *Tester) Pick(s *State, r *Request, set Bits, c Counts, mode Mode) *Allo
 	if x.Linear == nil {
 		return x.Test(s, r, set, c, mode)
 	}
+	if !set.Contains(r.Required) {
+		return nil
+	}
 	for nodes := range x.Linear.Lightest(set, r.Required, x.Weights, linear.Counts(c)) {
 		if a := x.testLinear(s, r, nodes, c, mode); a != nil {
 			return a
