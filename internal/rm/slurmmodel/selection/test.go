@@ -147,7 +147,8 @@ func (x *Tester) AddWeight(node int, weight uint64) {
 // nil. It does not change the set.
 func (x *Tester) Test(s *State, r *Request, set Bits, c Counts, mode Mode) *Allocation {
 	if x.Linear != nil {
-		return x.testLinear(s, r, set, c, mode)
+		a, _ := x.testLinear(s, r, set, c, mode)
+		return a
 	}
 	s.rows.Settle()
 	if mode == TestOnly && r.Class > 0 && (len(r.Devices) > 0 || x.own.Contains(set)) {
