@@ -50,7 +50,7 @@ func (l *Cluster) Choose(r *hardware.Request, set nodeset.Set, c Counts) (chosen
 	for i := range set.All {
 		p.cpus[i] = CPUs(r, &l.Nodes[i])
 	}
-	ok := false
+	var ok bool
 	if len(l.Switches) > 0 && (!l.Optional || r.Switches > 0) {
 		ok, scattered = p.tree(set)
 	} else {
