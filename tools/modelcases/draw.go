@@ -42,6 +42,9 @@ var newer = []family{
 	{"jobgpus", (*drawing).jobGPUs},
 	{"preemption", (*drawing).preemption},
 	{"suspension", (*drawing).suspension},
+	{"linear", (*drawing).linear},
+	{"lineartree", (*drawing).linearTree},
+	{"linearkinds", (*drawing).linearKinds},
 }
 
 // ofEach is the number of case numbers of a newer family.
@@ -534,6 +537,37 @@ func (d *drawing) suspension() {
 }
 
 var otherModes = regexp.MustCompile(`(?i) (preemptmode=\w+|gracetime=\d+|preemptexempttime=[0-9:]+)`)
+
+// linear draws whole nodes (select/linear) with the jobs of another family.
+func (d *drawing) linear() {
+	pick(d, (*drawing).shared, (*drawing).queues, (*drawing).arrays, (*drawing).gpus, (*drawing).manyPartitions,
+		(*drawing).fairshare, (*drawing).limits, (*drawing).events, (*drawing).reservations, (*drawing).licenses,
+		(*drawing).deadlines)(d)
+	d.wholeNodes()
+}
+
+// linearKinds draws whole nodes of several kinds. Before 23.02, backfill of slurmctld may then never end. In all
+// releases it may never end for jobs with a range of nodes.
+func (d *drawing) linearKinds() {
+	d.features()
+	features := d.job[len(d.job)-1]
+	d.job[len(d.job)-1] = func(i int) string { return strings.Replace(features(i), "-N 2-3", "-N 2", 1) }
+	d.wholeNodes()
+}
+
+// linearTree draws whole nodes with switches. slurmctld refuses both together since 24.05.
+func (d *drawing) linearTree() {
+	d.tree()
+	if d.chance(.3) {
+		d.set("TopologyParam", pick(d, "TopoOptional", "Dragonfly"))
+	}
+	d.wholeNodes()
+}
+
+func (d *drawing) wholeNodes() {
+	d.set("SelectType", "select/linear")
+	d.set("SelectTypeParameters", pick(d, "", "CR_Memory"))
+}
 
 // cluster returns the files of the cluster.
 func (d *drawing) cluster() string {

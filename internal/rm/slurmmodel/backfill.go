@@ -144,12 +144,12 @@ func (e *Engine) flagPlanned() {
 	}
 }
 
-// reserveRunning plans the nodes of an exclusive running job until its end (_bf_reserve_running). For
-// other jobs with licences it plans an empty set, which only splits an interval of the table.
+// reserveRunning plans the nodes of an exclusive running job until its end (_bf_reserve_running), but not with
+// select/linear. For other jobs with licences it plans an empty set, which only splits an interval of the table.
 func (c *cycle) reserveRunning(j *job) {
 	stays := c.e.preempt.ModeOf(c.e.inPreemption(j)) == preemption.Off
 	nodes := selection.NewBits(len(c.e.tester.Nodes))
-	if j.request.Exclusive && stays {
+	if j.request.Exclusive && stays && c.e.tester.Linear == nil {
 		nodes = j.alloc.Nodes
 	} else if len(j.licensed) == 0 {
 		return

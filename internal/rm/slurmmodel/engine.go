@@ -103,7 +103,7 @@ func New(cfg Config) (*Engine, error) {
 }
 
 func newEngine(cfg Config) (*Engine, error) {
-	m, err := machine.New(cfg.Get, parameters.RulesOf(cfg.Release), cfg.Nodes, cfg.Switches)
+	m, err := machine.New(cfg.Get, cfg.Release, cfg.Nodes, cfg.Switches)
 	if err != nil {
 		return nil, err
 	}

@@ -96,12 +96,12 @@ const (
 
 // submission is a job of the workload.
 type submission struct {
-	job    *hpc.Job
-	index  int // number of the submission, from 1
-	number uint32
-	array  *array // nil if the job is not an array
-	jobs   []*job // all records of the job
-	gone   bool   // slurmctld has forgotten all records
+	job           *hpc.Job
+	index         int // number of the submission, from 1
+	number        uint32
+	array         *array // nil if the job is not an array
+	jobs          []*job // all records of the job
+	gone, refused bool   // slurmctld has forgotten all records; it has refused the job
 }
 
 // array has the state that all tasks of an array share.

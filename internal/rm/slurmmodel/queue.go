@@ -287,8 +287,8 @@ func (s *submission) Progress(task int) (p dependencies.Progress, known bool) {
 // IsArray implements [dependencies.Job].
 func (s *submission) IsArray() bool { return s.array != nil }
 
-// IsForgotten implements [dependencies.Job].
-func (s *submission) IsForgotten() bool { return s.gone }
+// Gone implements [dependencies.Job].
+func (s *submission) Gone() (forgotten, refused bool) { return s.gone, s.refused }
 
 // testSingleton looks for jobs of the same user and name that run or were submitted earlier.
 func (e *Engine) testSingleton(j *job) dependencies.State {

@@ -327,7 +327,7 @@ func (e *Engine) nodesFor(j *job) selection.Bits {
 func (e *Engine) requestOf(j *job) *selection.Request {
 	r := &j.request
 	r.Partition = j.part.index
-	r.Exclusive, r.Whole, r.LeastLoaded = j.exclusive, j.part.whole, j.part.leastLoaded
+	r.Exclusive, r.Whole, r.LeastLoaded = j.exclusive || e.tester.Linear != nil, j.part.whole, j.part.leastLoaded
 	if r.Switches > 0 {
 		if j.switchSince == 0 {
 			j.switchSince = e.second()
@@ -467,7 +467,7 @@ func (e *Engine) pick(
 	n := c.Wanted
 	if possible != nil {
 		n = possible.Nodes.Count()
-		j.chosenNodes = n
+		j.chosenNodes, j.totalCPUs = n, cmp.Or(possible.CPUs, j.totalCPUs)
 	}
 	switch {
 	case result == notAvailable && answer == reservations.Maintained:
@@ -512,16 +512,17 @@ func (e *Engine) pickBest(
 	}
 	count := candidates.Count()
 	busy := count < usable.Count()
-	if r.Required != nil && !candidates.Contains(r.Required) {
+	if r.Required != nil && !candidates.Contains(r.Required) && e.tester.Linear == nil {
 		return nil, nil, nodesBusy
 	}
 	victims := e.candidates(j, mode)
 	candidates.AndNot(e.departures.Closed)
 	preemption.Open(candidates, usable, victims)
-	// Since 24.11 the select plugin tests licences first. If they are in use, it tests no nodes.
-	licensed := !e.rules.Since2411 || mode == selection.TestOnly || e.licenses.Free(j.licenses)
+	// Since 24.11 the select plugin tests licences before nodes; select/linear counts the nodes before that.
+	licensed := !e.rules.Since2411 || mode == selection.TestOnly || e.licenses.Free(j.licenses) ||
+		e.tester.Linear != nil && count < c.Min
 	if licensed {
-		if alloc := e.tester.Test(e.state, r, candidates, c, mode); alloc != nil {
+		if alloc := e.tester.Pick(e.state, r, candidates, c, mode); alloc != nil {
 			return alloc, alloc, begun
 		}
 	}

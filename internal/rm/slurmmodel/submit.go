@@ -48,7 +48,7 @@ func (e *Engine) Submit(work *hpc.Job) error {
 		err = e.tryAtSubmission(j)
 	}
 	if err != nil {
-		s.gone = true
+		s.gone, s.refused = true, true
 		answer.Kind, answer.Reason = rm.Refused, err.Error()
 		e.events = append(e.events, answer)
 		e.drop(j)

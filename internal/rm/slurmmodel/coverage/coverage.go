@@ -13,7 +13,6 @@ import (
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/slurmspec"
-	"rmreplay/internal/slurmspec/history"
 	"rmreplay/internal/workload"
 )
 
@@ -56,6 +55,9 @@ func Lacks(cfg *slurmmodel.Config, w *workload.Workload) []Missing {
 		list = append(list, Missing{"MaxMemPerCPU of partitions", more})
 	}
 	if what, n := jobGPUs(cfg, w); n > 0 {
+		list = append(list, Missing{what, n})
+	}
+	if what, n := ranges(cfg, w); n > 0 {
 		list = append(list, Missing{what, n})
 	}
 	if what := unlikeReservations(cfg, w.Reservations); what != "" {
@@ -134,14 +136,11 @@ const fewMessages = 20
 // configurationRules each return a feature that a configuration uses and the model lacks, or "".
 var configurationRules = []func(*slurmmodel.Config) string{
 	func(c *slurmmodel.Config) string {
-		kind, byDefault := strings.ToLower(keys.Value(c.Get, "SelectType")), ""
-		if kind == "" {
-			kind, byDefault = history.SelectType.In(c.Release), ", the default before "+history.SelectType.Since.String()
-		}
-		if strings.HasSuffix(kind, "cons_tres") {
+		kind := strings.ToLower(keys.Value(c.Get, "SelectType"))
+		if kind == "" || strings.HasSuffix(kind, "cons_tres") || isLinear(c) {
 			return ""
 		}
-		return "SelectType=" + kind + byDefault
+		return "SelectType=" + kind
 	},
 	func(c *slurmmodel.Config) string {
 		for i := range c.Nodes {
@@ -154,7 +153,7 @@ var configurationRules = []func(*slurmmodel.Config) string{
 		}
 		return ""
 	},
-	plugins, preemption,
+	plugins, preemption, wholeNodes,
 	func(c *slurmmodel.Config) string {
 		params := strings.ToUpper(keys.Value(c.Get, "SelectTypeParameters"))
 		for _, one := range []string{"CR_SOCKET", "CR_ONE_TASK_PER_CORE"} {

@@ -49,6 +49,10 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 			w.Jobs = workload.JobsOf(one, &hpc.Job{ID: "2"})
 		}
 	}
+	twoKinds := func(c *slurmmodel.Config) {
+		c.Get, c.Nodes = lines("SelectType=select/linear"), []hpc.Node{{Name: "n1", CPUs: 4}, {Name: "n2", CPUs: 8}}
+		c.Partitions[0].Nodes = []string{"n1", "n2"}
+	}
 	const cons = "SelectType=select/cons_tres "
 	for what, change := range map[string]func(*slurmmodel.Config, *workload.Workload){
 		"many messages":            site(cons + "SchedulerParameters=max_rpc_cnt=20"),
@@ -57,6 +61,8 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		"jobs that are requeued":   site(cons + "PreemptType=preempt/qos PreemptMode=REQUEUE,WITHIN"),
 		"nodes that are always on": site(cons + "SuspendProgram=/bin/true"),
 		"cores by default":         func(c *slurmmodel.Config, _ *workload.Workload) { c.Release, c.Get = slurmspec.R2311, lines("") },
+		"whole nodes by default":   site(""),
+		"whole nodes":              site("SelectType=select/linear SelectTypeParameters=CR_Memory"),
 		"nodes of a cloud":         func(c *slurmmodel.Config, _ *workload.Workload) { c.Nodes[0].State = "CLOUD" },
 	} {
 		cfg, w := plain()
@@ -66,12 +72,24 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		}
 	}
 	for want, change := range map[string]func(*slurmmodel.Config, *workload.Workload){
-		"SelectType=select/linear, the default before 23.11 (2 jobs)": site(""),
-		"SelectType=select/linear (2 jobs)":                           site("SelectType=select/linear"),
-		"PriorityType=priority/multifacor (2 jobs)":                   site(cons + "PriorityType=priority/multifacor"),
-		"SchedulerType=sched/backfil (2 jobs)":                        site(cons + "SchedulerType=sched/backfil"),
-		"PreemptType=preempt/qoss (2 jobs)":                           site(cons + "PreemptType=preempt/qoss PreemptMode=REQUEUE"),
-		"preemption with PreemptMode=PRIORITY (2 jobs)":               site(cons + "PreemptType=preempt/qos PreemptMode=PRIORITY"),
+		"SelectType=select/cons_res (2 jobs)":    site("SelectType=select/cons_res"),
+		"preemption with select/linear (2 jobs)": site("PreemptType=preempt/qos PreemptMode=REQUEUE"),
+		"ranges of nodes with select/linear on nodes with different numbers of CPUs (1 jobs)": func(
+			c *slurmmodel.Config, w *workload.Workload,
+		) {
+			twoKinds(c)
+			c.Release = slurmspec.R2411
+			job(func(j *hpc.Job) { j.MinNodes, j.MaxNodes = 1, 2 })(c, w)
+		},
+		"select/linear before 23.02 on nodes with different numbers of CPUs (2 jobs)": func(
+			c *slurmmodel.Config, _ *workload.Workload,
+		) {
+			twoKinds(c)
+		},
+		"PriorityType=priority/multifacor (2 jobs)":     site(cons + "PriorityType=priority/multifacor"),
+		"SchedulerType=sched/backfil (2 jobs)":          site(cons + "SchedulerType=sched/backfil"),
+		"PreemptType=preempt/qoss (2 jobs)":             site(cons + "PreemptType=preempt/qoss PreemptMode=REQUEUE"),
+		"preemption with PreemptMode=PRIORITY (2 jobs)": site(cons + "PreemptType=preempt/qos PreemptMode=PRIORITY"),
 		"preemption with send_user_signal (2 jobs)": site(cons + "PreemptType=preempt/qos PreemptMode=REQUEUE " +
 			"SlurmctldParameters=preempt_send_user_signal"),
 		"preemption with PreemptMode=GANG,PRIORITY (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {

@@ -32,10 +32,10 @@ type Job interface {
 	// Progress returns the state of a task, or of all tasks together if task is -1. known is false
 	// if slurmctld has no record of the task.
 	Progress(task int) (p Progress, known bool)
-	// IsArray reports whether the job is an array. IsForgotten reports whether slurmctld no longer
-	// has a record of the job.
+	// IsArray reports whether the job is an array.
 	IsArray() bool
-	IsForgotten() bool
+	// Gone reports whether slurmctld no longer has a record of the job, or has refused the job.
+	Gone() (forgotten, refused bool)
 }
 
 // Needs are the dependencies of a job.
@@ -55,7 +55,8 @@ type need[J Job] struct {
 
 // Read reads the text of --dependency. The function find returns the job with an ID. Dependencies
 // on jobs that slurmctld has forgotten are met. Read returns nil for an empty text. The error
-// names a dependency that cannot be read, or an unknown job.
+// names a dependency that cannot be read, or an unknown or refused job: without its number, sbatch cannot
+// name it.
 func Read[J Job](text string, find func(id string) (J, bool)) (*Needs[J], error) {
 	if text == "" {
 		return nil, nil
@@ -79,6 +80,9 @@ func Read[J Job](text string, find func(id string) (J, bool)) (*Needs[J], error)
 			}
 			if !known {
 				return nil, fmt.Errorf("dependency %s on job %s, which has not been submitted", text, d.Job)
+			}
+			if _, refused := one.on.Gone(); refused {
+				return nil, fmt.Errorf("dependency %s on job %s, which was rejected", text, d.Job)
 			}
 		}
 		n.list = append(n.list, one)
@@ -104,7 +108,11 @@ func (n *Needs[J]) Corresponds() bool {
 func (n *Needs[J]) NamesForgotten() bool {
 	var none J
 	return n != nil && slices.ContainsFunc(n.list, func(one need[J]) bool {
-		return (one.kind == "afterok" || one.kind == "afternotok") && one.on != none && one.on.IsForgotten()
+		if one.kind != "afterok" && one.kind != "afternotok" || one.on == none {
+			return false
+		}
+		forgotten, _ := one.on.Gone()
+		return forgotten
 	})
 }
 

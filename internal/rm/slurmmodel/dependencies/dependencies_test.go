@@ -10,11 +10,12 @@ type other struct {
 	tasks     map[int]Progress // -1 for the whole job
 	array     bool
 	forgotten bool
+	refused   bool
 }
 
 func (o *other) Progress(task int) (Progress, bool) { p, known := o.tasks[task]; return p, known }
 func (o *other) IsArray() bool                      { return o.array }
-func (o *other) IsForgotten() bool                  { return o.forgotten }
+func (o *other) Gone() (forgotten, refused bool)    { return o.forgotten, o.refused }
 
 // TestNeeds checks the states of dependencies, given the progress of the jobs that they name.
 func TestNeeds(t *testing.T) {
@@ -24,6 +25,7 @@ func TestNeeds(t *testing.T) {
 		"good":  {tasks: map[int]Progress{-1: {Complete: true, Well: true, Started: 50}}},
 		"bad":   {tasks: map[int]Progress{-1: {Complete: true, Started: 50}}},
 		"gone":  {forgotten: true},
+		"no":    {forgotten: true, refused: true},
 		"array": {array: true, tasks: map[int]Progress{-1: {}, 1: {Complete: true, Well: true}, 2: {Complete: true}}},
 	}
 	find := func(id string) (*other, bool) { o, known := jobs[id]; return o, known }
@@ -61,6 +63,7 @@ func TestNeeds(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"afterok:never":   "dependency afterok:never on job never, which has not been submitted",
+		"afterany:no":     "dependency afterany:no on job no, which was rejected",
 		"afterok:array_x": `dependency afterok:array_x: "x" is not a task`,
 	} {
 		if _, err := Read(text, find); err == nil || err.Error() != want {

@@ -8,6 +8,7 @@ type Node struct {
 	Sockets, Cores, Threads int   // Cores of a socket, Threads of a core
 	CPUs                    int   // as in slurm.conf
 	Memory                  int64 // for jobs, in MiB
+	MemSpecLimit            int64 // memory in MiB that no job gets
 	Weight                  uint64
 	Devices                 []Device
 }
@@ -32,6 +33,8 @@ type Device struct {
 	// close to all cores.
 	Count    int
 	BySocket []int
+	// Cores has the cores close to the resources; nil if all cores are.
+	Cores nodeset.Set
 }
 
 // Switch is a switch of topology/tree.

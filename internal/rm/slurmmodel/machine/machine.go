@@ -2,6 +2,7 @@
 package machine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,8 +12,11 @@ import (
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurmmodel/keys"
+	"rmreplay/internal/rm/slurmmodel/linear"
 	"rmreplay/internal/rm/slurmmodel/parameters"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmspec/history"
 )
 
 // Switch is a line of topology.conf. It has either nodes or switches.
@@ -39,7 +43,7 @@ func Add(m *selection.Machine, nodes []hpc.Node, switches []Switch) error {
 func newNode(n hpc.Node) selection.Node {
 	out := selection.Node{
 		Name: n.Name, Sockets: max(1, n.Sockets), Cores: max(1, n.CoresPerSocket), Threads: max(1, n.ThreadsPerCore),
-		CPUs: n.CPUs, Memory: n.RealMemory - n.MemSpecLimit, Weight: uint64(n.Weight),
+		CPUs: n.CPUs, Memory: n.RealMemory - n.MemSpecLimit, MemSpecLimit: n.MemSpecLimit, Weight: uint64(n.Weight),
 	}
 	if n.CPUs == out.Sockets*out.Cores { // CPUs are cores, even if cores have threads
 		out.Threads = 1
@@ -57,8 +61,27 @@ func newDevice(g hpc.GRES, n *selection.Node) selection.Device {
 	if core, err := strconv.Atoi(first); err == nil && g.Cores != "" {
 		d.BySocket = make([]int, n.Sockets)
 		d.BySocket[min(core/n.Cores, n.Sockets-1)] = d.Count
+		d.Cores = closeCores(g.Cores, n.CoreCount())
 	}
 	return d
+}
+
+// closeCores returns the cores of an index list of gres.conf, such as "0-15", of a node with this number of
+// cores.
+func closeCores(list string, cores int) selection.Bits {
+	set := selection.NewBits(cores)
+	for part := range strings.SplitSeq(list, ",") {
+		from, to, isRange := strings.Cut(strings.TrimSpace(part), "-")
+		first, err := strconv.Atoi(from)
+		last := first
+		if isRange && err == nil {
+			last, err = strconv.Atoi(to)
+		}
+		for c := first; err == nil && c <= min(last, cores-1); c++ {
+			set.Set(c)
+		}
+	}
+	return set
 }
 
 // addSwitches sets the machine's switches.
@@ -110,7 +133,8 @@ func addSwitches(m *selection.Machine, lines []Switch) error {
 }
 
 // New returns the machine of a slurm.conf. The error says what is wrong with its nodes or switches.
-func New(get keys.Get, rules parameters.Rules, nodes []hpc.Node, switches []Switch) (*selection.Machine, error) {
+func New(get keys.Get, release slurmspec.Release, nodes []hpc.Node, switches []Switch) (*selection.Machine, error) {
+	rules := parameters.RulesOf(release)
 	params := strings.ToUpper(keys.Value(get, "SelectTypeParameters"))
 	m := &selection.Machine{
 		Since2411: rules.Since2411, Since2605: rules.Since2605,
@@ -123,5 +147,13 @@ func New(get keys.Get, rules parameters.Rules, nodes []hpc.Node, switches []Swit
 		return nil, err
 	}
 	m.Prepare()
+	if kind := cmp.Or(keys.Value(get, "SelectType"), history.SelectType.In(release)); strings.EqualFold(kind, linear.Plugin) {
+		m.Linear = &linear.Cluster{
+			Nodes: m.Nodes, Switches: m.Switches, Optional: m.TreeOptional, Dragonfly: m.Dragonfly,
+			Kinds: Kinds(nodes, func(name string) int {
+				return slices.IndexFunc(m.Nodes, func(n selection.Node) bool { return n.Name == name })
+			}),
+		}
+	}
 	return m, nil
 }

@@ -3,17 +3,9 @@ package selection
 import (
 	"cmp"
 	"slices"
-)
 
-// series is a row of successive nodes that can serve the job. They have the same weight, except for
-// --contiguous.
-type series struct {
-	first, last int
-	nodes, cpus int
-	required    int // the first node of the series that the job names, or -1
-	weight      uint64
-	devices     []int // resources of the nodes for each request that is for the whole job
-}
+	"rmreplay/internal/rm/slurmmodel/series"
+)
 
 // consecutive takes nodes from the series that fits best, then from the next best (_eval_nodes).
 func (p *pick) consecutive(nodes Bits) bool {
@@ -27,7 +19,7 @@ func (p *pick) consecutive(nodes Bits) bool {
 		nodes.Reset()
 	}
 	for p.most > 0 {
-		best := p.best(list)
+		best := series.Best(list, p.t.request.Contiguous, p.t.request.Required != nil, p.sufficient)
 		if best == nil || p.t.request.Contiguous && !p.sufficient(best) {
 			break
 		}
@@ -35,118 +27,46 @@ func (p *pick) consecutive(nodes Bits) bool {
 		if p.done() {
 			return true
 		}
-		best.nodes, best.cpus = 0, 0
+		best.Nodes, best.CPUs = 0, 0
 	}
 	return p.cpus <= 0 && p.enough(0) && p.hasDevices(nil)
 }
 
 // series divides the candidates into series.
-func (p *pick) series(nodes Bits) []series {
-	var list []series
-	current := series{required: -1}
-	end := func() {
-		if current.nodes > 0 {
-			list = append(list, current)
-		}
-		current = series{required: -1}
-	}
-	previous := -2
+func (p *pick) series(nodes Bits) []series.Series {
+	d := series.Divider{Contiguous: p.t.request.Contiguous}
 	for i := range nodes.All {
-		named := p.t.request.Required != nil && p.t.request.Required.Has(i)
-		if !named {
-			if p.has[i] = p.offer(i); p.has[i] == 0 {
-				continue
-			}
-		}
-		weight := p.t.weights[i]
-		if i != previous+1 || !p.t.request.Contiguous && current.nodes > 0 && weight != current.weight {
-			end()
-		}
-		previous = i
-		if current.nodes == 0 {
-			current.first = i
-		}
-		current.last = i
-		if named {
-			if current.required < 0 {
-				current.required = i
-			}
-			continue
-		}
-		current.nodes++
-		current.cpus += p.has[i]
-		current.weight = weight
-		current.devices = p.addDevices(current.devices, i)
-	}
-	end()
-	return list
-}
-
-func (p *pick) sufficient(s *series) bool {
-	return s.cpus >= p.cpus && p.enough(s.nodes) && p.hasDevices(s.devices)
-}
-
-// best returns the series that fits the rest of the job best, or nil.
-func (p *pick) best(list []series) *series {
-	var best *series
-	contiguous := p.t.request.Contiguous
-	for i := range list {
-		s := &list[i]
-		if s.nodes == 0 || contiguous && p.t.request.Required != nil && s.required < 0 {
-			continue
-		}
-		better := best == nil || best.required < 0 && s.required >= 0 || s.weight < best.weight
-		if !better && s.weight == best.weight {
-			enough, was := p.sufficient(s), p.sufficient(best)
-			better = enough && !was || enough && s.cpus < best.cpus || !enough && s.cpus > best.cpus
-		}
-		if !better && contiguous {
-			better = p.sufficient(s) && !p.sufficient(best)
-		}
-		if better {
-			best = s
+		if named := p.t.request.Required; named != nil && named.Has(i) {
+			d.Name(i, p.t.weights[i])
+		} else if p.has[i] = p.offer(i); p.has[i] > 0 {
+			s := d.Add(i, p.has[i], p.t.weights[i])
+			s.Devices = p.addDevices(s.Devices, i)
 		}
 	}
-	return best
+	return d.All()
+}
+
+func (p *pick) sufficient(s *series.Series) bool {
+	return s.CPUs >= p.cpus && p.enough(s.Nodes) && p.hasDevices(s.Devices)
 }
 
 // takeSeries takes nodes of a series until the job has enough.
-func (p *pick) takeSeries(s *series, nodes Bits) {
-	if s.required >= 0 {
-		p.takeUpAndDown(s, nodes)
-		return
-	}
-	first, last := s.first, s.last
-	if p.nodes <= 1 {
-		if i := p.tightest(first, last, nodes); i >= 0 {
-			first, last = i, i
+func (p *pick) takeSeries(s *series.Series, nodes Bits) {
+	order := s.Order()
+	if s.Required < 0 && p.nodes <= 1 {
+		if i := p.tightest(s.First, s.Last, nodes); i >= 0 {
+			order = []int{i}
 		}
 	}
-	for i := first; i <= last && p.most > 0 && !p.done(); i++ {
+	for _, i := range order {
+		if p.most <= 0 || p.done() {
+			return
+		}
 		cpus := p.has[i]
-		if nodes.Has(i) || cpus == 0 || p.most == 1 && cpus < p.cpus {
+		if nodes.Has(i) || cpus == 0 || s.Required < 0 && p.most == 1 && cpus < p.cpus {
 			continue
 		}
 		if p.take(i, cpus) {
-			nodes.Set(i)
-		}
-	}
-}
-
-// takeUpAndDown takes the nodes after the node that the job names, then the nodes before it.
-func (p *pick) takeUpAndDown(s *series, nodes Bits) {
-	var order []int
-	for i := s.required; i <= s.last; i++ {
-		order = append(order, i)
-	}
-	for i := s.required - 1; i >= s.first; i-- {
-		order = append(order, i)
-	}
-	for _, i := range order {
-		if p.most == 0 || p.done() {
-			return
-		}
-		if !nodes.Has(i) && p.has[i] > 0 && p.take(i, p.has[i]) {
 			nodes.Set(i)
 		}
 	}

@@ -3,6 +3,7 @@ package selection
 import (
 	"rmreplay/internal/rm/nodeset"
 	"rmreplay/internal/rm/slurmmodel/hardware"
+	"rmreplay/internal/rm/slurmmodel/linear"
 	"rmreplay/internal/rm/slurmmodel/rows"
 )
 
@@ -45,6 +46,8 @@ type Machine struct {
 	TreeOptional bool
 	// Dragonfly is TopologyParam=Dragonfly: a job too large for one leaf is spread over all leaves.
 	Dragonfly bool
+	// Linear is for select/linear; nil with select/cons_tres.
+	Linear *linear.Cluster
 	// Turns has the partitions if PreemptMode has GANG, so that several jobs may have the same
 	// core; otherwise nil.
 	Turns []rows.Partition

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"rmreplay/internal/rm/slurmmodel/linear"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
@@ -221,5 +222,33 @@ func TestCompleting(t *testing.T) {
 		check("a core of the completing node is free", false, 700)
 		start(1, 0)
 		check("all nodes are full", true, 700)
+	}
+}
+
+// TestWholeNodes checks that select/linear gives a job whole nodes, plans it for the first end that frees enough
+// nodes, and does not count nodes with jobs.
+func TestWholeNodes(t *testing.T) {
+	m := machine(3)
+	m.Linear = &linear.Cluster{Nodes: m.Nodes, Kinds: []selection.Bits{all(3)}}
+	x := selection.NewTester(m)
+	s := x.NewState()
+	h := selection.Horizon{Now: 1000}
+	whole := func(cpus int) *selection.Request { r := one(cpus); r.Exclusive = true; return r }
+	for i := range int64(2) {
+		a := x.Pick(s, whole(1), all(3), counts(1), selection.RunNow)
+		if got := show(a); got != fmt.Sprintf("%d:8", i) || a.CPUs != 8 {
+			t.Fatalf("job %d: %s with %d CPUs, want the whole node", i, got, a.CPUs)
+		}
+		x.Add(s, a)
+		h.Running = append(h.Running, selection.Running{Allocation: a, Nodes: a.Nodes.Sparse(), End: 990 + 50*i})
+	}
+	for cpus, want := range map[int]int64{8: 1000, 16: 1001, 24: 1040} {
+		if a, at := x.WillRun(s, whole(cpus), all(3), counts(1), &h); a == nil || at != want || a.CPUs != cpus {
+			t.Errorf("%d CPUs: %v at %d, want a start at %d", cpus, a, at, want)
+		}
+	}
+	h.NowOnly = true
+	if a, _ := x.WillRun(s, whole(16), all(3), counts(1), &h); a != nil {
+		t.Error("a job starts now on nodes with jobs")
 	}
 }

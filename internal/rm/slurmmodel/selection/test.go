@@ -146,6 +146,10 @@ func (x *Tester) AddWeight(node int, weight uint64) {
 // Test looks for nodes of a set on which a job can run (_job_test). It returns an allocation, or
 // nil. It does not change the set.
 func (x *Tester) Test(s *State, r *Request, set Bits, c Counts, mode Mode) *Allocation {
+	if x.Linear != nil {
+		a, _ := x.testLinear(s, r, set, c, mode)
+		return a
+	}
 	s.rows.Settle()
 	if mode == TestOnly && r.Class > 0 && (len(r.Devices) > 0 || x.own.Contains(set)) {
 		return x.repeated.possible(x, s, r, set, c)
@@ -197,7 +201,7 @@ func (x *Tester) search(s *State, r *Request, nodes Bits, c Counts, mode Mode, b
 			return nil
 		}
 		if mode == TestOnly {
-			return &Allocation{Nodes: nodes.Clone(), CPUs: max(r.MinCPUs, c.Min)}
+			return &Allocation{Nodes: nodes.Clone()}
 		}
 		if t.scattered {
 			return nil

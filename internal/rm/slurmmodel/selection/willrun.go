@@ -16,6 +16,9 @@ type Horizon = windows.Horizon[*Allocation]
 // Before 24.11, WillRun also returns nil if the job can only start after h.Until. For a job that
 // asks for generic resources, h.Until must then be 0, because its tests change weights.
 func (x *Tester) WillRun(s *State, r *Request, set Bits, c Counts, h *Horizon) (*Allocation, int64) {
+	if x.Linear != nil {
+		return x.willRunLinear(s, r, set, c, h)
+	}
 	s.rows.Settle()
 	if x.careful = x.Completing != nil && h.Since2411 && set.Overlaps(x.Completing); x.careful {
 		class := r.Class
