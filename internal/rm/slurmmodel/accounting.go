@@ -105,20 +105,20 @@ func (a *accounting) readPartitions() error {
 		of := &accountedPartition{priority: &priority.Partition{
 			JobFactor: uint16(factor), MaxMinutes: slurmspec.Infinite, TRES: amounts.Sum(a.table, a.e.tester.Machine, p.nodes),
 		}}
-		if p.maxMinutes >= 0 {
-			of.priority.MaxMinutes = uint32(p.maxMinutes)
+		if p.MaxMinutes >= 0 {
+			of.priority.MaxMinutes = uint32(p.MaxMinutes)
 		}
 		var err error
 		if of.weights, err = a.table.Weights(keys.Value(get, "TRESBillingWeights")); err != nil {
-			return fmt.Errorf("partition %s: %w", p.name, err)
+			return fmt.Errorf("partition %s: %w", p.Name, err)
 		}
 		if name := strings.ToLower(keys.Value(get, "QOS")); name != "" && a.accounts != nil {
 			of.qos = a.accounts.QOS[name]
 			p.preempt.QOS = of.qos
 		}
 		of.limits = &limits.Partition{QOS: of.qos, MaxMinutes: of.priority.MaxMinutes, DefaultMinutes: slurmspec.NoVal}
-		if p.defaultMinutes >= 0 {
-			of.limits.DefaultMinutes = uint32(p.defaultMinutes)
+		if p.DefaultMinutes >= 0 {
+			of.limits.DefaultMinutes = uint32(p.DefaultMinutes)
 		}
 		p.account = of
 		list = append(list, of.priority)
@@ -139,7 +139,7 @@ func (a *accounting) admit(j *job) error {
 		return nil
 	}
 	work := j.of.job
-	if of.assoc = a.accounts.Find(work.User, work.Account, j.part.name); of.assoc == nil {
+	if of.assoc = a.accounts.Find(work.User, work.Account, j.part.Name); of.assoc == nil {
 		const text = "invalid account or account/partition combination specified: user %s, account %q"
 		return fmt.Errorf(text, work.User, work.Account)
 	}
@@ -441,12 +441,4 @@ func (a *accounting) reservePriority(j *job) uint32 {
 // reservesNothing reports whether a job's QOS forbids reservations (NoReserve).
 func (a *accounting) reservesNothing(j *job) bool {
 	return j.account.qos != nil && j.account.qos.NoReserve
-}
-
-// ignores returns a copy of a job's QOS. Its flags say which limits of partitions do not apply.
-func (a *accounting) ignores(j *job) accounts.QOS {
-	if j.account.qos == nil {
-		return accounts.QOS{}
-	}
-	return *j.account.qos
 }

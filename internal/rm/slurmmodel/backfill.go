@@ -265,7 +265,7 @@ func (t *trial) task() next {
 		return nextRecord
 	}
 	limit := j.limit
-	t.able, t.least, t.limit = j.capable, t.counts.Min, deadline.Lower(limit, j.part.maxMinutes, endless)
+	t.able, t.least, t.limit = j.capable, t.counts.Min, deadline.Lower(limit, j.part.MaxMinutes, endless)
 	t.granted = t.limit
 	defer func() {
 		if j.state == pending {
@@ -289,7 +289,7 @@ func (t *trial) task() next {
 
 // tooMany counts the job for the options bf_max_job_*, and reports whether the job exceeds one of them.
 func (t *trial) tooMany() bool {
-	why := t.depths.Beyond(t.job.of.job.User, t.job.part.name)
+	why := t.depths.Beyond(t.job.of.job.User, t.job.part.Name)
 	if why != "" {
 		t.judge(t.job, why)
 	}

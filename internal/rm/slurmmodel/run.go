@@ -29,7 +29,7 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 	j.state, j.alloc, j.startedAt, j.estimate, j.reason = running, alloc, e.now, now, slurmspec.NoReason
 	if j.limit == noMinutes {
 		j.limit = endless
-		for _, m := range []int64{j.part.maxMinutes, j.part.defaultMinutes} {
+		for _, m := range []int64{j.part.MaxMinutes, j.part.DefaultMinutes} {
 			if m >= 0 {
 				j.limit = m
 			}

@@ -173,7 +173,7 @@ func (p *pass) try(j *job) (goOn, started bool) {
 		return true, false
 	}
 	limit := j.limit
-	j.limit = deadline.Limit(deadline.Left(j.deadline, e.second()), limit, j.part.defaultMinutes, j.part.maxMinutes)
+	j.limit = deadline.Limit(deadline.Left(j.deadline, e.second()), limit, j.part.DefaultMinutes, j.part.MaxMinutes)
 	if goOn, started = p.start(j); !started {
 		j.limit = limit
 	}
@@ -283,13 +283,14 @@ const (
 	notUsable               // the job's reservation has not begun
 	wrongCounts             // the partition has too few or too many nodes for the job
 	unlicensed              // licences are in use; since 24.11
+	partitionDown           // the partition starts no jobs
 )
 
 // counts returns how many nodes a job may get in its partition (get_node_cnts). The verdict is not
 // begun if limits of the partition, of accounts or of QOS exclude the job.
 func (e *Engine) counts(j *job) (c selection.Counts, answer verdict) {
 	p := j.part
-	c.Min, c.Max = max(j.minNodes, p.minNodes), cmp.Or(p.maxNodes, 500000)
+	c.Min, c.Max = max(j.minNodes, p.MinNodes), cmp.Or(p.MaxNodes, 500000)
 	if j.maxNodes > 0 {
 		c.Max = min(c.Max, j.maxNodes)
 	}
@@ -320,7 +321,7 @@ func (e *Engine) nodesFor(j *job) selection.Bits {
 func (e *Engine) requestOf(j *job) *selection.Request {
 	r := &j.request
 	r.Partition = j.part.index
-	r.Exclusive, r.Whole, r.LeastLoaded = j.exclusive, j.part.whole, j.part.leastLoaded
+	r.Exclusive, r.Whole, r.LeastLoaded = j.exclusive, j.part.Whole, j.part.LeastLoaded
 	if r.Switches > 0 {
 		if j.switchSince == 0 {
 			j.switchSince = e.second()
@@ -337,11 +338,15 @@ func (e *Engine) tryAtSubmission(j *job) error {
 	last, held := wrongCounts, j.reason
 	for _, j.part = range j.parts {
 		refused := e.partitionRefuses(j, false)
+		down := refused == reasons.PartitionDown
 		untried := !e.rules.Since2411 && len(j.parts) == 1 || e.rules.Since2605 && refused != reasons.TimeLimit
-		if refused != slurmspec.NoReason && untried {
+		if refused != slurmspec.NoReason && untried && !down {
 			continue
 		}
-		if last = e.tryIn(j); last != never && last != wrongCounts {
+		if last = e.tryIn(j); down && last == begun {
+			last = partitionDown
+		}
+		if last != never && last != wrongCounts {
 			break
 		}
 	}
@@ -352,6 +357,8 @@ func (e *Engine) tryAtSubmission(j *job) error {
 		j.reason = held
 	case last == wrongCounts:
 		j.reason = reasons.PartitionConfig
+	case last == partitionDown:
+		j.reason = reasons.PartitionDown
 	case last == notUsable, last == maintained:
 		j.reason = reasons.Reservation
 	}
@@ -478,7 +485,7 @@ func (e *Engine) pickBest(
 	j *job, set, usable selection.Bits, c selection.Counts, mode selection.Mode,
 ) (alloc, possible *selection.Allocation, result verdict) {
 	exclusive := j.exclusive
-	j.exclusive = exclusive || j.part.whole
+	j.exclusive = exclusive || j.part.Whole
 	defer func() {
 		if e.rules.Since2411 && (alloc == nil || mode == selection.TestOnly) {
 			j.exclusive = exclusive

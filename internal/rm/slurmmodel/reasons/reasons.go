@@ -10,6 +10,8 @@ const (
 	Resources          slurmspec.Reason = 3
 	NodeLimit          slurmspec.Reason = 4
 	TimeLimit          slurmspec.Reason = 5
+	PartitionDown      slurmspec.Reason = 6
+	PartitionInactive  slurmspec.Reason = 7
 	BeginTime          slurmspec.Reason = 9
 	Licenses           slurmspec.Reason = 10
 	Reservation        slurmspec.Reason = 14
