@@ -65,6 +65,7 @@ type job struct {
 	endTimer    int // number of the timer that ends the job
 	useMinNodes bool
 	exclusive   bool  // the job shares its nodes with no other job
+	owns        bool  // the job shares its nodes only with jobs of its user
 	switchWait  int64 // seconds that the job waits for --switches
 	switchSince int64 // when that wait began; 0 if it has not
 	excluded    selection.Bits

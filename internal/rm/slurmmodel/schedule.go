@@ -502,10 +502,10 @@ func (e *Engine) pickBest(
 	e.tester.Weigh(set)
 	e.tester.Prefer(set, e.account.preferred(j), e.kinds)
 	e.outsideFlex(j, set)
-	candidates := usable.Clone()
+	candidates, closed := usable.Clone(), e.owners.Close(e.departures.Closed, e.departures.Nodes, j)
 	e.departures.Exclude(candidates)
 	if e.preempt == nil {
-		candidates.AndNot(e.departures.Closed)
+		candidates.AndNot(closed)
 		if r.Exclusive {
 			candidates.AndNot(e.state.Busy())
 		}
@@ -516,7 +516,7 @@ func (e *Engine) pickBest(
 		return nil, nil, nodesBusy
 	}
 	victims := e.candidates(j, mode)
-	candidates.AndNot(e.departures.Closed)
+	candidates.AndNot(closed)
 	preemption.Open(candidates, usable, victims)
 	// Since 24.11 the select plugin tests licences first. If they are in use, it tests no nodes.
 	licensed := !e.rules.Since2411 || mode == selection.TestOnly || e.licenses.Free(j.licenses)

@@ -228,7 +228,8 @@ func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 	size, err := demand.Read(d, len(e.tester.Nodes), e.par.MaxSwitchWait, e.rules)
 	j.request, j.minNodes, j.maxNodes = size.Request, size.MinNodes, size.MaxNodes
 	j.useMinNodes, j.implicitMax, j.exclusive = size.UseMinNodes, size.ImplicitMax, size.Exclusive
-	j.ownMemory, j.switchWait = size.OwnMemory, size.SwitchWait
+	j.ownMemory, j.switchWait, j.owns = size.OwnMemory, size.SwitchWait, size.ExclusiveUser
+	e.owners.Exclusive = e.owners.Exclusive || j.owns
 	if !j.ownMemory {
 		j.request.Memory, j.request.MemoryPerCPU = j.part.Memory, j.part.MemoryPerCPU
 	}

@@ -24,6 +24,8 @@ type Partition struct {
 	MemoryPerCPU               bool  // Memory is for each CPU, not for each node
 	Whole, LeastLoaded         bool  // OverSubscribe=EXCLUSIVE, LLN=YES
 
+	ExclusiveUser bool // its jobs share nodes only with jobs of their user
+
 	Closed    bool             // accepts no new jobs (State DRAIN or INACTIVE)
 	Stopped   slurmspec.Reason // why no job starts: PartitionDown, PartitionInactive, or NoReason
 	Alternate string           // the partition that gets the jobs of a closed one; "" for none
@@ -37,9 +39,10 @@ func Read(name string, isDefault bool, get keys.Get) Partition {
 		Name: name, Default: isDefault,
 		Tier:     int(keys.Number(get, "PriorityTier", keys.Number(get, "Priority", 1))),
 		MinNodes: int(keys.Number(get, "MinNodes", 0)), MaxNodes: int(keys.Number(get, "MaxNodes", 0)),
-		Whole:       strings.EqualFold(sharing, "EXCLUSIVE"),
-		LeastLoaded: strings.EqualFold(keys.Value(get, "LLN"), "YES"),
-		Alternate:   keys.Value(get, "Alternate"),
+		Whole:         strings.EqualFold(sharing, "EXCLUSIVE"),
+		LeastLoaded:   strings.EqualFold(keys.Value(get, "LLN"), "YES"),
+		ExclusiveUser: strings.EqualFold(keys.Value(get, "ExclusiveUser"), "YES"),
+		Alternate:     keys.Value(get, "Alternate"),
 	}
 	accepts, starts := slurmspec.PartitionState(get)
 	p.Closed = !accepts
