@@ -215,7 +215,7 @@ var configurationRules = []func(*slurmmodel.Config) string{
 	func(c *slurmmodel.Config) string {
 		for _, p := range c.Partitions {
 			for _, key := range []string{
-				"DefCpuPerGPU", "DefMemPerGPU", "MaxCPUsPerNode", "MaxMemPerNode", "ExclusiveUser", "MaxCPUsPerSocket", "ExclusiveTopo",
+				"DefCpuPerGPU", "DefMemPerGPU", "MaxCPUsPerNode", "MaxMemPerNode", "MaxCPUsPerSocket", "ExclusiveTopo",
 			} {
 				if text := keys.Value(p.Get, key); text != "" && !strings.EqualFold(text, "NO") && !strings.EqualFold(text, "UNLIMITED") {
 					return key + " of partitions"
@@ -240,7 +240,7 @@ var jobRules = []struct {
 	{"tasks for each GPU", func(j *hpc.Job) bool { return j.TasksPerGPU > 0 }},
 	{"--gres-flags=enforce-binding", func(j *hpc.Job) bool { return strings.EqualFold(j.GRESFlags, "enforce-binding") }},
 	{"features with counts or brackets", func(j *hpc.Job) bool { return strings.ContainsAny(j.Constraint, "[(*") || j.Prefer != "" }},
-	{"--exclusive=user and mcs", func(j *hpc.Job) bool { return j.Exclusive == "user" || j.Exclusive == "mcs" }},
+	{"--exclusive=mcs", func(j *hpc.Job) bool { return j.Exclusive == "mcs" }},
 	{"specialized cores", func(j *hpc.Job) bool { return j.CoreSpec > 0 || j.ThreadSpec > 0 }},
 	{"burst buffers", func(j *hpc.Job) bool { return j.BurstBuffer != "" }},
 	{"plane and arbitrary distributions", func(j *hpc.Job) bool {

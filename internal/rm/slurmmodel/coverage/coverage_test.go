@@ -57,7 +57,11 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		"jobs that are requeued":   site(cons + "PreemptType=preempt/qos PreemptMode=REQUEUE,WITHIN"),
 		"nodes that are always on": site(cons + "SuspendProgram=/bin/true"),
 		"cores by default":         func(c *slurmmodel.Config, _ *workload.Workload) { c.Release, c.Get = slurmspec.R2311, lines("") },
-		"nodes of a cloud":         func(c *slurmmodel.Config, _ *workload.Workload) { c.Nodes[0].State = "CLOUD" },
+		"nodes for one user": func(c *slurmmodel.Config, w *workload.Workload) {
+			c.Partitions[0].Get = lines("ExclusiveUser=YES State=DOWN")
+			job(func(j *hpc.Job) { j.Exclusive = "user" })(c, w)
+		},
+		"nodes of a cloud": func(c *slurmmodel.Config, _ *workload.Workload) { c.Nodes[0].State = "CLOUD" },
 	} {
 		cfg, w := plain()
 		change(cfg, w)
@@ -123,6 +127,7 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 			job(func(j *hpc.Job) { j.GPUsPerSocket = "1" })(c, w)
 		},
 		"--gres-flags=enforce-binding (1 jobs)":     job(func(j *hpc.Job) { j.GRESFlags = "enforce-binding" }),
+		"--exclusive=mcs (1 jobs)":                  job(func(j *hpc.Job) { j.Exclusive = "mcs" }),
 		"DefCpuPerGPU (2 jobs)":                     site(cons + "DefCpuPerGPU=4"),
 		"features with counts or brackets (1 jobs)": job(func(j *hpc.Job) { j.Constraint = "[a|b]" }),
 	} {
