@@ -128,7 +128,7 @@ type partition struct {
 	partitions.Partition
 	nodes   selection.Bits
 	index   int // its index among all partitions
-	account *accountedPartition
+	account *partitions.Accounting
 	preempt *preemption.Partition
 	failed  bool // the present pass of the main scheduler considers no more of its jobs
 	planned int  // number of its jobs that the present backfill cycle has planned
