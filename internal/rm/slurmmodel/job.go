@@ -54,6 +54,8 @@ type job struct {
 	told               told                             // what was last reported about the pending job
 	account            *accounted                       // nil before accounting.admit
 	request            selection.Request
+	original           selection.Request // the request before it was fitted to a partition's limit of memory
+	fitted             *partition        // the partition to whose limit of memory it was fitted last
 
 	of          *submission
 	place       int // index in slurmctld's list of jobs
@@ -151,6 +153,7 @@ func newPartition(cfg *Config, line *config.Partition, m *selection.Machine, pla
 	p.Count = p.nodes.Count()
 	p.preempt = preemption.NewPartition(line.Get, p.nodes, p.Tier)
 	p.Memory, p.MemoryPerCPU = line.Memory(cfg.Get)
+	p.MaxMemory = partitions.ReadLimit(m, p.nodes, line.Get, cfg.Get)
 	var err error
 	p.MaxMinutes, p.DefaultMinutes, err = line.Limits()
 	return p, err

@@ -124,11 +124,27 @@ func (e *Engine) partitionRefuses(j *job, forBackfill bool) slurmspec.Reason {
 	if why := p.Refuse(&ask); why != slurmspec.NoReason {
 		return why
 	}
+	if p.MaxMemory.Most > 0 {
+		return e.fitMemory(j)
+	}
 	if r := &j.request; !j.ownMemory && (r.Memory != p.Memory || r.MemoryPerCPU != p.MemoryPerCPU) {
 		r.Memory, r.MemoryPerCPU = p.Memory, p.MemoryPerCPU
 		j.capable = e.servers.Nodes(j.demand.With(r))
 	}
 	return slurmspec.NoReason
+}
+
+// fitMemory fits a job's request to the limit of memory of its partition, or returns why it does not fit.
+func (e *Engine) fitMemory(j *job) slurmspec.Reason {
+	if j.fitted == j.part {
+		return slurmspec.NoReason
+	}
+	r, why := j.part.FitMemory(&j.original, j.ownMemory, j.exclusive, j.minNodes, j.maxNodes)
+	if why == slurmspec.NoReason {
+		e.tester.Classify(&r)
+		j.request, j.fitted, j.capable = r, j.part, e.servers.Nodes(j.demand.With(&r))
+	}
+	return why
 }
 
 // ask returns what a job asks of its partition.

@@ -90,10 +90,7 @@ func (p *pass) record(r record) bool {
 		}
 	}
 	defer func() { p.rejected.explain(e, j) }()
-	if j.state != pending || !e.fitsReservation(r) {
-		return true
-	}
-	if j.preemption.Underway {
+	if j.state != pending || !e.fitsReservation(r) || j.preemption.Underway {
 		return true
 	}
 	j.priority, j.part = r.priority, r.part
@@ -235,9 +232,6 @@ func (p *pass) start(j *job) (goOn, started bool) {
 
 // fail blocks a partition and its nodes for the rest of the pass.
 func (p *pass) fail(part *partition) {
-	if part.failed {
-		return
-	}
 	part.failed = true
 	p.e.available.AndNot(part.nodes)
 }
@@ -346,8 +340,9 @@ func (e *Engine) tryAtSubmission(j *job) error {
 	for _, j.part = range j.parts {
 		refused := e.partitionRefuses(j, false)
 		down := refused == reasons.PartitionDown
-		untried := !e.rules.Since2411 && len(j.parts) == 1 || e.rules.Since2605 && refused != reasons.TimeLimit
-		if refused != slurmspec.NoReason && untried && !down {
+		untried := !e.rules.Since2411 && len(j.parts) == 1 && !down ||
+			e.rules.Since2605 && (refused == reasons.PartitionConfig || refused == reasons.NodeLimit)
+		if refused != slurmspec.NoReason && untried {
 			continue
 		}
 		if last = e.tryIn(j); down && last == begun {

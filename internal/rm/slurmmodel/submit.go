@@ -157,6 +157,7 @@ func (e *Engine) create(s *submission, asked hpc.Time) (*job, error) {
 		return nil, err
 	}
 	e.tester.Classify(&j.request)
+	j.original = j.request
 	find := func(id string) (*submission, bool) { on, known := e.byID[id]; return on, known }
 	if j.needs, err = dependencies.Read(work.Dependency, find); err != nil {
 		return nil, err

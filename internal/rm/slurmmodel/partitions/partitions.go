@@ -22,7 +22,8 @@ type Partition struct {
 	Count, CPUs                int   // number of nodes, and sum of their CPUs
 	Memory                     int64 // default memory of jobs in MiB; 0 for the whole memory
 	MemoryPerCPU               bool  // Memory is for each CPU, not for each node
-	Whole, LeastLoaded         bool  // OverSubscribe=EXCLUSIVE, LLN=YES
+	MaxMemory                  Limit
+	Whole, LeastLoaded         bool // OverSubscribe=EXCLUSIVE, LLN=YES
 
 	ExclusiveUser bool // its jobs share nodes only with jobs of their user
 

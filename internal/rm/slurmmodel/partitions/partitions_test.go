@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -76,5 +77,43 @@ func TestOpen(t *testing.T) {
 	}
 	if _, err := Named(all[1:], ""); err == nil {
 		t.Error("there is no default partition, and no error")
+	}
+}
+
+// TestFitMemory has jobs with 2 tasks of 2 CPUs each, and limits of their memory. The nodes have 8 CPUs and 8,000 MiB.
+func TestFitMemory(t *testing.T) {
+	for _, test := range []struct {
+		line, want string
+		change     func(*selection.Request)
+	}{
+		{"", "fits 1000 2 4 2", func(*selection.Request) {}},
+		{"MaxMemPerCPU=1000", "fits 1000 2 4 2", func(*selection.Request) {}},
+		{"MaxMemPerCPU=999", "fits 500 4 8 4", func(*selection.Request) {}},
+		{"MaxMemPerCPU=400", "fits 334 6 12 6", func(*selection.Request) {}},
+		{"MaxMemPerNode=2000", "fits 1000 2 4 2", func(*selection.Request) {}},
+		{"MaxMemPerNode=1999", "MaxMemPerLimit", func(*selection.Request) {}},
+		{"MaxMemPerNode=3999", "MaxMemPerLimit", func(r *selection.Request) { r.TasksPerNode = 2 }},
+		{"MaxMemPerNode=4000", "fits 4000 2 4 2", func(r *selection.Request) { r.Memory, r.MemoryPerCPU = 4000, false }},
+		{"MaxMemPerNode=7999", "MaxMemPerLimit", func(r *selection.Request) { r.Memory, r.MemoryPerCPU = 0, false }},
+		{"MaxMemPerCPU=1500", "fits 4000 2 4 3", func(r *selection.Request) { r.Memory, r.MemoryPerCPU = 4000, false }},
+		{"MaxMemPerCPU=1000", "fits 8000 2 4 8", func(r *selection.Request) {
+			r.Memory, r.MemoryPerCPU, r.Exclusive = 8000, false, true
+		}},
+	} {
+		m := &selection.Machine{Nodes: []selection.Node{{CPUs: 8, Memory: 8000}}}
+		nodes := selection.NewBits(1)
+		nodes.Set(0)
+		p := Read("p", true, attributes(test.line))
+		p.MaxMemory = ReadLimit(m, nodes, attributes(test.line))
+		asked := selection.Request{Tasks: 2, CPUsPerTask: 2, MinCPUs: 4, MinCPUsPerNode: 2, Memory: 1000, MemoryPerCPU: true}
+		test.change(&asked)
+		r, why := p.FitMemory(&asked, true, asked.Exclusive, 1, 0)
+		got := why.String()
+		if why == slurmspec.NoReason {
+			got = fmt.Sprint("fits ", r.Memory, " ", r.CPUsPerTask, " ", r.MinCPUs, " ", r.MinCPUsPerNode)
+		}
+		if got != test.want {
+			t.Errorf("%s: %s, want %s", test.line, got, test.want)
+		}
 	}
 }

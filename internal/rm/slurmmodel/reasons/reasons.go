@@ -17,6 +17,7 @@ const (
 	Reservation        slurmspec.Reason = 14
 	Constraints        slurmspec.Reason = 21
 	PartitionConfig    slurmspec.Reason = 178
+	MaxMemory          slurmspec.Reason = 182
 	MaxRequeue         slurmspec.Reason = 71
 	ArrayLimit         slurmspec.Reason = 72
 	Deadline           slurmspec.Reason = 167
