@@ -464,7 +464,8 @@ func (d *drawing) owners() {
 		}
 	}
 	d.job = append(d.job, func(int) string {
-		return pick(d, "", "", "", "--exclusive=user", "--exclusive=user -N 2", "--exclusive", "-N 3", "--exclusive=user -a 1-3")
+		return pick(d, "", "", "", "--exclusive=user", "--exclusive=user -N 2", "--exclusive", "-N 3",
+			"--exclusive=user -a 1-3")
 	})
 }
 

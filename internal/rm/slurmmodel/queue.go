@@ -150,7 +150,8 @@ func (e *Engine) fitMemory(j *job) slurmspec.Reason {
 // ask returns what a job asks of its partition.
 func (j *job) ask() partitions.Ask {
 	return partitions.Ask{
-		CPUs: j.request.MinCPUs, MinNodes: j.minNodes, MaxNodes: j.maxNodes, Minutes: j.limit, AnyTime: j.byAdmin, QOS: j.account.qos,
+		CPUs: j.original.MinCPUs, MinNodes: j.minNodes, MaxNodes: j.maxNodes, Minutes: j.limit, AnyTime: j.byAdmin,
+		QOS: j.account.qos,
 	}
 }
 

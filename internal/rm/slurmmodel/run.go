@@ -66,7 +66,8 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 
 // Holder implements [owners.Holder].
 func (j *job) Holder() owners.Job {
-	held := owners.Job{User: j.of.job.User, Owns: j.owns || j.part.ExclusiveUser, End: j.end, Completing: j.state == completing}
+	held := owners.Job{User: j.of.job.User, Owns: j.owns || j.part.ExclusiveUser, End: j.end}
+	held.Completing = j.state == completing
 	if j.alloc != nil {
 		held.Nodes = j.alloc.Nodes
 	}

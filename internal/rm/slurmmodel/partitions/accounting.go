@@ -22,7 +22,9 @@ type Accounting struct {
 
 // Accounting reads the settings of a partition for accounting. The parameter nodes has the TRES of all its nodes.
 // The parameter a is nil if the cluster has no slurmdbd.
-func (p *Partition) Accounting(get keys.Get, nodes tres.Vector, table *tres.Table, a *accounts.Accounts) (*Accounting, error) {
+func (p *Partition) Accounting(
+	get keys.Get, nodes tres.Vector, table *tres.Table, a *accounts.Accounts,
+) (*Accounting, error) {
 	factor := max(keys.Number(get, "PriorityJobFactor", 1), keys.Number(get, "Priority", 0))
 	of := &Accounting{Priority: &priority.Partition{
 		JobFactor: uint16(factor), MaxMinutes: slurmspec.Infinite, TRES: nodes,

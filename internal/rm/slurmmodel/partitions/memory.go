@@ -34,7 +34,9 @@ func ReadLimit(m *selection.Machine, nodes selection.Bits, of ...keys.Get) (l Li
 // FitMemory returns a job's original request as fitted to the partition's limit of memory, or why it does not
 // fit. A job without memory of its own gets the partition's default. The parameter whole says that the job
 // gets whole nodes.
-func (p *Partition) FitMemory(original *selection.Request, own, whole bool, minNodes, maxNodes int) (selection.Request, slurmspec.Reason) {
+func (p *Partition) FitMemory(
+	original *selection.Request, own, whole bool, minNodes, maxNodes int,
+) (selection.Request, slurmspec.Reason) {
 	r := *original
 	if r.Exclusive = whole || p.Whole; !own {
 		r.Memory, r.MemoryPerCPU = p.Memory, p.MemoryPerCPU
