@@ -13,13 +13,14 @@ type Limit struct {
 	PerCPU     bool
 	NodeMemory int64 // memory of the partition's first node in MiB
 	NodeCPUs   int   // CPUs of this node
+	since2411  bool
 }
 
 // ReadLimit reads the limit of a partition with these nodes of a machine. The first function returns attributes
 // of the partition, the second one keys of slurm.conf.
 func ReadLimit(m *selection.Machine, nodes selection.Bits, of ...keys.Get) (l Limit) {
 	if first := nodes.Next(0); m != nil && first >= 0 {
-		l.NodeMemory, l.NodeCPUs = m.Nodes[first].Memory, m.Nodes[first].CPUs
+		l.NodeMemory, l.NodeCPUs, l.since2411 = m.Nodes[first].Memory, m.Nodes[first].CPUs, m.Since2411
 	}
 	for _, get := range of {
 		perCPU, perNode := keys.Number(get, "MaxMemPerCPU", 0), keys.Number(get, "MaxMemPerNode", 0)
@@ -71,11 +72,24 @@ func (l *Limit) Fit(r *selection.Request, minNodes, maxNodes int) bool {
 	if least := int((wanted + l.Most - 1) / l.Most); r.MinCPUsPerNode < least {
 		r.MinCPUsPerNode = least
 		cpus = max(cpus, least)
-		if r.TasksPerNode > 0 {
-			r.CPUsPerTask = (least + r.TasksPerNode - 1) / r.TasksPerNode
-		}
+		l.spread(r, least, minNodes)
 	}
 	return wanted <= l.Most*int64(cpus)
+}
+
+// spread sets the CPUs of each task of a job that needs so many CPUs on each node.
+func (l *Limit) spread(r *selection.Request, least, minNodes int) {
+	switch {
+	case r.TasksPerNode > 0:
+		r.CPUsPerTask = (least + r.TasksPerNode - 1) / r.TasksPerNode
+	case !l.since2411:
+	case r.Tasks > 0:
+		r.CPUsPerTask = (least*minNodes + r.Tasks - 1) / r.Tasks
+		r.MinCPUsPerNode = r.CPUsPerTask * r.Tasks / minNodes
+		r.MinCPUs = r.MinCPUsPerNode
+	default:
+		r.CPUsPerTask = max(least, r.CPUsPerTask)
+	}
 }
 
 // addCPUs gives each task so many CPUs that its memory for each CPU is within the limit.
