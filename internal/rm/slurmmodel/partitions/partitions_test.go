@@ -117,3 +117,26 @@ func TestFitMemory(t *testing.T) {
 		}
 	}
 }
+
+// TestSpread has a job with memory for each node above MaxMemPerCPU: it needs five CPUs on each of its two nodes.
+func TestSpread(t *testing.T) {
+	for _, test := range []struct {
+		since2411 bool
+		asked     selection.Request
+		want      string // CPUs of a task, of a node, of the job
+	}{
+		{false, selection.Request{Tasks: 4}, "1 5 4"},
+		{true, selection.Request{Tasks: 4}, "3 6 6"},
+		{true, selection.Request{}, "5 5 4"},
+		{true, selection.Request{Tasks: 4, TasksPerNode: 2}, "3 5 4"},
+		{false, selection.Request{Tasks: 4, TasksPerNode: 2}, "3 5 4"},
+	} {
+		r := test.asked
+		r.CPUsPerTask, r.MinCPUs, r.MinCPUsPerNode, r.Memory = 1, 4, 1, 5000
+		l := Limit{Most: 1000, PerCPU: true, since2411: test.since2411}
+		fits := l.Fit(&r, 2, 2)
+		if got := fmt.Sprint(r.CPUsPerTask, r.MinCPUsPerNode, r.MinCPUs); !fits || got != test.want {
+			t.Errorf("since 24.11 %v, %+v: %s, want %s", test.since2411, test.asked, got, test.want)
+		}
+	}
+}
