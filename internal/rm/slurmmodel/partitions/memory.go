@@ -81,7 +81,10 @@ func (l *Limit) Fit(r *selection.Request, minNodes, maxNodes int) bool {
 func (l *Limit) spread(r *selection.Request, least, minNodes int) {
 	switch {
 	case r.TasksPerNode > 0:
-		r.CPUsPerTask = (least + r.TasksPerNode - 1) / r.TasksPerNode
+		if r.CPUsPerTask = (least + r.TasksPerNode - 1) / r.TasksPerNode; l.since2411 {
+			r.MinCPUsPerNode = max(r.CPUsPerTask*r.TasksPerNode, least)
+			r.MinCPUs = max(r.MinCPUs, least)
+		}
 	case !l.since2411:
 	case r.Tasks > 0:
 		r.CPUsPerTask = (least*minNodes + r.Tasks - 1) / r.Tasks

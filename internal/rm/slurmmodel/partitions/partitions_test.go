@@ -128,7 +128,7 @@ func TestSpread(t *testing.T) {
 		{false, selection.Request{Tasks: 4}, "1 5 4"},
 		{true, selection.Request{Tasks: 4}, "3 6 6"},
 		{true, selection.Request{}, "5 5 4"},
-		{true, selection.Request{Tasks: 4, TasksPerNode: 2}, "3 5 4"},
+		{true, selection.Request{Tasks: 4, TasksPerNode: 2}, "3 6 5"},
 		{false, selection.Request{Tasks: 4, TasksPerNode: 2}, "3 5 4"},
 	} {
 		r := test.asked
