@@ -265,6 +265,8 @@ func simulatedPartition(c *conf.Cluster, p conf.Partition) (sim.Partition, error
 			}
 		}
 	}
+	accepts, starts := slurmspec.PartitionState(p.Get)
+	sp.Closed, sp.Stopped = !accepts, !starts
 	share, _ := p.Get("OverSubscribe")
 	sp.WholeNodes = strings.EqualFold(share, "EXCLUSIVE")
 	return sp, nil

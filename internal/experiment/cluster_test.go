@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -51,5 +52,27 @@ func TestPartitions(t *testing.T) {
 				t.Errorf("%q: %v, want %v", attributes, got, want)
 			}
 		}
+	}
+}
+
+// TestStates: partitions that accept no jobs or start none do not do so in a simulation, either.
+func TestStates(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cluster")
+	writeCluster(t, dir, map[string]string{"slurm.conf": "ClusterName=one\nNodeName=n1\nPartitionName=DEFAULT Nodes=n1 State=DRAIN\n" +
+		"PartitionName=up State=UP\nPartitionName=down State=down\nPartitionName=drain\nPartitionName=none State=INACTIVE\n"})
+	c, err := conf.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	simulated, err := simulatedCluster(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range simulated.Partitions {
+		got = append(got, fmt.Sprintf("%s %v %v", p.Name, p.Closed, p.Stopped))
+	}
+	if want := "up false false, down false true, drain true false, none true true"; strings.Join(got, ", ") != want {
+		t.Errorf("closed and stopped: %s, want %s", strings.Join(got, ", "), want)
 	}
 }

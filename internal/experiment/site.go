@@ -51,8 +51,8 @@ func Site(c *conf.Cluster) workload.SiteFacts {
 // open reports whether users may see a partition and run jobs in it.
 func open(p conf.Partition) bool {
 	hidden, _ := p.Get("Hidden")
-	state, _ := p.Get("State")
-	return !strings.EqualFold(hidden, "YES") && !strings.EqualFold(state, "DOWN") && !strings.EqualFold(state, "INACTIVE")
+	_, starts := slurmspec.PartitionState(p.Get)
+	return !strings.EqualFold(hidden, "YES") && starts
 }
 
 func sitePartition(c *conf.Cluster, p conf.Partition) workload.SitePartition {

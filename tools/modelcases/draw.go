@@ -45,6 +45,7 @@ var newer = []family{
 	{"linear", (*drawing).linear},
 	{"lineartree", (*drawing).linearTree},
 	{"linearkinds", (*drawing).linearKinds},
+	{"owners", (*drawing).owners},
 }
 
 // ofEach is the number of case numbers of a newer family.
@@ -451,6 +452,23 @@ func (d *drawing) licenses() {
 	}
 	d.job = append(d.job, func(int) string {
 		return pick(d, "", "", "-L a", "-L b:2", "-L a,b", "-L b", "-L a -a 1-4", "-L b -N 2", "-L a --exclusive")
+	})
+}
+
+// owners draws jobs that share nodes only with jobs of their user, in partitions of several states.
+func (d *drawing) owners() {
+	d.manyPartitions()
+	for i := range d.partitions {
+		if d.chance(.3) {
+			d.partitions[i] += " ExclusiveUser=YES"
+		}
+		if i > 0 && d.chance(.3) {
+			d.partitions[i] += " State=" + pick(d, "DOWN", "DRAIN", "DRAIN Alternate=all", "INACTIVE")
+		}
+	}
+	d.job = append(d.job, func(int) string {
+		return pick(d, "", "", "", "--exclusive=user", "--exclusive=user -N 2", "--exclusive", "-N 3",
+			"--exclusive=user -a 1-3")
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/nodeset"
 	"rmreplay/internal/rm/sim/amount"
+	"rmreplay/internal/rm/sim/partition"
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
@@ -88,7 +89,7 @@ type setKey struct{ partition, constraint, nodes, exclude string }
 
 // demand computes the demand of a request. An error says why the job can never run.
 func (n *nodes) demand(r *hpc.Request) (*demand, error) {
-	p, err := n.partition(r.Partition)
+	p, err := partition.Find(n.cluster.Partitions, r.Partition)
 	if err != nil {
 		return nil, err
 	}
@@ -118,21 +119,6 @@ func (n *nodes) demand(r *hpc.Request) (*demand, error) {
 		return nil, err
 	}
 	return q, nil
-}
-
-// partition finds the first partition that a job names. On a machine without partitions, every name fits.
-func (n *nodes) partition(name string) (*Partition, error) {
-	name, _, _ = strings.Cut(name, ",")
-	for i := range n.cluster.Partitions {
-		p := &n.cluster.Partitions[i]
-		if p.Name == name || p.Name == "" || name == "" && (p.Default || len(n.cluster.Partitions) == 1) {
-			return p, nil
-		}
-	}
-	if name == "" {
-		return nil, errors.New("names no partition, and the cluster has no default one")
-	}
-	return nil, fmt.Errorf("there is no partition %s", name)
 }
 
 // memory computes the memory of a request.
@@ -344,6 +330,9 @@ func (n *nodes) measure(j *Job) error {
 	p := q.partition
 	if j.Limit <= 0 {
 		j.Limit = cmp.Or(p.DefaultTime, p.MaxTime, hpc.Unlimited)
+	}
+	if p.Closed && !j.of.preset {
+		return fmt.Errorf("partition %s accepts no jobs", p.Name)
 	}
 	if p.MaxTime > 0 && j.Limit > p.MaxTime && !j.of.preset { // a job that runs keeps its limit
 		return fmt.Errorf("time limit %s: above %s of partition %s", j.Limit, p.MaxTime, p.Name)

@@ -175,12 +175,15 @@ func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) 
 
 // offer gives an eligible job to the policy, or adds it to the waiting preset jobs.
 func (e *Engine) offer(j *Job) {
-	if !j.of.preset {
+	switch {
+	case j.of.preset:
+		j.state, e.presets, e.freed = waiting, append(e.presets, j), true
+	case j.demand != nil && j.demand.partition.Stopped:
+		e.explainJob(j, becausePartition)
+	default:
+		j.state = waiting
 		e.policy.Add(j)
-		return
 	}
-	e.presets = append(e.presets, j)
-	e.freed = true
 }
 
 // take returns the events.
@@ -207,7 +210,6 @@ func (e *Engine) schedule(ctx context.Context) error {
 			j := e.arrivals[next]
 			next++
 			if j.state == blocked && !j.onHold {
-				j.state = waiting
 				e.offer(j)
 			}
 		default:

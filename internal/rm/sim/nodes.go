@@ -13,6 +13,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/nodeset"
 	"rmreplay/internal/rm/sim/booking"
+	"rmreplay/internal/rm/sim/partition"
 )
 
 // Cluster is a machine of nodes.
@@ -37,20 +38,7 @@ type Cluster struct {
 }
 
 // Partition is a set of nodes that jobs request by name.
-type Partition struct {
-	Name    string
-	Nodes   []string
-	Default bool
-	// MaxTime is the longest time limit; 0 for no limit.
-	MaxTime time.Duration
-	// DefaultTime is the time limit of a job that requests none. If it is 0, MaxTime is used.
-	DefaultTime time.Duration
-	// DefMemPerCPU or DefMemPerNode, in MiB, is the memory of a job that requests none. If both are
-	// 0, the job gets all memory of its nodes.
-	DefMemPerCPU, DefMemPerNode int64
-	// WholeNodes gives every job whole nodes.
-	WholeNodes bool
-}
+type Partition = partition.Partition
 
 // nodes is the space of a machine of nodes. Each node has a short list of its uses and their ends.
 // The free resources of a node in an interval are computed from this list.

@@ -19,6 +19,7 @@ const (
 	becauseReservation
 	becauseReserved
 	becauseDown
+	becausePartition // the partition starts no jobs
 )
 
 // words are the reasons in Slurm's words.
@@ -29,6 +30,7 @@ var words = [...]string{
 	becauseReservation: "Reservation",
 	becauseReserved:    "ReqNodeNotAvail: May be reserved for other job",
 	becauseDown:        "ReqNodeNotAvail: UnavailableNodes",
+	becausePartition:   "PartitionDown",
 }
 
 // explainJob reports why a job waits, if the reason has changed.
@@ -87,9 +89,8 @@ func (e *Engine) obstacle(j *Job, first bool) because {
 	case n == nil || n.fitsEmpty(j):
 		return becauseOrdinary
 	}
-	reserved := n.reserved
+	defer func(reserved []*reservation) { n.reserved = reserved }(n.reserved)
 	n.reserved = nil
-	defer func() { n.reserved = reserved }()
 	if n.fitsEmpty(j) {
 		return becauseReserved
 	}

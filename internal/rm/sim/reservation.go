@@ -7,6 +7,7 @@ import (
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/nodeset"
+	"rmreplay/internal/rm/sim/partition"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -156,7 +157,7 @@ func (n *nodes) choose(r *reservation, ev hpc.ReservationEvent) error {
 	chosen := nodeset.New(len(n.list))
 	pool := make([]string, 0, len(n.list))
 	if ev.Partition != "" {
-		p, err := n.partition(ev.Partition)
+		p, err := partition.Find(n.cluster.Partitions, ev.Partition)
 		if err != nil {
 			return err
 		}

@@ -113,6 +113,7 @@ func parseMachine(t *testing.T, d *datadriven.TestData) sim.Config {
 			c.Partitions = append(c.Partitions, sim.Partition{
 				Name: words[1], Default: values["default"] == "yes", Nodes: expand(t, values["nodes"]),
 				MaxTime: time.Duration(number("max-time")) * time.Second, DefMemPerCPU: int64(number("memory-per-cpu")),
+				Closed: values["closed"] == "yes", Stopped: values["stopped"] == "yes",
 			})
 		default:
 			d.Fatalf(t, "%s: not part of a machine (want node or partition)", line)

@@ -13,7 +13,6 @@ import (
 	"rmreplay/internal/rm/slurmmodel/fairshare"
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/limits"
-	"rmreplay/internal/rm/slurmmodel/partitions"
 	"rmreplay/internal/rm/slurmmodel/priority"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/rm/slurmmodel/tres"
@@ -93,10 +92,8 @@ func (a *accounting) useInitially() int64 {
 func (a *accounting) readPartitions() error {
 	var list []*priority.Partition
 	for i, p := range a.e.parts {
-		of, err := partitions.Read(a.e.cfg.Partitions[i].Get, partitions.Hardware{
-			Name: p.name, MaxMinutes: p.maxMinutes, DefaultMinutes: p.defaultMinutes,
-			TRES: amounts.Sum(a.table, a.e.tester.Machine, p.nodes),
-		}, a.table, a.accounts)
+		nodes := amounts.Sum(a.table, a.e.tester.Machine, p.nodes)
+		of, err := p.Accounting(a.e.cfg.Partitions[i].Get, nodes, a.table, a.accounts)
 		if err != nil {
 			return err
 		}
@@ -119,7 +116,7 @@ func (a *accounting) admit(j *job) error {
 		return nil
 	}
 	work := j.of.job
-	if of.assoc = a.accounts.Find(work.User, work.Account, j.part.name); of.assoc == nil {
+	if of.assoc = a.accounts.Find(work.User, work.Account, j.part.Name); of.assoc == nil {
 		const text = "invalid account or account/partition combination specified: user %s, account %q"
 		return fmt.Errorf(text, work.User, work.Account)
 	}
@@ -421,12 +418,4 @@ func (a *accounting) reservePriority(j *job) uint32 {
 // reservesNothing reports whether a job's QOS forbids reservations (NoReserve).
 func (a *accounting) reservesNothing(j *job) bool {
 	return j.account.qos != nil && j.account.qos.NoReserve
-}
-
-// ignores returns a copy of a job's QOS. Its flags say which limits of partitions do not apply.
-func (a *accounting) ignores(j *job) accounts.QOS {
-	if j.account.qos == nil {
-		return accounts.QOS{}
-	}
-	return *j.account.qos
 }

@@ -7,6 +7,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/accounts"
 	"rmreplay/internal/rm/slurmmodel/backfill"
 	"rmreplay/internal/rm/slurmmodel/deadline"
+	"rmreplay/internal/rm/slurmmodel/owners"
 	"rmreplay/internal/rm/slurmmodel/preemption"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/sdiag"
@@ -39,6 +40,7 @@ type cycle struct {
 	reservedOf *submission
 	free, late selection.Bits          // buffers of the functions attempt and countLate
 	blocked    map[*accounts.QOS]int64 // with assoc_limit_stop: until when the jobs of a QOS wait
+	usage      *owners.Usage           // since 24.11; nil if no job excludes other users
 	// The parameters of willRun. It sets those that differ between tries.
 	horizon selection.Horizon
 	try     preemption.Try
@@ -57,6 +59,9 @@ func (e *Engine) newCycle() *cycle {
 	e.cycles++
 	c.blocked, c.free = map[*accounts.QOS]int64{}, e.up.Clone()
 	c.depths.Begin()
+	if e.rules.Since2411 {
+		c.usage = e.owners.Usage(len(e.tester.Nodes))
+	}
 	c.depths.User, c.depths.Partition, c.depths.Both = e.par.BF.MaxUser, e.par.BF.MaxPart, e.par.BF.MaxUserPart
 	c.table.Begin(c.now, e.par.BF.Window, e.par.BF.Resolution, e.available)
 	c.table.Beyond, c.table.Up, c.end = e.rules.Since2411, e.rules.RoundUp, c.table.End()
@@ -265,7 +270,7 @@ func (t *trial) task() next {
 		return nextRecord
 	}
 	limit := j.limit
-	t.able, t.least, t.limit = j.capable, t.counts.Min, deadline.Lower(limit, j.part.maxMinutes, endless)
+	t.able, t.least, t.limit = j.capable, t.counts.Min, deadline.Lower(limit, j.part.MaxMinutes, endless)
 	t.granted = t.limit
 	defer func() {
 		if j.state == pending {
@@ -289,7 +294,7 @@ func (t *trial) task() next {
 
 // tooMany counts the job for the options bf_max_job_*, and reports whether the job exceeds one of them.
 func (t *trial) tooMany() bool {
-	why := t.depths.Beyond(t.job.of.job.User, t.job.part.name)
+	why := t.depths.Beyond(t.job.of.job.User, t.job.part.Name)
 	if why != "" {
 		t.judge(t.job, why)
 	}
@@ -325,6 +330,13 @@ func (t *trial) attempt() (result next, again bool) {
 	free.And(e.available)
 	if e.rules.Since2411 {
 		free.AndNot(j.excluded)
+	} else {
+		e.owners.Exclude(free, e.departures.Nodes, j)
+	}
+	unowned, stop := t.usage.Filter(free, j.request.Required, t.counts.Min, from, j.Holder())
+	if stop {
+		t.later = unowned
+		return t.giveUp()
 	}
 	t.later = t.table.Restrict(free, from, max(t.now, from)+t.limit*60)
 	if overlaps {
@@ -334,6 +346,9 @@ func (t *trial) attempt() (result next, again bool) {
 		}
 	}
 	free.AndNot(j.excluded)
+	if t.later == 0 && free.Contains(j.request.Required) {
+		t.later = unowned
+	}
 	free.And(j.capable)
 	if !t.counted && t.suffice(free) {
 		t.counted = true
@@ -341,7 +356,7 @@ func (t *trial) attempt() (result next, again bool) {
 		t.able, t.least = e.servers.Room(&j.request, j.capable, t.least)
 	}
 	if !t.suffice(free) {
-		if copy(free, t.able); !e.reservations.Any() {
+		if copy(free, t.able); !e.reservations.Any() && t.usage == nil {
 			free.AndNot(j.excluded)
 			t.later = t.table.Skip(free, t.least, t.later, t.limit*60)
 		}
@@ -418,6 +433,7 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 			t.grantLimit(j)
 			t.reserveRunning(j)
 			t.rejected = attempt{}
+			t.usage.Add(j.Holder())
 			t.started++
 			return nextStarted, false
 		case overLimit, reservationBusy, maintained:

@@ -248,7 +248,7 @@ func (e *Engine) beginGang(m *selection.Machine) {
 	var parts []rows.Partition
 	for _, p := range e.parts {
 		p.index = len(parts)
-		parts = append(parts, rows.Partition{Tier: p.tier, Kept: p.preempt.Keeps()})
+		parts = append(parts, rows.Partition{Tier: p.Tier, Kept: p.preempt.Keeps()})
 	}
 	s := gang.Read(e.cfg.Get, e.rules, parts)
 	if s == nil {

@@ -18,6 +18,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/licenses"
 	"rmreplay/internal/rm/slurmmodel/machine"
+	"rmreplay/internal/rm/slurmmodel/owners"
 	"rmreplay/internal/rm/slurmmodel/parameters"
 	"rmreplay/internal/rm/slurmmodel/preemption"
 	"rmreplay/internal/rm/slurmmodel/reservations"
@@ -67,7 +68,8 @@ type Engine struct {
 	firstOver   int64    // no job in over ended before this second
 	running     []*job   // sorted by end, and then by place in the list
 	horizon     []selection.Running
-	table       backfill.Table // the table of a backfill cycle
+	owners      owners.List[*job] // running and completing jobs
+	table       backfill.Table    // the table of a backfill cycle
 	depths      backfill.Depths
 	nextNumber  uint32
 	// corresponding says that a job with an aftercorr dependency has been submitted.
@@ -132,7 +134,7 @@ func newEngine(cfg Config) (*Engine, error) {
 		if err != nil {
 			return nil, fmt.Errorf("partition %s: %w", cfg.Partitions[i].Name, err)
 		}
-		e.parts = append(e.parts, p)
+		e.parts, e.owners.Exclusive = append(e.parts, p), e.owners.Exclusive || p.ExclusiveUser
 	}
 	if len(e.parts) == 0 {
 		return nil, errors.New("a cluster without partitions (want at least one)")
@@ -207,7 +209,7 @@ func (e *Engine) emit(j *job, kind rm.EventKind, reason string, outcome *rm.Outc
 func (e *Engine) outcome(j *job, s hpc.State) *rm.Outcome {
 	o := &rm.Outcome{
 		State: s, Submit: hpc.Unix(j.submit), Eligible: hpc.Unix(j.eligible), TimeLimit: -1, Restarts: j.restarts,
-		Name: j.of.job.Name, User: j.of.job.User, Partition: j.part.name, Priority: j.priority,
+		Name: j.of.job.Name, User: j.of.job.User, Partition: j.part.Name, Priority: j.priority,
 		PreemptedBy: j.preemption.By,
 	}
 	if j.limit > 0 {

@@ -1,16 +1,12 @@
 package slurmmodel
 
 import (
-	"cmp"
-	"strings"
-
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/config"
 	"rmreplay/internal/rm/slurmmodel/demand"
 	"rmreplay/internal/rm/slurmmodel/dependencies"
 	"rmreplay/internal/rm/slurmmodel/gang"
-	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/licenses"
 	"rmreplay/internal/rm/slurmmodel/partitions"
 	"rmreplay/internal/rm/slurmmodel/preemption"
@@ -58,6 +54,8 @@ type job struct {
 	told               told                             // what was last reported about the pending job
 	account            *accounted                       // nil before accounting.admit
 	request            selection.Request
+	original           selection.Request // the request before it was fitted to a partition's limit of memory
+	fitted             *partition        // the partition to whose limit of memory it was fitted last
 
 	of          *submission
 	place       int // index in slurmctld's list of jobs
@@ -69,6 +67,7 @@ type job struct {
 	endTimer    int // number of the timer that ends the job
 	useMinNodes bool
 	exclusive   bool  // the job shares its nodes with no other job
+	owns        bool  // the job shares its nodes only with jobs of its user
 	switchWait  int64 // seconds that the job waits for --switches
 	switchSince int64 // when that wait began; 0 if it has not
 	excluded    selection.Bits
@@ -128,21 +127,14 @@ type Config = config.Config
 
 // partition is a partition with its nodes as a set.
 type partition struct {
-	name               string
-	nodes              selection.Bits
-	tier, index        int   // its tier; its index among all partitions
-	maxMinutes         int64 // -1 for no limit
-	defaultMinutes     int64 // -1 if not set
-	count, cpus        int   // number of nodes, and sum of their CPUs
-	minNodes, maxNodes int
-	memory             int64 // default memory of jobs in MiB; 0 for the whole memory
-	memoryPerCPU       bool
-	whole, leastLoaded bool
-	account            *partitions.Partition
-	preempt            *preemption.Partition
-	failed             bool // the present pass of the main scheduler considers no more of its jobs
-	planned            int  // number of its jobs that the present backfill cycle has planned
-	tests              int  // number of its jobs that the present pass has tested
+	partitions.Partition
+	nodes   selection.Bits
+	index   int // its index among all partitions
+	account *partitions.Accounting
+	preempt *preemption.Partition
+	failed  bool // the present pass of the main scheduler considers no more of its jobs
+	planned int  // number of its jobs that the present backfill cycle has planned
+	tests   int  // number of its jobs that the present pass has tested
 }
 
 // noMinutes is the limit of a job that requests none. endless (a year) is the limit of a job without a limit.
@@ -153,22 +145,16 @@ const (
 
 // newPartition returns a partition of slurm.conf.
 func newPartition(cfg *Config, line *config.Partition, m *selection.Machine, place map[string]int) (*partition, error) {
-	sharing := cmp.Or(keys.Value(line.Get, "OverSubscribe"), keys.Value(line.Get, "Shared"))
-	p := &partition{
-		name: line.Name, nodes: selection.NewBits(len(place)),
-		tier:     int(keys.Number(line.Get, "PriorityTier", keys.Number(line.Get, "Priority", 1))),
-		minNodes: int(keys.Number(line.Get, "MinNodes", 0)), maxNodes: int(keys.Number(line.Get, "MaxNodes", 0)),
-		whole:       strings.EqualFold(sharing, "EXCLUSIVE"),
-		leastLoaded: strings.EqualFold(keys.Value(line.Get, "LLN"), "YES"),
-	}
+	p := &partition{Partition: partitions.Read(line.Name, line.Default, line.Get), nodes: selection.NewBits(len(place))}
 	for _, name := range line.Nodes {
 		p.nodes.Set(place[name])
-		p.cpus += m.Nodes[place[name]].CPUs
+		p.CPUs += m.Nodes[place[name]].CPUs
 	}
-	p.count = p.nodes.Count()
-	p.preempt = preemption.NewPartition(line.Get, p.nodes, p.tier)
-	p.memory, p.memoryPerCPU = line.Memory(cfg.Get)
+	p.Count = p.nodes.Count()
+	p.preempt = preemption.NewPartition(line.Get, p.nodes, p.Tier)
+	p.Memory, p.MemoryPerCPU = line.Memory(cfg.Get)
+	p.MaxMemory = partitions.ReadLimit(m, p.nodes, line.Get, cfg.Get)
 	var err error
-	p.maxMinutes, p.defaultMinutes, err = line.Limits()
+	p.MaxMinutes, p.DefaultMinutes, err = line.Limits()
 	return p, err
 }

@@ -220,13 +220,9 @@ func (e *Engine) rest(until hpc.Time) {
 func (e *Engine) setEligible() {
 	now := e.second()
 	for _, j := range e.pendingJobs() {
-		p := j.part
-		tooLong := p.maxMinutes >= 0 && j.limit > p.maxMinutes
-		unfit := j.maxNodes > 0 && (j.maxNodes < p.minNodes || p.maxNodes > 0 && j.minNodes > p.maxNodes)
-		if j.begin > now || tooLong || unfit {
-			continue
+		if ask := j.ask(); j.begin <= now && !j.part.Unfit(&ask) {
+			e.independent(j)
 		}
-		e.independent(j)
 	}
 }
 

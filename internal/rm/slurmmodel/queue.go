@@ -9,6 +9,7 @@ import (
 	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/rm/slurmmodel/dependencies"
 	"rmreplay/internal/rm/slurmmodel/limits"
+	"rmreplay/internal/rm/slurmmodel/partitions"
 	"rmreplay/internal/rm/slurmmodel/preemption"
 	"rmreplay/internal/rm/slurmmodel/priority"
 	"rmreplay/internal/rm/slurmmodel/reasons"
@@ -83,7 +84,7 @@ func (e *Engine) buildQueue(forBackfill bool) *queue {
 		for i, p := range j.parts {
 			j.part = p
 			refused := e.partitionRefuses(j, forBackfill)
-			if refused != slurmspec.NoReason || j.reason == reasons.TimeLimit || j.reason == reasons.NodeLimit {
+			if refused != slurmspec.NoReason || partitions.KeepsReason(j.reason) {
 				e.setReason(j, refused)
 			}
 			if refused != slurmspec.NoReason {
@@ -94,7 +95,7 @@ func (e *Engine) buildQueue(forBackfill bool) *queue {
 				r.priority = j.perPart[i]
 			}
 			q.order = append(q.order, priority.Rank{
-				Urgency: priority.Urgency(j.reservation != nil, p.tier, r.priority), Submit: j.submit,
+				Urgency: priority.Urgency(j.reservation != nil, p.Tier, r.priority), Submit: j.submit,
 				Number: uint64(j.id())<<32 | uint64(uint32(j.task)), Place: int32(len(q.records)), // task -1 comes last
 			})
 			q.records = append(q.records, r)
@@ -113,28 +114,45 @@ func (e *Engine) buildQueue(forBackfill bool) *queue {
 // partitionRefuses returns why a job's partition does not take the job (job_limits_check), or
 // NoReason. A job that asks for no memory is given the partition's default.
 func (e *Engine) partitionRefuses(j *job, forBackfill bool) slurmspec.Reason {
-	p, limit := j.part, j.limit
+	p, ask := j.part, j.ask()
 	if forBackfill && j.timeMin > 0 {
-		limit = j.timeMin
+		ask.Minutes = j.timeMin
 	}
-	asked := j.minNodes
-	if !j.implicitMax {
-		asked = max(asked, j.maxNodes)
+	if j.implicitMax {
+		ask.MaxNodes = 0
 	}
-	switch {
-	case j.request.MinCPUs > p.cpus:
-		return reasons.PartitionConfig
-	case j.minNodes > p.count, j.minNodes < p.minNodes && !e.account.ignores(j).PartitionMinNodes,
-		p.maxNodes > 0 && asked > p.maxNodes && !e.account.ignores(j).PartitionMaxNodes:
-		return reasons.NodeLimit
-	case p.maxMinutes >= 0 && limit > p.maxMinutes && !j.byAdmin && !e.account.ignores(j).PartitionTimeLimit:
-		return reasons.TimeLimit
+	if why := p.Refuse(&ask); why != slurmspec.NoReason {
+		return why
 	}
-	if r := &j.request; !j.ownMemory && (r.Memory != p.memory || r.MemoryPerCPU != p.memoryPerCPU) {
-		r.Memory, r.MemoryPerCPU = p.memory, p.memoryPerCPU
+	if p.MaxMemory.Most > 0 {
+		return e.fitMemory(j)
+	}
+	if r := &j.request; !j.ownMemory && (r.Memory != p.Memory || r.MemoryPerCPU != p.MemoryPerCPU) {
+		r.Memory, r.MemoryPerCPU = p.Memory, p.MemoryPerCPU
 		j.capable = e.servers.Nodes(j.demand.With(r))
 	}
 	return slurmspec.NoReason
+}
+
+// fitMemory fits a job's request to the limit of memory of its partition, or returns why it does not fit.
+func (e *Engine) fitMemory(j *job) slurmspec.Reason {
+	if j.fitted == j.part {
+		return slurmspec.NoReason
+	}
+	r, why := j.part.FitMemory(&j.original, j.ownMemory, j.exclusive, j.minNodes, j.maxNodes)
+	if why == slurmspec.NoReason {
+		e.tester.Classify(&r)
+		j.request, j.fitted, j.capable = r, j.part, e.servers.Nodes(j.demand.With(&r))
+	}
+	return why
+}
+
+// ask returns what a job asks of its partition.
+func (j *job) ask() partitions.Ask {
+	return partitions.Ask{
+		CPUs: j.original.MinCPUs, MinNodes: j.minNodes, MaxNodes: j.maxNodes, Minutes: j.limit, AnyTime: j.byAdmin,
+		QOS: j.account.qos,
+	}
 }
 
 // splitCorresponding gives the tasks of arrays with an aftercorr dependency records of their own,
@@ -351,7 +369,7 @@ func (e *Engine) isPlanned(j *job) bool { return j.estimate > j.eligible && j.es
 // waiting returns the report about a pending job.
 func (e *Engine) waiting(j *job) *rm.Outcome {
 	o := &rm.Outcome{
-		State: hpc.Pending, Partition: j.part.name, Priority: j.priority, Parts: e.account.points(j), Backfill: j.backfill,
+		State: hpc.Pending, Partition: j.part.Name, Priority: j.priority, Parts: e.account.points(j), Backfill: j.backfill,
 	}
 	if e.isPlanned(j) {
 		o.Start = hpc.Unix(j.estimate)

@@ -79,12 +79,12 @@ func (e *Engine) testReservations(
 	}
 	minutes := j.limit
 	if minutes < 0 {
-		if minutes = j.part.maxMinutes; minutes < 0 {
+		if minutes = j.part.MaxMinutes; minutes < 0 {
 			minutes = endless
 		}
 	}
 	want := reservations.Want{
-		Own: j.reservation, Start: start, Seconds: minutes * 60, Partition: j.part.name, PartitionNodes: j.part.nodes,
+		Own: j.reservation, Start: start, Seconds: minutes * 60, Partition: j.part.Name, PartitionNodes: j.part.nodes,
 		Required: j.request.Required,
 	}
 	if j.reservation != nil {
@@ -103,7 +103,7 @@ func (e *Engine) newReservations() *reservations.List {
 			if err != nil {
 				return nil, "", false
 			}
-			return list[0].nodes, list[0].name, true
+			return list[0].nodes, list[0].Name, true
 		},
 		KnowsAccount: func(name string) bool { return e.account.accounts == nil || e.account.accounts.Account(name) != nil },
 		HeldAfter:    e.heldAfter, Choose: e.chooseReserved,
@@ -260,7 +260,7 @@ func taskOf(j *job) guide.Task {
 // view returns the state of a job for the guide.
 func (e *Engine) view(j *job) guide.View {
 	v := guide.View{
-		Task: taskOf(j), Partition: j.part.name, State: hpc.Pending, Priority: j.priority,
+		Task: taskOf(j), Partition: j.part.Name, State: hpc.Pending, Priority: j.priority,
 		Parts: e.account.points(j), Reason: j.reason.String(), Backfill: j.backfill,
 	}
 	if j.state != pending {

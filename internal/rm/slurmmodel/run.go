@@ -15,6 +15,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/answers"
 	"rmreplay/internal/rm/slurmmodel/dependencies"
 	"rmreplay/internal/rm/slurmmodel/gang"
+	"rmreplay/internal/rm/slurmmodel/owners"
 	"rmreplay/internal/rm/slurmmodel/reasons"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
@@ -29,7 +30,7 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 	j.state, j.alloc, j.startedAt, j.estimate, j.reason = running, alloc, e.now, now, slurmspec.NoReason
 	if j.limit == noMinutes {
 		j.limit = endless
-		for _, m := range []int64{j.part.maxMinutes, j.part.defaultMinutes} {
+		for _, m := range []int64{j.part.MaxMinutes, j.part.DefaultMinutes} {
 			if m >= 0 {
 				j.limit = m
 			}
@@ -38,6 +39,7 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 	}
 	j.end = now + j.limit*60
 	j.among.running++
+	e.owners.Add(j)
 	e.tester.Add(e.state, alloc)
 	j.licensed, _ = e.licenses.Choose(j.licenses)
 	e.licenses.Take(j.licensed)
@@ -60,6 +62,16 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 		e.gang.Start(j, j.part.index, alloc.Turn.Cores)
 	}
 	e.planEnd(j, e.agents.Launch(e.now, len(alloc.Parts), e.par.AllocProlog))
+}
+
+// Holder implements [owners.Holder].
+func (j *job) Holder() owners.Job {
+	held := owners.Job{User: j.of.job.User, Owns: j.owns || j.part.ExclusiveUser, End: j.end}
+	held.Completing = j.state == completing
+	if j.alloc != nil {
+		held.Nodes = j.alloc.Nodes
+	}
+	return held
 }
 
 // run adds a job to the lists of running jobs: by the ends of their time limits, then by place in the list.
@@ -144,6 +156,7 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	e.account.end(j)
 	e.touch()
 	over := func() {
+		e.owners.Remove(j)
 		e.licenses.Return(j.licensed)
 		if e.gang != nil {
 			e.gang.End(j, j.part.index)

@@ -90,10 +90,7 @@ func (p *pass) record(r record) bool {
 		}
 	}
 	defer func() { p.rejected.explain(e, j) }()
-	if j.state != pending || !e.fitsReservation(r) {
-		return true
-	}
-	if j.preemption.Underway {
+	if j.state != pending || !e.fitsReservation(r) || j.preemption.Underway {
 		return true
 	}
 	j.priority, j.part = r.priority, r.part
@@ -180,7 +177,7 @@ func (p *pass) try(j *job) (goOn, started bool) {
 		return true, false
 	}
 	limit := j.limit
-	j.limit = deadline.Limit(deadline.Left(j.deadline, e.second()), limit, j.part.defaultMinutes, j.part.maxMinutes)
+	j.limit = deadline.Limit(deadline.Left(j.deadline, e.second()), limit, j.part.DefaultMinutes, j.part.MaxMinutes)
 	if goOn, started = p.start(j); !started {
 		j.limit = limit
 	}
@@ -235,9 +232,6 @@ func (p *pass) start(j *job) (goOn, started bool) {
 
 // fail blocks a partition and its nodes for the rest of the pass.
 func (p *pass) fail(part *partition) {
-	if part.failed {
-		return
-	}
 	part.failed = true
 	p.e.available.AndNot(part.nodes)
 }
@@ -290,13 +284,14 @@ const (
 	notUsable               // the job's reservation has not begun
 	wrongCounts             // the partition has too few or too many nodes for the job
 	unlicensed              // licences are in use; since 24.11
+	partitionDown           // the partition starts no jobs
 )
 
 // counts returns how many nodes a job may get in its partition (get_node_cnts). The verdict is not
 // begun if limits of the partition, of accounts or of QOS exclude the job.
 func (e *Engine) counts(j *job) (c selection.Counts, answer verdict) {
 	p := j.part
-	c.Min, c.Max = max(j.minNodes, p.minNodes), cmp.Or(p.maxNodes, 500000)
+	c.Min, c.Max = max(j.minNodes, p.MinNodes), cmp.Or(p.MaxNodes, 500000)
 	if j.maxNodes > 0 {
 		c.Max = min(c.Max, j.maxNodes)
 	}
@@ -327,7 +322,7 @@ func (e *Engine) nodesFor(j *job) selection.Bits {
 func (e *Engine) requestOf(j *job) *selection.Request {
 	r := &j.request
 	r.Partition = j.part.index
-	r.Exclusive, r.Whole, r.LeastLoaded = j.exclusive || e.tester.Linear != nil, j.part.whole, j.part.leastLoaded
+	r.Exclusive, r.Whole, r.LeastLoaded = j.exclusive || e.tester.Linear != nil, j.part.Whole, j.part.LeastLoaded
 	if r.Switches > 0 {
 		if j.switchSince == 0 {
 			j.switchSince = e.second()
@@ -344,11 +339,16 @@ func (e *Engine) tryAtSubmission(j *job) error {
 	last, held := wrongCounts, j.reason
 	for _, j.part = range j.parts {
 		refused := e.partitionRefuses(j, false)
-		untried := !e.rules.Since2411 && len(j.parts) == 1 || e.rules.Since2605 && refused != reasons.TimeLimit
+		down := refused == reasons.PartitionDown
+		untried := !e.rules.Since2411 && len(j.parts) == 1 && !down ||
+			e.rules.Since2605 && (refused == reasons.PartitionConfig || refused == reasons.NodeLimit)
 		if refused != slurmspec.NoReason && untried {
 			continue
 		}
-		if last = e.tryIn(j); last != never && last != wrongCounts {
+		if last = e.tryIn(j); down && last == begun {
+			last = partitionDown
+		}
+		if last != never && last != wrongCounts {
 			break
 		}
 	}
@@ -359,6 +359,8 @@ func (e *Engine) tryAtSubmission(j *job) error {
 		j.reason = held
 	case last == wrongCounts:
 		j.reason = reasons.PartitionConfig
+	case last == partitionDown:
+		j.reason = reasons.PartitionDown
 	case last == notUsable, last == maintained:
 		j.reason = reasons.Reservation
 	}
@@ -485,7 +487,7 @@ func (e *Engine) pickBest(
 	j *job, set, usable selection.Bits, c selection.Counts, mode selection.Mode,
 ) (alloc, possible *selection.Allocation, result verdict) {
 	exclusive := j.exclusive
-	j.exclusive = exclusive || j.part.whole
+	j.exclusive = exclusive || j.part.Whole
 	defer func() {
 		if e.rules.Since2411 && (alloc == nil || mode == selection.TestOnly) {
 			j.exclusive = exclusive
@@ -502,10 +504,10 @@ func (e *Engine) pickBest(
 	e.tester.Weigh(set)
 	e.tester.Prefer(set, e.account.preferred(j), e.kinds)
 	e.outsideFlex(j, set)
-	candidates := usable.Clone()
+	candidates, closed := usable.Clone(), e.owners.Close(e.departures.Closed, e.departures.Nodes, j)
 	e.departures.Exclude(candidates)
 	if e.preempt == nil {
-		candidates.AndNot(e.departures.Closed)
+		candidates.AndNot(closed)
 		if r.Exclusive {
 			candidates.AndNot(e.state.Busy())
 		}
@@ -516,7 +518,7 @@ func (e *Engine) pickBest(
 		return nil, nil, nodesBusy
 	}
 	victims := e.candidates(j, mode)
-	candidates.AndNot(e.departures.Closed)
+	candidates.AndNot(closed)
 	preemption.Open(candidates, usable, victims)
 	// Since 24.11 the select plugin tests licences before nodes; select/linear counts the nodes before that.
 	licensed := !e.rules.Since2411 || mode == selection.TestOnly || e.licenses.Free(j.licenses) ||

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -16,6 +15,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/dependencies"
 	"rmreplay/internal/rm/slurmmodel/licenses"
 	"rmreplay/internal/rm/slurmmodel/limits"
+	"rmreplay/internal/rm/slurmmodel/partitions"
 	"rmreplay/internal/rm/slurmmodel/reasons"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/window"
@@ -81,7 +81,7 @@ func (e *Engine) compareWithQueue(j *job) {
 	for i := 0; i < len(e.list); i++ {
 		other := e.list[i]
 		if other == j || other.reservation != j.reservation || other.state != pending ||
-			other.reason == reasons.NodeLimit || other.reason == reasons.TimeLimit || other.reason == slurmspec.NotAvailable ||
+			partitions.KeepsReason(other.reason) || other.reason == slurmspec.NotAvailable ||
 			limits.KeepsBehind(other.reason, e.rules.Since2411) {
 			continue
 		}
@@ -110,8 +110,8 @@ func (e *Engine) precedes(other, j *job) bool {
 	if e.rules.Since2411 {
 		mine, its, least = j.parts, other.parts, j.priority
 	}
-	byTier := func(a, b *partition) int { return cmp.Compare(a.tier, b.tier) }
-	lowest, highest := slices.MinFunc(mine, byTier).tier, slices.MaxFunc(its, byTier).tier
+	byTier := func(a, b *partition) int { return cmp.Compare(a.Tier, b.Tier) }
+	lowest, highest := slices.MinFunc(mine, byTier).Tier, slices.MaxFunc(its, byTier).Tier
 	if highest < lowest || highest == lowest && other.priority < least {
 		return false
 	}
@@ -141,7 +141,10 @@ func (e *Engine) create(s *submission, asked hpc.Time) (*job, error) {
 	if names == "" && j.reservation != nil {
 		names = j.reservation.Partition
 	}
-	if j.parts, err = e.partitionsOf(names); err != nil {
+	if j.parts, err = e.partitionsOf(names); err == nil {
+		j.parts, err = partitions.Open(e.parts, j.parts)
+	}
+	if err != nil {
 		return nil, err
 	}
 	j.part = j.parts[0]
@@ -154,6 +157,7 @@ func (e *Engine) create(s *submission, asked hpc.Time) (*job, error) {
 		return nil, err
 	}
 	e.tester.Classify(&j.request)
+	j.original = j.request
 	find := func(id string) (*submission, bool) { on, known := e.byID[id]; return on, known }
 	if j.needs, err = dependencies.Read(work.Dependency, find); err != nil {
 		return nil, err
@@ -184,34 +188,18 @@ func (e *Engine) create(s *submission, asked hpc.Time) (*job, error) {
 }
 
 // partitionsOf returns the partitions of a list, highest tier first.
-func (e *Engine) partitionsOf(names string) ([]*partition, error) {
-	if names == "" {
-		for i := range e.cfg.Partitions {
-			if e.cfg.Partitions[i].Default {
-				return []*partition{e.parts[i]}, nil
-			}
+func (e *Engine) partitionsOf(names string) (list []*partition, err error) {
+	if list = e.lists[names]; list == nil {
+		if list, err = partitions.Named(e.parts, names); err == nil {
+			e.lists[names] = list
 		}
-		return nil, errors.New("no partition specified or system default partition")
 	}
-	list := e.lists[names]
-	if list != nil {
-		return list, nil
-	}
-	for name := range strings.SplitSeq(names, ",") {
-		i := slices.IndexFunc(e.parts, func(p *partition) bool { return p.name == name })
-		if i < 0 {
-			return nil, fmt.Errorf("invalid partition name specified: %s", name)
-		}
-		list = append(list, e.parts[i])
-	}
-	slices.SortStableFunc(list, func(a, b *partition) int { return cmp.Compare(b.tier, a.tier) })
-	e.lists[names] = list
-	return list, nil
+	return list, err
 }
 
 // describeTimes sets a job's time limits, begin time and deadline.
 func (e *Engine) describeTimes(j *job, d *rpc.JobDesc) {
-	within := func(p *partition) bool { return p.maxMinutes < 0 || int64(d.TimeLimit) <= p.maxMinutes }
+	within := func(p *partition) bool { return p.MaxMinutes < 0 || int64(d.TimeLimit) <= p.MaxMinutes }
 	j.byAdmin = j.of.job.Reservation == window.Reservation && d.TimeLimit != slurmspec.NoVal &&
 		!slices.ContainsFunc(j.parts, within)
 	switch {
@@ -219,8 +207,8 @@ func (e *Engine) describeTimes(j *job, d *rpc.JobDesc) {
 		j.limit, j.endless = min(int64(d.TimeLimit), endless), d.TimeLimit == slurmspec.Infinite
 	case d.TimeLimit != slurmspec.NoVal && d.TimeLimit != slurmspec.Infinite:
 		j.limit = int64(d.TimeLimit)
-	case d.TimeLimit == slurmspec.NoVal && j.part.defaultMinutes >= 0:
-		j.limit = j.part.defaultMinutes
+	case d.TimeLimit == slurmspec.NoVal && j.part.DefaultMinutes >= 0:
+		j.limit = j.part.DefaultMinutes
 	}
 	if d.TimeMin != slurmspec.NoVal && !j.byAdmin {
 		j.timeMin = int64(d.TimeMin)
@@ -242,9 +230,10 @@ func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 	size, err := demand.Read(d, len(e.tester.Nodes), e.par.MaxSwitchWait, e.rules)
 	j.request, j.minNodes, j.maxNodes = size.Request, size.MinNodes, size.MaxNodes
 	j.useMinNodes, j.implicitMax, j.exclusive = size.UseMinNodes, size.ImplicitMax, size.Exclusive
-	j.ownMemory, j.switchWait = size.OwnMemory, size.SwitchWait
+	j.ownMemory, j.switchWait, j.owns = size.OwnMemory, size.SwitchWait, size.ExclusiveUser
+	e.owners.Exclusive = e.owners.Exclusive || j.owns
 	if !j.ownMemory {
-		j.request.Memory, j.request.MemoryPerCPU = j.part.memory, j.part.memoryPerCPU
+		j.request.Memory, j.request.MemoryPerCPU = j.part.Memory, j.part.MemoryPerCPU
 	}
 	return err
 }

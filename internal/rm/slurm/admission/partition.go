@@ -39,7 +39,7 @@ type class struct {
 
 // readPartition reads a partition. kinds is the result of [kindsOf] for the cluster's nodes.
 func (s *Site) readPartition(from *conf.Partition, kinds []int) (*partition, error) {
-	p := &partition{Partition: from, has: map[string]bool{}, submit: true, sched: true,
+	p := &partition{Partition: from, has: map[string]bool{},
 		maxNodes: slurmspec.Infinite, maxTime: slurmspec.Infinite, defaultTime: slurmspec.NoVal,
 		maxCPUsPerNode: slurmspec.Infinite}
 	classes := map[int]int{} // the index in p.classes of each kind of node
@@ -65,14 +65,7 @@ func (s *Site) readPartition(from *conf.Partition, kinds []int) (*partition, err
 		}
 		p.classes[at].names = append(p.classes[at].names, name)
 	}
-	switch state, _ := from.Get("State"); strings.ToUpper(state) {
-	case "DOWN":
-		p.sched = false
-	case "DRAIN":
-		p.submit = false
-	case "INACTIVE":
-		p.submit, p.sched = false, false
-	}
+	p.submit, p.sched = slurmspec.PartitionState(from.Get)
 	p.alternate, _ = from.Get("Alternate")
 	p.rootOnly, p.needsResv = isYes(from, "RootOnly"), isYes(from, "ReqResv")
 	share, _ := from.Get("OverSubscribe")

@@ -11,6 +11,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurmmodel"
 	"rmreplay/internal/rm/slurmmodel/keys"
+	"rmreplay/internal/rm/slurmmodel/partitions"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
@@ -37,7 +38,7 @@ func Lacks(cfg *slurmmodel.Config, w *workload.Workload) []Missing {
 	counts := make([]int, len(jobRules))
 	more := 0
 	for _, job := range w.Jobs.All() {
-		if memoryOverLimit(cfg, job) {
+		if limitsGPUMemory(cfg, job) {
 			more++
 		}
 		for i := range jobRules {
@@ -52,7 +53,7 @@ func Lacks(cfg *slurmmodel.Config, w *workload.Workload) []Missing {
 		}
 	}
 	if more > 0 {
-		list = append(list, Missing{"MaxMemPerCPU of partitions", more})
+		list = append(list, Missing{"MaxMemPerCPU and MaxMemPerNode with --mem-per-gpu", more})
 	}
 	if what, n := jobGPUs(cfg, w); n > 0 {
 		list = append(list, Missing{what, n})
@@ -207,7 +208,7 @@ var configurationRules = []func(*slurmmodel.Config) string{
 	func(c *slurmmodel.Config) string {
 		for _, p := range c.Partitions {
 			for _, key := range []string{
-				"DefCpuPerGPU", "DefMemPerGPU", "MaxCPUsPerNode", "MaxMemPerNode", "ExclusiveUser", "MaxCPUsPerSocket", "ExclusiveTopo",
+				"DefCpuPerGPU", "DefMemPerGPU", "MaxCPUsPerNode", "MaxCPUsPerSocket", "ExclusiveTopo",
 			} {
 				if text := keys.Value(p.Get, key); text != "" && !strings.EqualFold(text, "NO") && !strings.EqualFold(text, "UNLIMITED") {
 					return key + " of partitions"
@@ -232,7 +233,7 @@ var jobRules = []struct {
 	{"tasks for each GPU", func(j *hpc.Job) bool { return j.TasksPerGPU > 0 }},
 	{"--gres-flags=enforce-binding", func(j *hpc.Job) bool { return strings.EqualFold(j.GRESFlags, "enforce-binding") }},
 	{"features with counts or brackets", func(j *hpc.Job) bool { return strings.ContainsAny(j.Constraint, "[(*") || j.Prefer != "" }},
-	{"--exclusive=user and mcs", func(j *hpc.Job) bool { return j.Exclusive == "user" || j.Exclusive == "mcs" }},
+	{"--exclusive=mcs", func(j *hpc.Job) bool { return j.Exclusive == "mcs" }},
 	{"shards and MPS of GPUs", asksSharedGPU},
 	{"specialized cores", func(j *hpc.Job) bool { return j.CoreSpec > 0 || j.ThreadSpec > 0 }},
 	{"burst buffers", func(j *hpc.Job) bool { return j.BurstBuffer != "" }},
@@ -254,16 +255,14 @@ func asksSharedGPU(j *hpc.Job) bool {
 	return false
 }
 
-// memoryOverLimit reports whether a job may have more memory for each CPU than MaxMemPerCPU of a
-// partition. slurmctld gives such a job more CPUs, and the model does not.
-func memoryOverLimit(c *slurmmodel.Config, job *hpc.Job) bool {
+// limitsGPUMemory reports whether a job asks for memory for each GPU in a partition with a limit of memory.
+func limitsGPUMemory(c *slurmmodel.Config, job *hpc.Job) bool {
+	if job.MemPerGPU == 0 {
+		return false
+	}
 	for _, p := range c.Partitions {
-		limit := keys.Number(p.Get, "MaxMemPerCPU", 0)
-		if limit <= 0 || job.Partition != "" && !slices.Contains(strings.Split(job.Partition, ","), p.Name) {
-			continue
-		}
-		perCPU := cmp.Or(job.MemPerCPU, keys.Number(p.Get, "DefMemPerCPU", keys.Number(c.Get, "DefMemPerCPU", 0)))
-		if job.MemPerNode != 0 || job.MemPerGPU != 0 || perCPU == 0 || perCPU > limit {
+		limit := partitions.ReadLimit(nil, nil, p.Get, c.Get)
+		if limit.Most > 0 && (job.Partition == "" || slices.Contains(strings.Split(job.Partition, ","), p.Name)) {
 			return true
 		}
 	}

@@ -63,7 +63,11 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		"cores by default":         func(c *slurmmodel.Config, _ *workload.Workload) { c.Release, c.Get = slurmspec.R2311, lines("") },
 		"whole nodes by default":   site(""),
 		"whole nodes":              site("SelectType=select/linear SelectTypeParameters=CR_Memory"),
-		"nodes of a cloud":         func(c *slurmmodel.Config, _ *workload.Workload) { c.Nodes[0].State = "CLOUD" },
+		"nodes for one user": func(c *slurmmodel.Config, w *workload.Workload) {
+			c.Partitions[0].Get = lines("ExclusiveUser=YES State=DOWN")
+			job(func(j *hpc.Job) { j.Exclusive = "user" })(c, w)
+		},
+		"nodes of a cloud": func(c *slurmmodel.Config, _ *workload.Workload) { c.Nodes[0].State = "CLOUD" },
 	} {
 		cfg, w := plain()
 		change(cfg, w)
@@ -101,9 +105,9 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 			c.Get = lines(cons + "SelectTypeParameters=CR_CPU")
 			c.Nodes[0] = hpc.Node{Name: "n1", Sockets: 1, CoresPerSocket: 4, ThreadsPerCore: 2, CPUs: 8}
 		},
-		"MaxMemPerCPU of partitions (1 jobs)": func(c *slurmmodel.Config, w *workload.Workload) {
+		"MaxMemPerCPU and MaxMemPerNode with --mem-per-gpu (1 jobs)": func(c *slurmmodel.Config, w *workload.Workload) {
 			c.Partitions[0].Get = lines("DefMemPerCPU=100 MaxMemPerCPU=100")
-			job(func(j *hpc.Job) { j.MemPerCPU = 101 })(c, w)
+			job(func(j *hpc.Job) { j.MemPerGPU = 101 })(c, w)
 		},
 		"SchedulerParameters=max_rpc_cnt=2 (2 jobs)": site(cons + "SchedulerParameters=max_rpc_cnt=2"),
 		"TopologyPlugin=topology/block (2 jobs)":     site(cons + "TopologyPlugin=topology/block"),
@@ -140,6 +144,7 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 			job(func(j *hpc.Job) { j.GPUsPerSocket = "1" })(c, w)
 		},
 		"--gres-flags=enforce-binding (1 jobs)":     job(func(j *hpc.Job) { j.GRESFlags = "enforce-binding" }),
+		"--exclusive=mcs (1 jobs)":                  job(func(j *hpc.Job) { j.Exclusive = "mcs" }),
 		"shards and MPS of GPUs (1 jobs)":           job(func(j *hpc.Job) { j.GRES = "nvme:1,shard:2" }),
 		"DefCpuPerGPU (2 jobs)":                     site(cons + "DefCpuPerGPU=4"),
 		"features with counts or brackets (1 jobs)": job(func(j *hpc.Job) { j.Constraint = "[a|b]" }),
@@ -153,14 +158,14 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 	}
 }
 
-// TestLacksNothing has a MaxMemPerCPU that no job exceeds.
+// TestLacksNothing has a MaxMemPerCPU that a job exceeds.
 func TestLacksNothing(t *testing.T) {
 	cfg := &slurmmodel.Config{
 		Release: slurmspec.R2205, Get: lines("SelectType=select/cons_tres SelectTypeParameters=CR_CPU_Memory"),
 		Nodes:      []hpc.Node{{Name: "n1", Sockets: 2, CoresPerSocket: 18, ThreadsPerCore: 2, CPUs: 36}},
 		Partitions: []config.Partition{{Name: "p", Nodes: []string{"n1"}, Get: lines("DefMemPerCPU=7150 MaxMemPerCPU=7150")}},
 	}
-	w := &workload.Workload{Jobs: workload.JobsOf(&hpc.Job{ID: "1"}, &hpc.Job{ID: "2", Request: hpc.Request{MemPerCPU: 7150, Partition: "p"}})}
+	w := &workload.Workload{Jobs: workload.JobsOf(&hpc.Job{ID: "1"}, &hpc.Job{ID: "2", Request: hpc.Request{MemPerCPU: 7151, Partition: "p"}})}
 	if list := Lacks(cfg, w); len(list) > 0 {
 		t.Errorf("the model lacks %v", list)
 	}

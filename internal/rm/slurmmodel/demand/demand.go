@@ -19,7 +19,7 @@ type Demand struct {
 // FromRequest returns the demand of a submission, without its memory.
 func FromRequest(r *selection.Request, d *rpc.JobDesc) Demand {
 	h := Demand{
-		cpus: r.MinCPUsPerNode, sockets: r.SocketsPerNode, cores: r.CoresPerSocket, threads: r.ThreadsPerCore,
+		sockets: r.SocketsPerNode, cores: r.CoresPerSocket, threads: r.ThreadsPerCore,
 		features: d.Features,
 	}
 	if d.MinTmpDisk != slurmspec.NoVal {
@@ -28,9 +28,9 @@ func FromRequest(r *selection.Request, d *rpc.JobDesc) Demand {
 	return h.With(r)
 }
 
-// With returns the demand with the memory that a request needs on each node.
+// With returns the demand with the CPUs and the memory that a request needs on each node.
 func (h Demand) With(r *selection.Request) Demand {
-	h.memory = r.Memory
+	h.cpus, h.memory = r.MinCPUsPerNode, r.Memory
 	if r.MemoryPerCPU {
 		h.memory *= int64(max(1, r.MinCPUsPerNode))
 	}

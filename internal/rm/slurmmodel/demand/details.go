@@ -20,6 +20,8 @@ type Details struct {
 	// (JOB_IMPLICIT_MAX_NODES).
 	ImplicitMax bool
 	Exclusive   bool
+	// ExclusiveUser says that the job shares its nodes only with jobs of its user (--exclusive=user).
+	ExclusiveUser bool
 	// OwnMemory says that the submission asks for memory. Otherwise the partition decides the
 	// memory.
 	OwnMemory  bool
@@ -66,7 +68,7 @@ func Read(d *rpc.JobDesc, nodes int, maxSwitchWait int64, rules parameters.Rules
 		r.Memory = int64(d.MinMemory &^ slurmspec.MemPerCPU)
 		r.MemoryPerCPU = d.MinMemory&slurmspec.MemPerCPU != 0 && r.Memory > 0
 	}
-	j.Exclusive = d.Shared == 0
+	j.Exclusive, j.ExclusiveUser = d.Shared == 0, d.Shared == 2
 	if r.Devices, err = devices(d); err != nil {
 		return j, err
 	}

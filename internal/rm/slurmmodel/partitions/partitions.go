@@ -1,52 +1,96 @@
-// Package partitions reads the keys of partitions that decide priorities, billing and limits.
+// Package partitions has the limits and the state of partitions of slurm.conf, and tests whether a partition
+// takes a job.
 package partitions
 
 import (
-	"fmt"
+	"cmp"
 	"strings"
 
 	"rmreplay/internal/rm/slurmmodel/accounts"
 	"rmreplay/internal/rm/slurmmodel/keys"
-	"rmreplay/internal/rm/slurmmodel/limits"
-	"rmreplay/internal/rm/slurmmodel/priority"
-	"rmreplay/internal/rm/slurmmodel/tres"
+	"rmreplay/internal/rm/slurmmodel/reasons"
 	"rmreplay/internal/slurmspec"
 )
 
-// Partition holds the settings of a partition for priorities, billing and limits.
+// Partition has the limits and the state of a partition.
 type Partition struct {
-	Priority *priority.Partition
-	Limits   *limits.Partition
-	Weights  []float64 // TRESBillingWeights
-	QOS      *accounts.QOS
-}
-
-// Hardware is what Read has to know of a partition beside its keys.
-type Hardware struct {
 	Name                       string
-	MaxMinutes, DefaultMinutes int64       // MaxTime and DefaultTime; negative if there is none
-	TRES                       tres.Vector // of all nodes of the partition
+	Default                    bool
+	Tier                       int   // PriorityTier
+	MinNodes, MaxNodes         int   // limits of a job's nodes; 0 for no limit
+	MaxMinutes, DefaultMinutes int64 // MaxTime and DefaultTime; -1 if not set
+	Count, CPUs                int   // number of nodes, and sum of their CPUs
+	Memory                     int64 // default memory of jobs in MiB; 0 for the whole memory
+	MemoryPerCPU               bool  // Memory is for each CPU, not for each node
+	MaxMemory                  Limit
+	Whole, LeastLoaded         bool // OverSubscribe=EXCLUSIVE, LLN=YES
+
+	ExclusiveUser bool // its jobs share nodes only with jobs of their user
+
+	Closed    bool             // accepts no new jobs (State DRAIN or INACTIVE)
+	Stopped   slurmspec.Reason // why no job starts: PartitionDown, PartitionInactive, or NoReason
+	Alternate string           // the partition that gets the jobs of a closed one; "" for none
 }
 
-// Read reads a partition. The parameter a is nil if the cluster has no slurmdbd.
-func Read(get keys.Get, of Hardware, table *tres.Table, a *accounts.Accounts) (*Partition, error) {
-	factor := max(keys.Number(get, "PriorityJobFactor", 1), keys.Number(get, "Priority", 0))
-	p := &Partition{Priority: &priority.Partition{
-		JobFactor: uint16(factor), MaxMinutes: slurmspec.Infinite, TRES: of.TRES,
-	}}
-	if of.MaxMinutes >= 0 {
-		p.Priority.MaxMinutes = uint32(of.MaxMinutes)
+// Read returns a partition with the attributes of its line in slurm.conf, except those that other fields of
+// its configuration give: time limits, default memory, and nodes.
+func Read(name string, isDefault bool, get keys.Get) Partition {
+	sharing := cmp.Or(keys.Value(get, "OverSubscribe"), keys.Value(get, "Shared"))
+	p := Partition{
+		Name: name, Default: isDefault,
+		Tier:     int(keys.Number(get, "PriorityTier", keys.Number(get, "Priority", 1))),
+		MinNodes: int(keys.Number(get, "MinNodes", 0)), MaxNodes: int(keys.Number(get, "MaxNodes", 0)),
+		Whole:         strings.EqualFold(sharing, "EXCLUSIVE"),
+		LeastLoaded:   strings.EqualFold(keys.Value(get, "LLN"), "YES"),
+		ExclusiveUser: strings.EqualFold(keys.Value(get, "ExclusiveUser"), "YES"),
+		Alternate:     keys.Value(get, "Alternate"),
 	}
-	var err error
-	if p.Weights, err = table.Weights(keys.Value(get, "TRESBillingWeights")); err != nil {
-		return nil, fmt.Errorf("partition %s: %w", of.Name, err)
+	accepts, starts := slurmspec.PartitionState(get)
+	p.Closed = !accepts
+	switch {
+	case starts:
+	case accepts:
+		p.Stopped = reasons.PartitionDown
+	default:
+		p.Stopped = reasons.PartitionInactive
 	}
-	if name := strings.ToLower(keys.Value(get, "QOS")); name != "" && a != nil {
-		p.QOS = a.QOS[name]
+	return p
+}
+
+// Ask is what a job asks of its partition.
+type Ask struct {
+	CPUs, MinNodes, MaxNodes int   // MaxNodes is 0 without a maximum
+	Minutes                  int64 // time limit
+	AnyTime                  bool  // MaxTime does not apply
+	QOS                      *accounts.QOS
+}
+
+// Refuse returns why the partition does not take a job (job_limits_check in job_mgr.c), or NoReason. A
+// partition that starts no jobs does not compare its limits.
+func (p *Partition) Refuse(a *Ask) slurmspec.Reason {
+	switch q := a.QOS; {
+	case p.Stopped != slurmspec.NoReason:
+		return p.Stopped
+	case a.CPUs > p.CPUs:
+		return reasons.PartitionConfig
+	case a.MinNodes > p.Count, a.MinNodes < p.MinNodes && (q == nil || !q.PartitionMinNodes),
+		p.MaxNodes > 0 && max(a.MinNodes, a.MaxNodes) > p.MaxNodes && (q == nil || !q.PartitionMaxNodes):
+		return reasons.NodeLimit
+	case p.MaxMinutes >= 0 && a.Minutes > p.MaxMinutes && !a.AnyTime && (q == nil || !q.PartitionTimeLimit):
+		return reasons.TimeLimit
 	}
-	p.Limits = &limits.Partition{QOS: p.QOS, MaxMinutes: p.Priority.MaxMinutes, DefaultMinutes: slurmspec.NoVal}
-	if of.DefaultMinutes >= 0 {
-		p.Limits.DefaultMinutes = uint32(of.DefaultMinutes)
-	}
-	return p, nil
+	return slurmspec.NoReason
+}
+
+// Unfit reports whether the limits of the partition exclude a job for ever, so that the background loop does
+// not look whether it has become eligible (set_job_elig_time in job_scheduler.c).
+func (p *Partition) Unfit(a *Ask) bool {
+	return p.Stopped != slurmspec.NoReason || p.MaxMinutes >= 0 && a.Minutes > p.MaxMinutes ||
+		a.MaxNodes > 0 && (a.MaxNodes < p.MinNodes || p.MaxNodes > 0 && a.MinNodes > p.MaxNodes)
+}
+
+// KeepsReason reports whether a pending job with this reason cannot start because of its partition
+// (part_policy_job_runnable_state in partition_mgr.c).
+func KeepsReason(r slurmspec.Reason) bool {
+	return r == reasons.TimeLimit || r == reasons.NodeLimit || r == reasons.PartitionDown || r == reasons.PartitionInactive
 }

@@ -10,11 +10,14 @@ const (
 	Resources          slurmspec.Reason = 3
 	NodeLimit          slurmspec.Reason = 4
 	TimeLimit          slurmspec.Reason = 5
+	PartitionDown      slurmspec.Reason = 6
+	PartitionInactive  slurmspec.Reason = 7
 	BeginTime          slurmspec.Reason = 9
 	Licenses           slurmspec.Reason = 10
 	Reservation        slurmspec.Reason = 14
 	Constraints        slurmspec.Reason = 21
 	PartitionConfig    slurmspec.Reason = 178
+	MaxMemory          slurmspec.Reason = 182
 	MaxRequeue         slurmspec.Reason = 71
 	ArrayLimit         slurmspec.Reason = 72
 	Deadline           slurmspec.Reason = 167
