@@ -481,7 +481,7 @@ func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 		t.judge(j, rm.OverLimit)
 		return nextRecord
 	}
-	if e.account.reservesNothing(j) {
+	if qos := j.account.qos; qos != nil && qos.NoReserve {
 		t.judge(j, rm.NotPlanned)
 		return nextRecord
 	}
