@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/accounts"
 	"rmreplay/internal/rm/slurmmodel/amounts"
 	"rmreplay/internal/rm/slurmmodel/fairshare"
@@ -134,17 +133,6 @@ func (a *accounting) admit(j *job) error {
 	}
 	a.limits.Submitted(l)
 	return nil
-}
-
-// describe adds a job's account and QOS to an outcome.
-func (a *accounting) describe(j *job, o *rm.Outcome) {
-	of := j.account
-	if of.assoc != nil {
-		o.Account = of.assoc.Account
-	}
-	if of.qos != nil {
-		o.QOS = of.qos.Name
-	}
 }
 
 // prioritize sets a new job's first priority: 0 if held, an operator's value, or a computed value.
@@ -396,26 +384,8 @@ func (a *accounting) afterPlan(j *job, nodes selection.Bits) bool {
 	return a.told(j, l, a.limits.PostPlan(l, wants, nodes))
 }
 
-// limited reports whether a job waits because of a limit.
-func (a *accounting) limited(j *job) bool { return limits.KeepsBehind(j.reason, a.e.rules.Since2411) }
-
-// preferred returns the nodes that a limit on nodes already counts for other jobs; nil without such a limit.
-func (a *accounting) preferred(j *job) selection.Bits {
-	return a.limits.Preferred(a.view(j))
-}
-
 // allowedNodes returns how many nodes limits allow a job, and the reason if a job needs more nodes.
 func (a *accounting) allowedNodes(j *job) (int, slurmspec.Reason) {
 	n, why := a.limits.MaxNodes(a.view(j))
 	return int(min(n, math.MaxInt)), why
-}
-
-// reservePriority returns MinPrioThresh, the lowest priority that may reserve nodes; 0 if not set.
-func (a *accounting) reservePriority(j *job) uint32 {
-	return a.limits.MinPriority(a.view(j))
-}
-
-// reservesNothing reports whether a job's QOS forbids reservations (NoReserve).
-func (a *accounting) reservesNothing(j *job) bool {
-	return j.account.qos != nil && j.account.qos.NoReserve
 }

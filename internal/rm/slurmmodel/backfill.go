@@ -58,11 +58,10 @@ func (e *Engine) newCycle() *cycle {
 	}
 	e.cycles++
 	c.blocked, c.free = map[*accounts.QOS]int64{}, e.up.Clone()
-	c.depths.Begin()
+	c.depths.Begin(e.par.BF.MaxUser, e.par.BF.MaxPart, e.par.BF.MaxUserPart)
 	if e.rules.Since2411 {
 		c.usage = e.owners.Usage(len(e.tester.Nodes))
 	}
-	c.depths.User, c.depths.Partition, c.depths.Both = e.par.BF.MaxUser, e.par.BF.MaxPart, e.par.BF.MaxUserPart
 	c.table.Begin(c.now, e.par.BF.Window, e.par.BF.Resolution, e.available)
 	c.table.Beyond, c.table.Up, c.end = e.rules.Since2411, e.rules.RoundUp, c.table.End()
 	c.horizon = selection.Horizon{
@@ -261,8 +260,14 @@ func (t *trial) task() next {
 			return nextRecord
 		}
 	}
-	if e.partitionRefuses(j, true) != slurmspec.NoReason || t.depths.Any() && t.tooMany() ||
-		!e.licenses.Free(j.licenses) || !e.independent(j) {
+	if e.partitionRefuses(j, true) != slurmspec.NoReason {
+		return nextRecord
+	}
+	if why := t.depths.Beyond(&j.depth, j.of.job.User, j.part.Name); why != "" {
+		t.judge(j, why)
+		return nextRecord
+	}
+	if !e.licenses.Free(j.licenses) || !e.independent(j) {
 		return nextRecord
 	}
 	var answer verdict
@@ -290,15 +295,6 @@ func (t *trial) task() next {
 			return result
 		}
 	}
-}
-
-// tooMany counts the job for the options bf_max_job_*, and reports whether the job exceeds one of them.
-func (t *trial) tooMany() bool {
-	why := t.depths.Beyond(t.job.of.job.User, t.job.part.Name)
-	if why != "" {
-		t.judge(t.job, why)
-	}
-	return why != ""
 }
 
 // giveUp ends a trial that found no start. It returns true if a later instant is left to try.
@@ -497,7 +493,7 @@ func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 		t.judge(j, rm.OverLimit)
 		return nextRecord
 	}
-	if e.account.reservesNothing(j) {
+	if qos := j.account.qos; qos != nil && qos.NoReserve {
 		t.judge(j, rm.NotPlanned)
 		return nextRecord
 	}

@@ -215,7 +215,12 @@ func (e *Engine) outcome(j *job, s hpc.State) *rm.Outcome {
 	if j.limit > 0 {
 		o.TimeLimit = j.limit * 60
 	}
-	e.account.describe(j, o)
+	if of := j.account.assoc; of != nil {
+		o.Account = of.Account
+	}
+	if of := j.account.qos; of != nil {
+		o.QOS = of.Name
+	}
 	if r := j.reservation; r != nil && r.Name != window.Reservation {
 		o.Reservation = r.Name
 	}

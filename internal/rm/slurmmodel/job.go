@@ -3,6 +3,7 @@ package slurmmodel
 import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurmmodel/backfill"
 	"rmreplay/internal/rm/slurmmodel/config"
 	"rmreplay/internal/rm/slurmmodel/demand"
 	"rmreplay/internal/rm/slurmmodel/dependencies"
@@ -50,6 +51,7 @@ type job struct {
 	needs              *dependencies.Needs[*submission] // nil without dependencies
 	reservation        *reservations.Reservation        // of --reservation; nil if not given
 	minNodes, maxNodes int                              // maxNodes is 0 without a maximum
+	depth              *backfill.Depth                  // of the user and the partition; nil before the first cycle
 	backfill           rm.Backfill                      // result of the last backfill cycle that decided on the job
 	told               told                             // what was last reported about the pending job
 	account            *accounted                       // nil before accounting.admit

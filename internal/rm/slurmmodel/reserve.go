@@ -3,7 +3,6 @@ package slurmmodel
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
@@ -37,11 +36,6 @@ func (e *Engine) reserve(ev hpc.ReservationEvent) error {
 	}
 	e.loops.queued = e.loops.queued || err == nil
 	return err
-}
-
-// usesReservation reports whether a job runs in a reservation.
-func (e *Engine) usesReservation(r *reservations.Reservation) bool {
-	return slices.ContainsFunc(e.running, func(j *job) bool { return j.reservation == r })
 }
 
 // leaveReservation removes a reservation that is over from its jobs (_clear_job_resv). Pending jobs are held, unless
@@ -138,12 +132,6 @@ func (e *Engine) chooseReserved(among selection.Bits, count int, start int64) se
 	return reservations.Select(e.tester, e.state, among, count, &h)
 }
 
-// reservationOf returns the first reservation that a new job names, or nil.
-func (e *Engine) reservationOf(name string) *reservations.Reservation {
-	first, _, _ := strings.Cut(name, ",")
-	return e.reservations.Find(first)
-}
-
 // inReservation reports whether the job's reservation lets the job start (job_test_resv_now).
 func (e *Engine) inReservation(j *job) bool {
 	return j.reservation == nil || e.reservations.Now(j.reservation, e.who(j), e.second()) == reservations.Free
@@ -206,7 +194,10 @@ func (e *Engine) reservationsTurn(now int64) {
 
 // purgeReservations removes reservations that have ended (job_resv_check).
 func (e *Engine) purgeReservations(now int64) {
-	for _, gone := range e.reservations.Purge(now, e.usesReservation) {
+	used := func(r *reservations.Reservation) bool {
+		return slices.ContainsFunc(e.running, func(j *job) bool { return j.reservation == r })
+	}
+	for _, gone := range e.reservations.Purge(now, used) {
 		e.leaveReservation(gone)
 	}
 }

@@ -268,7 +268,12 @@ func (e *Engine) enforceLimits() {
 
 // runningInList returns the running jobs that are not excluded, in the order of slurmctld's list.
 func (e *Engine) runningInList(excluded func(*job) bool) []*job {
-	list := slices.DeleteFunc(slices.Clone(e.running), excluded)
+	var list []*job
+	for _, j := range e.running {
+		if !excluded(j) {
+			list = append(list, j)
+		}
+	}
 	slices.SortFunc(list, comparePlaces)
 	return list
 }

@@ -8,6 +8,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurmmodel/deadline"
+	"rmreplay/internal/rm/slurmmodel/limits"
 	"rmreplay/internal/rm/slurmmodel/preemption"
 	"rmreplay/internal/rm/slurmmodel/reasons"
 	"rmreplay/internal/rm/slurmmodel/reservations"
@@ -159,7 +160,7 @@ func (p *pass) try(j *job) (goOn, started bool) {
 	if !e.meetsDeadline(j) {
 		return true, false
 	}
-	if e.account.limited(j) && !e.account.beforeSelection(j) {
+	if limits.KeepsBehind(j.reason, e.rules.Since2411) && !e.account.beforeSelection(j) {
 		return true, false
 	}
 	if j.reason == slurmspec.NotAvailable && j.request.Required != nil && !e.available.Contains(j.request.Required) {
@@ -238,7 +239,7 @@ func (p *pass) fail(part *partition) {
 
 // reservePriority returns the lowest priority with which a job may block others; 0 if not set.
 func (e *Engine) reservePriority(j *job) uint32 {
-	return cmp.Or(e.account.reservePriority(j), e.par.BF.MinPriority)
+	return cmp.Or(e.account.limits.MinPriority(e.account.view(j)), e.par.BF.MinPriority)
 }
 
 // meetsDeadline ends a pending job that can no longer meet its deadline, and returns false.
@@ -502,7 +503,7 @@ func (e *Engine) pickBest(
 	}
 	e.victims = nil
 	e.tester.Weigh(set)
-	e.tester.Prefer(set, e.account.preferred(j), e.kinds)
+	e.tester.Prefer(set, e.account.limits.Preferred(e.account.view(j)), e.kinds)
 	e.outsideFlex(j, set)
 	candidates, closed := usable.Clone(), e.owners.Close(e.departures.Closed, e.departures.Nodes, j)
 	e.departures.Exclude(candidates)

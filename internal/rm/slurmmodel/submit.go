@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -136,7 +137,8 @@ func (e *Engine) create(s *submission, asked hpc.Time) (*job, error) {
 		of: s, place: e.nextPlace, task: -1, submit: e.second(), limit: noMinutes, priority: slurmspec.NoVal,
 		dependent: true,
 	}
-	j.reservation, j.licenses = e.reservationOf(d.Reservation), licenses.Read(d.Licenses)
+	first, _, _ := strings.Cut(d.Reservation, ",") // slurmctld takes the first reservation
+	j.reservation, j.licenses = e.reservations.Find(first), licenses.Read(d.Licenses)
 	names := d.Partition
 	if names == "" && j.reservation != nil {
 		names = j.reservation.Partition

@@ -6,43 +6,46 @@ import "rmreplay/internal/rm"
 // (bf_max_job_user), per partition (bf_max_job_part) and per user in a partition
 // (bf_max_job_user_part). A limit of 0 is no limit.
 type Depths struct {
-	User, Partition, Both int
+	user, partition, both int
 
-	counts map[[2]string]*depth // by user and partition; an empty user or partition stands for all
+	depths map[[2]string]*Depth // by user and partition; an empty user or partition stands for all
+	list   []*Depth             // the values of depths
 }
 
-// depth counts the jobs of a user, of a partition, or of a user in a partition.
-type depth struct {
-	jobs     int
-	all, own *depth // counts of the whole partition, and of the user in all partitions
+// Depth counts the jobs of a user, of a partition, or of a user in a partition.
+type Depth struct {
+	partition string
+	jobs      int
+	all, own  *Depth // counts of the whole partition, and of the user in all partitions
 }
 
-// Begin begins a new cycle.
-func (d *Depths) Begin() {
-	for _, n := range d.counts {
+// Begin begins a new cycle with the given limits.
+func (d *Depths) Begin(user, partition, both int) {
+	d.user, d.partition, d.both = user, partition, both
+	for _, n := range d.list {
 		n.jobs = 0
 	}
 }
 
-// Any reports whether a limit is set. If not, callers need not call Beyond.
-func (d *Depths) Any() bool { return d.User|d.Partition|d.Both != 0 }
-
 // Beyond counts a job and returns "". If the job exceeds a limit, Beyond does not count the job
-// (_job_exceeds_max_bf_param in backfill.c), and returns which limit it is.
-func (d *Depths) Beyond(user, partition string) rm.Backfill {
-	if !d.Any() {
+// (_job_exceeds_max_bf_param in backfill.c), and returns which limit it is. The parameter known is the depth
+// of the job's last call, or nil; Beyond sets it.
+func (d *Depths) Beyond(known **Depth, user, partition string) rm.Backfill {
+	if d.user|d.partition|d.both == 0 {
 		return ""
 	}
-	n := d.of(user, partition)
-	if n.all == nil {
+	n := *known
+	if n == nil || n.partition != partition {
+		n = d.of(user, partition)
 		n.all, n.own = d.of("", partition), d.of(user, "")
+		*known = n
 	}
 	switch {
-	case d.Both > 0 && n.jobs >= d.Both:
+	case d.both > 0 && n.jobs >= d.both:
 		return rm.UserDepth
-	case d.Partition > 0 && n.all.jobs >= d.Partition:
+	case d.partition > 0 && n.all.jobs >= d.partition:
 		return rm.PartitionDepth
-	case d.User > 0 && n.own.jobs >= d.User:
+	case d.user > 0 && n.own.jobs >= d.user:
 		return rm.UserDepth
 	}
 	n.jobs++
@@ -51,15 +54,16 @@ func (d *Depths) Beyond(user, partition string) rm.Backfill {
 	return ""
 }
 
-// of returns the count of a user in a partition. An empty user or partition stands for all.
-func (d *Depths) of(user, partition string) *depth {
-	if d.counts == nil {
-		d.counts = map[[2]string]*depth{}
+// of returns the depth of a user in a partition. An empty user or partition stands for all.
+func (d *Depths) of(user, partition string) *Depth {
+	if d.depths == nil {
+		d.depths = map[[2]string]*Depth{}
 	}
-	n := d.counts[[2]string{user, partition}]
+	n := d.depths[[2]string{user, partition}]
 	if n == nil {
-		n = &depth{}
-		d.counts[[2]string{user, partition}] = n
+		n = &Depth{partition: partition}
+		d.depths[[2]string{user, partition}] = n
+		d.list = append(d.list, n)
 	}
 	return n
 }

@@ -9,7 +9,8 @@ import (
 // TestDepths counts jobs of two users in a partition. A job that exceeds the limit of its user does
 // not count in the partition.
 func TestDepths(t *testing.T) {
-	d := Depths{User: 2, Partition: 3}
+	var d Depths
+	d.Begin(2, 3, 0)
 	for i, want := range []struct {
 		user string
 		why  rm.Backfill
@@ -17,8 +18,29 @@ func TestDepths(t *testing.T) {
 		{"ann", ""}, {"ann", ""}, {"ann", rm.UserDepth}, {"ann", rm.UserDepth}, {"bob", ""}, {"bob", rm.PartitionDepth},
 		{"ann", rm.PartitionDepth},
 	} {
-		if got := d.Beyond(want.user, "all"); got != want.why {
+		var depth *Depth
+		if got := d.Beyond(&depth, want.user, "all"); got != want.why {
 			t.Errorf("job %d, of %s: %q, want %q", i+1, want.user, got, want.why)
+		}
+	}
+}
+
+// TestDepthOfAJob counts a job of two partitions, in two cycles with different limits.
+func TestDepthOfAJob(t *testing.T) {
+	var d Depths
+	var depth *Depth
+	for _, limit := range []int{1, 2} {
+		d.Begin(0, 0, limit)
+		for i := range limit + 1 {
+			for _, partition := range []string{"all", "large"} {
+				want := rm.Backfill("")
+				if i == limit {
+					want = rm.UserDepth
+				}
+				if got := d.Beyond(&depth, "ann", partition); got != want {
+					t.Errorf("limit %d, partition %s, try %d: %q, want %q", limit, partition, i+1, got, want)
+				}
+			}
 		}
 	}
 }

@@ -253,12 +253,7 @@ func (m *Machine) freeAt(t *test, node int, d *DeviceRequest, socket int) (free 
 }
 
 // countCores returns how many cores the part has.
-func (p *Part) countCores() (sum int) {
-	for _, c := range p.cores {
-		sum += int(c)
-	}
-	return sum
-}
+func (p *Part) countCores() int { return sum(p.cores) }
 
 // giveAny gives a job resources of a node, at most the number most, from any socket. It returns
 // how many it gave.

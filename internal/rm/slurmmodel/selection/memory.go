@@ -105,9 +105,10 @@ func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *
 		}
 		return known.answer
 	}
-	x.tests = known.tests[:0]
+	x.tests = x.tests[:0]
 	known.answer = x.willRun(s, r, set, c, h)
-	if known.tests, known.number = x.tests, m.changes; len(r.Devices) > 0 {
+	known.tests = append(known.tests[:0], x.tests...)
+	if known.number = m.changes; len(r.Devices) > 0 {
 		known.after = m.appendWeights(known.after[:0], set, x.Weights)
 	}
 	return known.answer

@@ -100,10 +100,9 @@ func (t *test) devicesFor(m *Machine, d *DeviceRequest, node int) []int {
 	return total
 }
 
-func sum(list []int) int {
-	n := 0
+func sum[N int | int16](list []N) (n int) {
 	for _, v := range list {
-		n += v
+		n += int(v)
 	}
 	return n
 }

@@ -583,13 +583,7 @@ func (t *test) trimCPUs(m *Machine, nodes Bits) bool {
 	return true
 }
 
-func (at *room) count() int {
-	n := 0
-	for _, c := range at.cores {
-		n += int(c)
-	}
-	return n
-}
+func (at *room) count() int { return sum(at.cores) }
 
 // evaluate takes nodes by the rule that applies to the job (_eval_nodes).
 func (m *Machine) evaluate(t *test, nodes Bits, c Counts, first bool) bool {

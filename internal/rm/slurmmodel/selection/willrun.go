@@ -26,7 +26,7 @@ func (x *Tester) WillRun(s *State, r *Request, set Bits, c Counts, h *Horizon) (
 		r.Class = 0
 	}
 	if r.Class == 0 || h.Also != nil {
-		x.tests = nil
+		x.tests = x.tests[:0]
 		return x.willRun(s, r, set, c, h).at(h)
 	}
 	return x.memory.answer(x, s, r, set, c, h).at(h)
