@@ -42,6 +42,7 @@ var newer = []family{
 	{"jobgpus", (*drawing).jobGPUs},
 	{"preemption", (*drawing).preemption},
 	{"suspension", (*drawing).suspension},
+	{"oversubscribe", (*drawing).oversubscribe},
 }
 
 // ofEach is the number of case numbers of a newer family.
@@ -532,6 +533,46 @@ func (d *drawing) suspension() {
 		d.files[i] = otherModes.ReplaceAllString(text, "")
 	}
 }
+
+// oversubscribe draws partitions whose jobs may share cores. In some cases other partitions have the same
+// nodes, or jobs preempt others.
+func (d *drawing) oversubscribe() {
+	draw := func() string {
+		return pick(d, "", "NO", "EXCLUSIVE", "YES", "YES:2", "YES:3", "FORCE", "FORCE:1", "FORCE:1", "FORCE:2", "FORCE:2", "FORCE:3")
+	}
+	switch {
+	case d.chance(.5):
+		d.manyPartitions()
+	case d.chance(.3):
+		d.preemption()
+	}
+	d.jobs, d.pace = 60+d.IntN(120), []int{0, 0, 0, 1, 2, 5, 10}
+	d.partitions[0] = sharing.ReplaceAllString(d.partitions[0], "") + " OverSubscribe=" +
+		pick(d, "YES:2", "YES", "FORCE:1", "FORCE:2", "FORCE:4")
+	for i := 1; i < len(d.partitions); i++ {
+		if own := draw(); own != "" {
+			d.partitions[i] = sharing.ReplaceAllString(d.partitions[i], "") + " OverSubscribe=" + own
+		}
+	}
+	d.set("SelectTypeParameters", pick(d, "CR_Core", "CR_Core", "CR_Core_Memory", "CR_Core_Memory,CR_CORE_DEFAULT_DIST_BLOCK"))
+	d.job = append(d.job, func(int) string {
+		switch d.IntN(12) {
+		case 0, 1, 2, 3:
+			return "--oversubscribe"
+		case 4:
+			return pick(d, "--exclusive", "--exclusive", "--mem=0")
+		case 5:
+			return fmt.Sprintf("-N %d", 1+d.IntN(len(d.names)))
+		case 6:
+			return fmt.Sprintf("-c %d --oversubscribe", 1+d.IntN(d.cores))
+		case 7:
+			return pick(d, "-a 1-4", "-a 1-4 --oversubscribe", "-m block:block", "--ntasks-per-node=2")
+		}
+		return ""
+	})
+}
+
+var sharing = regexp.MustCompile(` OverSubscribe=\S+`)
 
 var otherModes = regexp.MustCompile(`(?i) (preemptmode=\w+|gracetime=\d+|preemptexempttime=[0-9:]+)`)
 

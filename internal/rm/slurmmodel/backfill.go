@@ -379,7 +379,7 @@ func (t *trial) suffice(nodes selection.Bits) bool {
 }
 
 // willRun looks for the job's first start on the nodes of a set. Before 24.11 it reports no start after t.later.
-func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation, int64) {
+func (t *trial) willRun(free selection.Bits, from int64) (alloc *selection.Allocation, start int64) {
 	e := t.e
 	h, try := &t.horizon, &t.try
 	h.Running, h.NowOnly, h.Begin, h.Until, h.Also = e.horizon, t.nowOnly, from, t.later, nil
@@ -390,7 +390,12 @@ func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation,
 	if e.rules.Since2411 {
 		e.tester.Completing = e.departures.Nodes()
 	}
-	alloc, start := e.preempt.WillRun(try, free, h)
+	for _, use := range t.job.sharing.Attempts(t.job.part.sharing) {
+		try.Request.Sharing = use
+		if alloc, start = e.preempt.WillRun(try, free, h); alloc != nil && start <= t.now {
+			break
+		}
+	}
 	e.tester.Completing = nil
 	if alloc != nil {
 		t.job.totalCPUs = alloc.CPUs

@@ -12,6 +12,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/preemption"
 	"rmreplay/internal/rm/slurmmodel/rows"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/rm/slurmmodel/sharing"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -144,7 +145,7 @@ func (e *Engine) inPreemption(j *job) *preemption.Job {
 	p := &j.preemption
 	p.QOS, p.Partition, p.Priority, p.Start = j.account.qos, j.part.preempt, j.priority, j.estimate
 	p.Allocation, p.End, p.Place = j.alloc, j.end, j.place
-	p.Exclusive = j.exclusive && !j.times.Suspended
+	p.Alone = j.sharing.Will == sharing.Alone && !j.times.Suspended
 	return p
 }
 
@@ -243,18 +244,22 @@ func (e *Engine) serve() bool {
 	return true
 }
 
-// beginGang sets up gang scheduling, in which jobs share cores, if slurm.conf asks for it.
-func (e *Engine) beginGang(m *selection.Machine) {
+// beginSharing sets up how jobs share cores: with OverSubscribe, and in gang scheduling.
+func (e *Engine) beginSharing(m *selection.Machine) {
 	var parts []rows.Partition
+	shared := false
 	for _, p := range e.parts {
-		p.index = len(parts)
-		parts = append(parts, rows.Partition{Tier: p.tier, Kept: p.preempt.Keeps()})
+		p.index, shared = len(parts), shared || p.sharing.Shares()
+		parts = append(parts, rows.Partition{Tier: p.tier, Kept: p.preempt.Keeps(), Rows: p.sharing.Jobs})
 	}
-	s := gang.Read(e.cfg.Get, e.rules, parts)
+	s := gang.Read(e.cfg.Get, e.rules, parts, shared)
 	if s == nil {
 		return
 	}
-	e.slice, m.Turns, m.Turn = s.Slice, s.Rows, s.Search
+	if m.Turns, m.Turn, m.Gang = s.Rows, s.Search, s.Gang; !s.Gang {
+		return
+	}
+	e.slice = s.Slice
 	e.gang = gang.New(parts, m.Cores(), gang.Actions[*job]{
 		Halt:     e.halt,
 		Evict:    func(j *job) { e.vacate(j, hpc.Preempted, true, e.preempt.Returns(&j.preemption)) },
@@ -273,7 +278,7 @@ func (e *Engine) halt(j *job, goOn bool) {
 		e.endAt(j, end)
 	}
 	e.touch()
-	if j.request.Exclusive {
+	if j.sharing.Will == sharing.Alone {
 		e.departures.Close(j.alloc.Nodes, goOn)
 	}
 	begun, alloc := j.times.Begun, j.alloc

@@ -1,7 +1,6 @@
 package slurmmodel
 
 import (
-	"cmp"
 	"strings"
 
 	"rmreplay/internal/hpc"
@@ -15,6 +14,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/preemption"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/rm/slurmmodel/sharing"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -67,7 +67,7 @@ type job struct {
 	startedAt   hpc.Time
 	endTimer    int // number of the timer that ends the job
 	useMinNodes bool
-	exclusive   bool  // the job shares its nodes with no other job
+	sharing     sharing.Job
 	switchWait  int64 // seconds that the job waits for --switches
 	switchSince int64 // when that wait began; 0 if it has not
 	excluded    selection.Bits
@@ -136,7 +136,8 @@ type partition struct {
 	minNodes, maxNodes int
 	memory             int64 // default memory of jobs in MiB; 0 for the whole memory
 	memoryPerCPU       bool
-	whole, leastLoaded bool
+	leastLoaded        bool
+	sharing            sharing.Partition
 	account            *accountedPartition
 	preempt            *preemption.Partition
 	failed             bool // the present pass of the main scheduler considers no more of its jobs
@@ -152,12 +153,11 @@ const (
 
 // newPartition returns a partition of slurm.conf.
 func newPartition(cfg *Config, line *config.Partition, m *selection.Machine, place map[string]int) (*partition, error) {
-	sharing := cmp.Or(keys.Value(line.Get, "OverSubscribe"), keys.Value(line.Get, "Shared"))
 	p := &partition{
 		name: line.Name, nodes: selection.NewBits(len(place)),
 		tier:     int(keys.Number(line.Get, "PriorityTier", keys.Number(line.Get, "Priority", 1))),
 		minNodes: int(keys.Number(line.Get, "MinNodes", 0)), maxNodes: int(keys.Number(line.Get, "MaxNodes", 0)),
-		whole:       strings.EqualFold(sharing, "EXCLUSIVE"),
+		sharing:     sharing.Read(line.Get),
 		leastLoaded: strings.EqualFold(keys.Value(line.Get, "LLN"), "YES"),
 	}
 	for _, name := range line.Nodes {

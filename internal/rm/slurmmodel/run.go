@@ -17,6 +17,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/gang"
 	"rmreplay/internal/rm/slurmmodel/reasons"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/rm/slurmmodel/sharing"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -41,7 +42,7 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 	e.tester.Add(e.state, alloc)
 	j.licensed, _ = e.licenses.Choose(j.licenses)
 	e.licenses.Take(j.licensed)
-	if j.request.Exclusive {
+	if j.sharing.Will == sharing.Alone {
 		e.departures.Close(alloc.Nodes, true)
 	}
 	e.run(j)
@@ -135,7 +136,7 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	switch {
 	case j.times.Suspended:
 		j.end = j.times.Since
-	case j.request.Exclusive:
+	case j.sharing.Will == sharing.Alone:
 		e.departures.Close(j.alloc.Nodes, false)
 	}
 	j.among.running--

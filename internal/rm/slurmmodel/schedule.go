@@ -320,7 +320,7 @@ func (e *Engine) nodesFor(j *job) selection.Bits {
 func (e *Engine) requestOf(j *job) *selection.Request {
 	r := &j.request
 	r.Partition = j.part.index
-	r.Exclusive, r.Whole, r.LeastLoaded = j.exclusive, j.part.whole, j.part.leastLoaded
+	r.Exclusive, r.Sharing, r.LeastLoaded = j.sharing.Exclusive, j.sharing.In(j.part.sharing), j.part.leastLoaded
 	if r.Switches > 0 {
 		if j.switchSince == 0 {
 			j.switchSince = e.second()
@@ -477,11 +477,11 @@ func (e *Engine) pick(
 func (e *Engine) pickBest(
 	j *job, set, usable selection.Bits, c selection.Counts, mode selection.Mode,
 ) (alloc, possible *selection.Allocation, result verdict) {
-	exclusive := j.exclusive
-	j.exclusive = exclusive || j.part.whole
+	before := j.sharing
+	mayJoin := j.sharing.Resolve(j.part.sharing)
 	defer func() {
 		if e.rules.Since2411 && (alloc == nil || mode == selection.TestOnly) {
-			j.exclusive = exclusive
+			j.sharing = before
 		}
 	}()
 	r := e.requestOf(j)
@@ -499,7 +499,7 @@ func (e *Engine) pickBest(
 	e.departures.Exclude(candidates)
 	if e.preempt == nil {
 		candidates.AndNot(e.departures.Closed)
-		if r.Exclusive {
+		if !mayJoin {
 			candidates.AndNot(e.state.Busy())
 		}
 	}

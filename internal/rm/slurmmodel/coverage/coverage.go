@@ -12,6 +12,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel"
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/reservations"
+	"rmreplay/internal/rm/slurmmodel/sharing"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/slurmspec/history"
 	"rmreplay/internal/workload"
@@ -213,6 +214,7 @@ var configurationRules = []func(*slurmmodel.Config) string{
 		return ""
 	},
 	func(c *slurmmodel.Config) string {
+		gang := strings.Contains(strings.ToUpper(keys.Value(c.Get, "PreemptMode")), "GANG")
 		for _, p := range c.Partitions {
 			for _, key := range []string{
 				"DefCpuPerGPU", "DefMemPerGPU", "MaxCPUsPerNode", "MaxMemPerNode", "ExclusiveUser", "MaxCPUsPerSocket", "ExclusiveTopo",
@@ -221,9 +223,8 @@ var configurationRules = []func(*slurmmodel.Config) string{
 					return key + " of partitions"
 				}
 			}
-			share := strings.ToUpper(cmp.Or(keys.Value(p.Get, "OverSubscribe"), keys.Value(p.Get, "Shared")))
-			if strings.HasPrefix(share, "YES") || strings.HasPrefix(share, "FORCE") {
-				return "OverSubscribe=" + share
+			if gang && sharing.Read(p.Get).Shares() {
+				return "OverSubscribe with PreemptMode=GANG"
 			}
 		}
 		return ""

@@ -98,7 +98,8 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 			c.Nodes[0].State = "DOWN"
 		},
 		"specialized cores of nodes (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) { c.Nodes[0].CoreSpecCount = 1 },
-		"OverSubscribe=FORCE:2 (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
+		"OverSubscribe with PreemptMode=GANG (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
+			c.Get = lines(cons + "PreemptMode=GANG")
 			c.Partitions[0].Get = lines("OverSubscribe=FORCE:2")
 		},
 		"MaxCPUsPerNode of partitions (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {

@@ -19,7 +19,6 @@ type Details struct {
 	// ImplicitMax says that MaxNodes was computed from the number of tasks; since 26.05
 	// (JOB_IMPLICIT_MAX_NODES).
 	ImplicitMax bool
-	Exclusive   bool
 	// OwnMemory says that the submission asks for memory. Otherwise the partition decides the
 	// memory.
 	OwnMemory  bool
@@ -66,7 +65,6 @@ func Read(d *rpc.JobDesc, nodes int, maxSwitchWait int64, rules parameters.Rules
 		r.Memory = int64(d.MinMemory &^ slurmspec.MemPerCPU)
 		r.MemoryPerCPU = d.MinMemory&slurmspec.MemPerCPU != 0 && r.Memory > 0
 	}
-	j.Exclusive = d.Shared == 0
 	if r.Devices, err = devices(d); err != nil {
 		return j, err
 	}

@@ -95,7 +95,7 @@ func (s *Settings) stopped(t *Try, set selection.Bits) *selection.Allocation {
 func Open(nodes, usable selection.Bits, candidates []*Job) {
 	for _, job := range candidates {
 		for i := range job.Allocation.Nodes.All {
-			if job.Exclusive && usable.Has(i) {
+			if job.Alone && usable.Has(i) {
 				nodes.Set(i)
 			}
 		}

@@ -6,7 +6,7 @@ import "slices"
 // nodes, and the CPUs over the sockets (dist_tasks).
 func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 	r := t.request
-	a := &Allocation{Nodes: nodes, Whole: r.Whole, Parts: make([]Part, 0, nodes.Count())}
+	a := &Allocation{Nodes: nodes, Sharing: r.Sharing, Parts: make([]Part, 0, nodes.Count())}
 	var ok bool
 	if a.Parts, ok = m.share(t, nodes, a.Parts); !ok {
 		return nil
@@ -48,7 +48,7 @@ func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 // outline returns the allocation of a job without GRES. The allocation has nodes and a number of CPUs, but no parts.
 func (m *Machine) outline(t *test, nodes Bits) *Allocation {
 	r := t.request
-	a := &Allocation{Nodes: nodes, Whole: r.Whole}
+	a := &Allocation{Nodes: nodes, Sharing: r.Sharing}
 	var ok bool
 	if t.work.parts, ok = m.share(t, nodes, t.work.parts[:0]); !ok {
 		return nil
