@@ -538,7 +538,8 @@ func (d *drawing) suspension() {
 // nodes, or jobs preempt others.
 func (d *drawing) oversubscribe() {
 	draw := func() string {
-		return pick(d, "", "NO", "EXCLUSIVE", "YES", "YES:2", "YES:3", "FORCE", "FORCE:1", "FORCE:1", "FORCE:2", "FORCE:2", "FORCE:3")
+		return pick(d, "", "NO", "EXCLUSIVE", "YES", "YES:2", "YES:3", "FORCE", "FORCE:1", "FORCE:1", "FORCE:2", "FORCE:2",
+			"FORCE:3")
 	}
 	switch {
 	case d.chance(.5):
@@ -554,7 +555,8 @@ func (d *drawing) oversubscribe() {
 			d.partitions[i] = sharing.ReplaceAllString(d.partitions[i], "") + " OverSubscribe=" + own
 		}
 	}
-	d.set("SelectTypeParameters", pick(d, "CR_Core", "CR_Core", "CR_Core_Memory", "CR_Core_Memory,CR_CORE_DEFAULT_DIST_BLOCK"))
+	d.set("SelectTypeParameters", pick(d, "CR_Core", "CR_Core", "CR_Core_Memory",
+		"CR_Core_Memory,CR_CORE_DEFAULT_DIST_BLOCK"))
 	d.job = append(d.job, func(int) string {
 		switch d.IntN(12) {
 		case 0, 1, 2, 3:
@@ -566,7 +568,7 @@ func (d *drawing) oversubscribe() {
 		case 6:
 			return fmt.Sprintf("-c %d --oversubscribe", 1+d.IntN(d.cores))
 		case 7:
-			return pick(d, "-a 1-4", "-a 1-4 --oversubscribe", "-m block:block", "--ntasks-per-node=2")
+			return pick(d, "-a 1-4", "-a 1-4 --oversubscribe", "-m block:block", "-N 2 -n 4 --ntasks-per-node=2")
 		}
 		return ""
 	})

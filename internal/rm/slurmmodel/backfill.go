@@ -11,6 +11,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/sdiag"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/rm/slurmmodel/sharing"
 	"rmreplay/internal/slurmspec"
 	"time"
 )
@@ -392,6 +393,7 @@ func (t *trial) willRun(free selection.Bits, from int64) (alloc *selection.Alloc
 	}
 	for _, use := range t.job.sharing.Attempts(t.job.part.sharing) {
 		try.Request.Sharing = use
+		try.Request.Exclusive = try.Request.Exclusive || e.rules.Since2605 && use.Mode == sharing.Whole
 		if alloc, start = e.preempt.WillRun(try, free, h); alloc != nil && start <= t.now {
 			break
 		}

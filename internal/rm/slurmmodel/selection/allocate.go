@@ -224,6 +224,20 @@ func (d *distribution) add(n int) {
 	p.CPUs = min(d.have[n], p.CPUs+d.t.request.CPUsPerTask)
 }
 
+// fittingSocket returns the socket with the fewest free cores among those with at least the number need or, if
+// no socket has so many, the socket with the most; -1 if no socket has free cores.
+func (at *room) fittingSocket(p *Part, need int16) (best int) {
+	best = -1
+	var most int16
+	for s := range p.cores {
+		left := at.cores[s] - p.cores[s]
+		if left > 0 && (best < 0 || left >= need && (most < need || left < most) || left < need && left > most) {
+			best, most = s, left
+		}
+	}
+	return best
+}
+
 // takeCores takes cores of a node's sockets: it fills one socket after the other
 // (_block_sync_core_bitmap), or takes whole tasks from one socket and the rest from all sockets in
 // turn (_cyclic_sync_core_bitmap). It returns the number of CPUs that get no core.
@@ -237,7 +251,8 @@ func (m *Machine) takeCores(r *Request, at *room, p *Part) int {
 	}
 	switch {
 	case m.BlockCores || r.BlockCores:
-		for s := range p.cores {
+		need := int16((cpus + per - 1) / per)
+		for s := at.fittingSocket(p, need); s >= 0 && cpus > 0; s = at.fittingSocket(p, need) {
 			for cpus > 0 && p.cores[s] < at.cores[s] {
 				take(s)
 			}
