@@ -29,9 +29,11 @@ func (m *Machine) admits(s *State, r *Request, node int) bool {
 	})
 }
 
-// sharesCores reports whether a job that finds too few free cores may share cores with other jobs.
+// sharesCores reports whether a job that finds too few free cores may share cores with other jobs. Before 26.05,
+// slurmctld also looks for such cores for jobs that need whole nodes.
 func (m *Machine) sharesCores(r *Request) bool {
-	return m.Turns != nil && (m.Gang || r.Sharing.Mode != sharing.Unshared)
+	mode := r.Sharing.Mode
+	return m.Turns != nil && (m.Gang || mode == sharing.Shared || mode == sharing.Whole && !m.Since2605)
 }
 
 // Suspend removes the cores of a suspended job. The job keeps its memory and its generic resources.
