@@ -534,29 +534,24 @@ func (d *drawing) suspension() {
 	}
 }
 
-// oversubscribe draws partitions whose jobs may share cores. In some cases other partitions have the same
-// nodes, or jobs preempt others.
+// oversubscribe draws partitions whose jobs may share cores. In some cases other partitions have the same nodes.
 func (d *drawing) oversubscribe() {
-	draw := func() string {
-		return pick(d, "", "NO", "EXCLUSIVE", "YES", "YES:2", "YES:3", "FORCE", "FORCE:1", "FORCE:1", "FORCE:2", "FORCE:2",
-			"FORCE:3")
-	}
-	switch {
-	case d.chance(.5):
+	if d.chance(.6) {
 		d.manyPartitions()
-	case d.chance(.3):
-		d.preemption()
+	}
+	gpus := 0
+	if d.chance(.2) {
+		gpus, _ = d.withGPUs()
 	}
 	d.jobs, d.pace = 60+d.IntN(120), []int{0, 0, 0, 1, 2, 5, 10}
-	d.partitions[0] = sharing.ReplaceAllString(d.partitions[0], "") + " OverSubscribe=" +
-		pick(d, "YES:2", "YES", "FORCE:1", "FORCE:2", "FORCE:4")
-	for i := 1; i < len(d.partitions); i++ {
-		if own := draw(); own != "" {
-			d.partitions[i] = sharing.ReplaceAllString(d.partitions[i], "") + " OverSubscribe=" + own
+	for i := range d.partitions {
+		own := pick(d, "YES:2", "YES", "FORCE:1", "FORCE:2", "FORCE:4")
+		if i > 0 {
+			own = pick(d, "NO", "NO", "EXCLUSIVE", "YES", "YES:2", "YES:3", "FORCE", "FORCE:1", "FORCE:1", "FORCE:2", "FORCE:3")
 		}
+		d.partitions[i] = sharing.ReplaceAllString(d.partitions[i], "") + " OverSubscribe=" + own
 	}
-	d.set("SelectTypeParameters", pick(d, "CR_Core", "CR_Core", "CR_Core_Memory",
-		"CR_Core_Memory,CR_CORE_DEFAULT_DIST_BLOCK"))
+	d.set("SelectTypeParameters", pick(d, "CR_Core", "CR_Core_Memory", "CR_Core_Memory,CR_CORE_DEFAULT_DIST_BLOCK"))
 	d.job = append(d.job, func(int) string {
 		switch d.IntN(12) {
 		case 0, 1, 2, 3:
@@ -569,6 +564,10 @@ func (d *drawing) oversubscribe() {
 			return fmt.Sprintf("-c %d --oversubscribe", 1+d.IntN(d.cores))
 		case 7:
 			return pick(d, "-a 1-4", "-a 1-4 --oversubscribe", "-m block:block", "-N 2 -n 4 --ntasks-per-node=2")
+		case 8:
+			if gpus > 0 {
+				return fmt.Sprintf("--gres=gpu:%d", 1+d.IntN(gpus))
+			}
 		}
 		return ""
 	})

@@ -11,7 +11,6 @@ import (
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/sdiag"
 	"rmreplay/internal/rm/slurmmodel/selection"
-	"rmreplay/internal/rm/slurmmodel/sharing"
 	"rmreplay/internal/slurmspec"
 	"time"
 )
@@ -380,7 +379,7 @@ func (t *trial) suffice(nodes selection.Bits) bool {
 }
 
 // willRun looks for the job's first start on the nodes of a set. Before 24.11 it reports no start after t.later.
-func (t *trial) willRun(free selection.Bits, from int64) (alloc *selection.Allocation, start int64) {
+func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation, int64) {
 	e := t.e
 	h, try := &t.horizon, &t.try
 	h.Running, h.NowOnly, h.Begin, h.Until, h.Also = e.horizon, t.nowOnly, from, t.later, nil
@@ -391,13 +390,8 @@ func (t *trial) willRun(free selection.Bits, from int64) (alloc *selection.Alloc
 	if e.rules.Since2411 {
 		e.tester.Completing = e.departures.Nodes()
 	}
-	for _, use := range t.job.sharing.Attempts(t.job.part.sharing) {
-		try.Request.Sharing = use
-		try.Request.Exclusive = try.Request.Exclusive || e.rules.Since2605 && use.Mode == sharing.Whole
-		if alloc, start = e.preempt.WillRun(try, free, h); alloc != nil && start <= t.now {
-			break
-		}
-	}
+	try.Uses = t.job.sharing.Attempts(t.job.part.sharing)
+	alloc, start := e.preempt.WillRun(try, free, h)
 	e.tester.Completing = nil
 	if alloc != nil {
 		t.job.totalCPUs = alloc.CPUs

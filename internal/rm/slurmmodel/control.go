@@ -12,7 +12,6 @@ import (
 	"rmreplay/internal/rm/slurmmodel/preemption"
 	"rmreplay/internal/rm/slurmmodel/rows"
 	"rmreplay/internal/rm/slurmmodel/selection"
-	"rmreplay/internal/rm/slurmmodel/sharing"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -145,7 +144,7 @@ func (e *Engine) inPreemption(j *job) *preemption.Job {
 	p := &j.preemption
 	p.QOS, p.Partition, p.Priority, p.Start = j.account.qos, j.part.preempt, j.priority, j.estimate
 	p.Allocation, p.End, p.Place = j.alloc, j.end, j.place
-	p.Alone = j.sharing.Will == sharing.Alone && !j.times.Suspended
+	p.Alone = j.sharing.Alone() && !j.times.Suspended
 	return p
 }
 
@@ -253,18 +252,13 @@ func (e *Engine) beginSharing(m *selection.Machine) {
 		parts = append(parts, rows.Partition{Tier: p.tier, Kept: p.preempt.Keeps(), Rows: p.sharing.Jobs})
 	}
 	s := gang.Read(e.cfg.Get, e.rules, parts, shared)
-	if s == nil {
-		return
+	if m.Turns, m.Turn, m.Gang, e.slice = s.Rows, s.Search, s.Gang, s.Slice; s.Gang {
+		e.gang = gang.New(parts, m.Cores(), gang.Actions[*job]{
+			Halt:     e.halt,
+			Evict:    func(j *job) { e.vacate(j, hpc.Preempted, true, e.preempt.Returns(&j.preemption)) },
+			Suspends: func(j *job) bool { return !e.preempt.Leaves(e.inPreemption(j)) },
+		})
 	}
-	if m.Turns, m.Turn, m.Gang = s.Rows, s.Search, s.Gang; !s.Gang {
-		return
-	}
-	e.slice = s.Slice
-	e.gang = gang.New(parts, m.Cores(), gang.Actions[*job]{
-		Halt:     e.halt,
-		Evict:    func(j *job) { e.vacate(j, hpc.Preempted, true, e.preempt.Returns(&j.preemption)) },
-		Suspends: func(j *job) bool { return !e.preempt.Leaves(e.inPreemption(j)) },
-	})
 }
 
 // halt suspends a running job for gang scheduling, or resumes it (job_suspend in job_mgr.c).
@@ -278,7 +272,7 @@ func (e *Engine) halt(j *job, goOn bool) {
 		e.endAt(j, end)
 	}
 	e.touch()
-	if j.sharing.Will == sharing.Alone {
+	if j.sharing.Alone() {
 		e.departures.Close(j.alloc.Nodes, goOn)
 	}
 	begun, alloc := j.times.Begun, j.alloc

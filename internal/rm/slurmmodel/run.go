@@ -17,7 +17,6 @@ import (
 	"rmreplay/internal/rm/slurmmodel/gang"
 	"rmreplay/internal/rm/slurmmodel/reasons"
 	"rmreplay/internal/rm/slurmmodel/selection"
-	"rmreplay/internal/rm/slurmmodel/sharing"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -42,7 +41,7 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 	e.tester.Add(e.state, alloc)
 	j.licensed, _ = e.licenses.Choose(j.licenses)
 	e.licenses.Take(j.licensed)
-	if j.sharing.Will == sharing.Alone {
+	if j.sharing.Alone() {
 		e.departures.Close(alloc.Nodes, true)
 	}
 	e.run(j)
@@ -136,7 +135,7 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	switch {
 	case j.times.Suspended:
 		j.end = j.times.Since
-	case j.sharing.Will == sharing.Alone:
+	case j.sharing.Alone():
 		e.departures.Close(j.alloc.Nodes, false)
 	}
 	j.among.running--

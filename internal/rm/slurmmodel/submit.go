@@ -18,7 +18,6 @@ import (
 	"rmreplay/internal/rm/slurmmodel/limits"
 	"rmreplay/internal/rm/slurmmodel/reasons"
 	"rmreplay/internal/rm/slurmmodel/reservations"
-	"rmreplay/internal/rm/slurmmodel/sharing"
 	"rmreplay/internal/rm/window"
 	"rmreplay/internal/slurmspec"
 )
@@ -241,7 +240,7 @@ func (e *Engine) describeTimes(j *job, d *rpc.JobDesc) {
 func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 	size, err := demand.Read(d, len(e.tester.Nodes), e.par.MaxSwitchWait, e.rules)
 	j.request, j.minNodes, j.maxNodes = size.Request, size.MinNodes, size.MaxNodes
-	j.useMinNodes, j.implicitMax, j.sharing = size.UseMinNodes, size.ImplicitMax, sharing.Of(d.Shared)
+	j.useMinNodes, j.implicitMax, j.sharing = size.UseMinNodes, size.ImplicitMax, size.Sharing
 	j.ownMemory, j.switchWait = size.OwnMemory, size.SwitchWait
 	if !j.ownMemory {
 		j.request.Memory, j.request.MemoryPerCPU = j.part.memory, j.part.memoryPerCPU

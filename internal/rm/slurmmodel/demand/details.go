@@ -7,6 +7,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/parameters"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/rm/slurmmodel/sharing"
 	"rmreplay/internal/rm/slurmmodel/words"
 	"rmreplay/internal/slurmspec"
 )
@@ -19,6 +20,7 @@ type Details struct {
 	// ImplicitMax says that MaxNodes was computed from the number of tasks; since 26.05
 	// (JOB_IMPLICIT_MAX_NODES).
 	ImplicitMax bool
+	Sharing     sharing.Job
 	// OwnMemory says that the submission asks for memory. Otherwise the partition decides the
 	// memory.
 	OwnMemory  bool
@@ -65,6 +67,7 @@ func Read(d *rpc.JobDesc, nodes int, maxSwitchWait int64, rules parameters.Rules
 		r.Memory = int64(d.MinMemory &^ slurmspec.MemPerCPU)
 		r.MemoryPerCPU = d.MinMemory&slurmspec.MemPerCPU != 0 && r.Memory > 0
 	}
+	j.Sharing = sharing.Of(d.Shared)
 	if r.Devices, err = devices(d); err != nil {
 		return j, err
 	}

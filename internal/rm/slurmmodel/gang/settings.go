@@ -18,15 +18,15 @@ type Settings struct {
 }
 
 // Read reads the settings. The parameter partitions must have their tiers and, as the numbers of rows, how many
-// jobs may have the same core; preempt/qos adds a row. The result is nil if jobs never share cores. The
+// jobs may have the same core; preempt/qos adds a row. The result has no rows if jobs never share cores. The
 // parameter shared says that partitions have OverSubscribe=YES or FORCE.
-func Read(get keys.Get, rules parameters.Rules, partitions []rows.Partition, shared bool) *Settings {
+func Read(get keys.Get, rules parameters.Rules, partitions []rows.Partition, shared bool) Settings {
 	gang := strings.Contains(strings.ToUpper(keys.Value(get, "PreemptMode")), "GANG")
 	if !gang && !shared {
-		return nil
+		return Settings{}
 	}
 	kind := strings.ToLower(keys.Value(get, "PreemptType"))
-	s := &Settings{
+	s := Settings{
 		Gang: gang, Slice: time.Duration(keys.Number(get, "SchedulerTimeSlice", 30)) * time.Second, Rows: partitions,
 		Search: rows.Search{
 			ByTier: strings.Contains(kind, "partition"), ByQOS: strings.Contains(kind, "qos"), Since2411: rules.Since2411,

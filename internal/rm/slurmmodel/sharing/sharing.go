@@ -65,6 +65,9 @@ type Job struct {
 	Exclusive bool
 }
 
+// Alone reports whether the job is not willing to share cores.
+func (j Job) Alone() bool { return j.Will == Alone }
+
 // Of returns the values of a new job. The parameter shared is the field of the submission.
 func Of(shared uint16) Job {
 	switch shared {
@@ -84,10 +87,10 @@ func (j *Job) Resolve(p Partition) bool {
 		*j = Job{Will: Alone, Exclusive: true}
 	case p.Forced && p.Jobs > 1:
 		j.Will = Willing
-	case j.Will == Alone || j.Exclusive:
+	case j.Exclusive:
 		j.Will = Alone
 	}
-	return j.Will != Alone
+	return !j.Alone()
 }
 
 // Mode is which cores and nodes a job may get (enum node_cr_state).
@@ -111,7 +114,7 @@ type Use struct {
 
 // In returns how a job uses the nodes of a partition (_get_job_node_req in job_test.c).
 func (j Job) In(p Partition) Use {
-	u := Use{Alone: j.Will == Alone, Counts: j.Will == Willing || p.Forced}
+	u := Use{Alone: j.Alone(), Counts: j.Will == Willing || p.Forced}
 	switch {
 	case p.Jobs == 0:
 		u.Mode = Whole
