@@ -214,7 +214,9 @@ var configurationRules = []func(*slurmmodel.Config) string{
 		return ""
 	},
 	func(c *slurmmodel.Config) string {
-		gang := strings.Contains(strings.ToUpper(keys.Value(c.Get, "PreemptMode")), "GANG")
+		kind := strings.ToLower(keys.Value(c.Get, "PreemptType"))
+		preempts := kind != "" && kind != "preempt/none" ||
+			strings.Contains(strings.ToUpper(keys.Value(c.Get, "PreemptMode")), "GANG")
 		for _, p := range c.Partitions {
 			for _, key := range []string{
 				"DefCpuPerGPU", "DefMemPerGPU", "MaxCPUsPerNode", "MaxMemPerNode", "ExclusiveUser", "MaxCPUsPerSocket", "ExclusiveTopo",
@@ -223,8 +225,8 @@ var configurationRules = []func(*slurmmodel.Config) string{
 					return key + " of partitions"
 				}
 			}
-			if gang && sharing.Read(p.Get).Shares() {
-				return "OverSubscribe with PreemptMode=GANG"
+			if preempts && sharing.Read(p.Get).Shares() {
+				return "OverSubscribe with preemption"
 			}
 		}
 		return ""
