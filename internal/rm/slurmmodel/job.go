@@ -11,6 +11,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/gang"
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/licenses"
+	"rmreplay/internal/rm/slurmmodel/partitions"
 	"rmreplay/internal/rm/slurmmodel/preemption"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
@@ -138,7 +139,7 @@ type partition struct {
 	memoryPerCPU       bool
 	leastLoaded        bool
 	sharing            sharing.Partition
-	account            *accountedPartition
+	account            *partitions.Partition
 	preempt            *preemption.Partition
 	failed             bool // the present pass of the main scheduler considers no more of its jobs
 	planned            int  // number of its jobs that the present backfill cycle has planned
