@@ -46,6 +46,7 @@ var newer = []family{
 	{"lineartree", (*drawing).linearTree},
 	{"linearkinds", (*drawing).linearKinds},
 	{"owners", (*drawing).owners},
+	{"oversubscribe", (*drawing).oversubscribe},
 }
 
 // ofEach is the number of case numbers of a newer family.
@@ -553,6 +554,47 @@ func (d *drawing) suspension() {
 		d.files[i] = otherModes.ReplaceAllString(text, "")
 	}
 }
+
+// oversubscribe draws partitions whose jobs may share cores. In some cases other partitions have the same nodes.
+func (d *drawing) oversubscribe() {
+	if d.chance(.6) {
+		d.manyPartitions()
+	}
+	gpus := 0
+	if d.chance(.2) {
+		gpus, _ = d.withGPUs()
+	}
+	d.jobs, d.pace = 60+d.IntN(120), []int{0, 0, 0, 1, 2, 5, 10}
+	for i := range d.partitions {
+		own := pick(d, "YES:2", "YES", "FORCE:1", "FORCE:2", "FORCE:4")
+		if i > 0 {
+			own = pick(d, "NO", "NO", "EXCLUSIVE", "YES", "YES:2", "YES:3", "FORCE", "FORCE:1", "FORCE:1", "FORCE:2", "FORCE:3")
+		}
+		d.partitions[i] = sharing.ReplaceAllString(d.partitions[i], "") + " OverSubscribe=" + own
+	}
+	d.set("SelectTypeParameters", pick(d, "CR_Core", "CR_Core_Memory", "CR_Core_Memory,CR_CORE_DEFAULT_DIST_BLOCK"))
+	d.job = append(d.job, func(int) string {
+		switch d.IntN(12) {
+		case 0, 1, 2, 3:
+			return "--oversubscribe"
+		case 4:
+			return pick(d, "--exclusive", "--exclusive", "--mem=0")
+		case 5:
+			return fmt.Sprintf("-N %d", 1+d.IntN(len(d.names)))
+		case 6:
+			return fmt.Sprintf("-c %d --oversubscribe", 1+d.IntN(d.cores))
+		case 7:
+			return pick(d, "-a 1-4", "-a 1-4 --oversubscribe", "-m block:block", "-N 2 -n 4 --ntasks-per-node=2")
+		case 8:
+			if gpus > 0 {
+				return fmt.Sprintf("--gres=gpu:%d", 1+d.IntN(gpus))
+			}
+		}
+		return ""
+	})
+}
+
+var sharing = regexp.MustCompile(` OverSubscribe=\S+`)
 
 var otherModes = regexp.MustCompile(`(?i) (preemptmode=\w+|gracetime=\d+|preemptexempttime=[0-9:]+)`)
 

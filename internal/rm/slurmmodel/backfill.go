@@ -401,6 +401,7 @@ func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation,
 	if e.rules.Since2411 {
 		e.tester.Completing = e.departures.Nodes()
 	}
+	try.Uses = t.job.sharing.Attempts(t.job.part.Sharing)
 	alloc, start := e.preempt.WillRun(try, free, h)
 	e.tester.Completing = nil
 	if alloc != nil {

@@ -144,7 +144,7 @@ func (e *Engine) inPreemption(j *job) *preemption.Job {
 	p := &j.preemption
 	p.QOS, p.Partition, p.Priority, p.Start = j.account.qos, j.part.preempt, j.priority, j.estimate
 	p.Allocation, p.End, p.Place = j.alloc, j.end, j.place
-	p.Exclusive = j.exclusive && !j.times.Suspended
+	p.Alone = j.sharing.Alone() && !j.times.Suspended
 	return p
 }
 
@@ -243,23 +243,22 @@ func (e *Engine) serve() bool {
 	return true
 }
 
-// beginGang sets up gang scheduling, in which jobs share cores, if slurm.conf asks for it.
-func (e *Engine) beginGang(m *selection.Machine) {
+// beginSharing sets up how jobs share cores: with OverSubscribe, and in gang scheduling.
+func (e *Engine) beginSharing(m *selection.Machine) {
 	var parts []rows.Partition
+	shared := false
 	for _, p := range e.parts {
-		p.index = len(parts)
-		parts = append(parts, rows.Partition{Tier: p.Tier, Kept: p.preempt.Keeps()})
+		p.index, shared = len(parts), shared || p.Sharing.Shares()
+		parts = append(parts, rows.Partition{Tier: p.Tier, Kept: p.preempt.Keeps(), Rows: p.Sharing.Jobs})
 	}
-	s := gang.Read(e.cfg.Get, e.rules, parts)
-	if s == nil {
-		return
+	s := gang.Read(e.cfg.Get, e.rules, parts, shared)
+	if m.Turns, m.Turn, m.Gang, e.slice = s.Rows, s.Search, s.Gang, s.Slice; s.Gang {
+		e.gang = gang.New(parts, m.Cores(), gang.Actions[*job]{
+			Halt:     e.halt,
+			Evict:    func(j *job) { e.vacate(j, hpc.Preempted, true, e.preempt.Returns(&j.preemption)) },
+			Suspends: func(j *job) bool { return !e.preempt.Leaves(e.inPreemption(j)) },
+		})
 	}
-	e.slice, m.Turns, m.Turn = s.Slice, s.Rows, s.Search
-	e.gang = gang.New(parts, m.Cores(), gang.Actions[*job]{
-		Halt:     e.halt,
-		Evict:    func(j *job) { e.vacate(j, hpc.Preempted, true, e.preempt.Returns(&j.preemption)) },
-		Suspends: func(j *job) bool { return !e.preempt.Leaves(e.inPreemption(j)) },
-	})
 }
 
 // halt suspends a running job for gang scheduling, or resumes it (job_suspend in job_mgr.c).
@@ -273,7 +272,7 @@ func (e *Engine) halt(j *job, goOn bool) {
 		e.endAt(j, end)
 	}
 	e.touch()
-	if j.request.Exclusive {
+	if j.sharing.Alone() {
 		e.departures.Close(j.alloc.Nodes, goOn)
 	}
 	begun, alloc := j.times.Begun, j.alloc

@@ -139,7 +139,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	if len(e.parts) == 0 {
 		return nil, errors.New("a cluster without partitions (want at least one)")
 	}
-	e.beginGang(m)
+	e.beginSharing(m)
 	e.tester, e.state = selection.NewTester(m), m.NewState()
 	e.nextNumber = e.par.FirstJob
 	if e.account, err = newAccounting(e); err != nil {

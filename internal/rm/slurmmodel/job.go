@@ -13,6 +13,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/preemption"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/rm/slurmmodel/sharing"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -68,8 +69,8 @@ type job struct {
 	startedAt   hpc.Time
 	endTimer    int // number of the timer that ends the job
 	useMinNodes bool
-	exclusive   bool  // the job shares its nodes with no other job
-	owns        bool  // the job shares its nodes only with jobs of its user
+	owns        bool // the job shares its nodes only with jobs of its user
+	sharing     sharing.Job
 	switchWait  int64 // seconds that the job waits for --switches
 	switchSince int64 // when that wait began; 0 if it has not
 	excluded    selection.Bits

@@ -139,7 +139,7 @@ func (e *Engine) fitMemory(j *job) slurmspec.Reason {
 	if j.fitted == j.part {
 		return slurmspec.NoReason
 	}
-	r, why := j.part.FitMemory(&j.original, j.ownMemory, j.exclusive, j.minNodes, j.maxNodes)
+	r, why := j.part.FitMemory(&j.original, j.ownMemory, j.sharing.Exclusive, j.minNodes, j.maxNodes)
 	if why == slurmspec.NoReason {
 		e.tester.Classify(&r)
 		j.request, j.fitted, j.capable = r, j.part, e.servers.Nodes(j.demand.With(&r))

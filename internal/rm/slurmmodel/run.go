@@ -43,7 +43,7 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 	e.tester.Add(e.state, alloc)
 	j.licensed, _ = e.licenses.Choose(j.licenses)
 	e.licenses.Take(j.licensed)
-	if j.request.Exclusive {
+	if j.sharing.Alone() {
 		e.departures.Close(alloc.Nodes, true)
 	}
 	e.run(j)
@@ -147,7 +147,7 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	switch {
 	case j.times.Suspended:
 		j.end = j.times.Since
-	case j.request.Exclusive:
+	case j.sharing.Alone():
 		e.departures.Close(j.alloc.Nodes, false)
 	}
 	j.among.running--

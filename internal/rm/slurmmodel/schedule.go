@@ -323,7 +323,8 @@ func (e *Engine) nodesFor(j *job) selection.Bits {
 func (e *Engine) requestOf(j *job) *selection.Request {
 	r := &j.request
 	r.Partition = j.part.index
-	r.Exclusive, r.Whole, r.LeastLoaded = j.exclusive || e.tester.Linear != nil, j.part.Whole, j.part.LeastLoaded
+	r.Exclusive, r.LeastLoaded = j.sharing.Exclusive || e.tester.Linear != nil, j.part.LeastLoaded
+	r.Sharing = j.sharing.In(j.part.Sharing)
 	if r.Switches > 0 {
 		if j.switchSince == 0 {
 			j.switchSince = e.second()
@@ -487,11 +488,11 @@ func (e *Engine) pick(
 func (e *Engine) pickBest(
 	j *job, set, usable selection.Bits, c selection.Counts, mode selection.Mode,
 ) (alloc, possible *selection.Allocation, result verdict) {
-	exclusive := j.exclusive
-	j.exclusive = exclusive || j.part.Whole
+	before := j.sharing
+	mayJoin := j.sharing.Resolve(j.part.Sharing)
 	defer func() {
 		if e.rules.Since2411 && (alloc == nil || mode == selection.TestOnly) {
-			j.exclusive = exclusive
+			j.sharing = before
 		}
 	}()
 	r := e.requestOf(j)
@@ -509,7 +510,7 @@ func (e *Engine) pickBest(
 	e.departures.Exclude(candidates)
 	if e.preempt == nil {
 		candidates.AndNot(closed)
-		if r.Exclusive {
+		if !mayJoin || e.tester.Linear != nil {
 			candidates.AndNot(e.state.Busy())
 		}
 	}

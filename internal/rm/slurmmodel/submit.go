@@ -231,7 +231,7 @@ func (e *Engine) describeTimes(j *job, d *rpc.JobDesc) {
 func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 	size, err := demand.Read(d, len(e.tester.Nodes), e.par.MaxSwitchWait, e.rules)
 	j.request, j.minNodes, j.maxNodes = size.Request, size.MinNodes, size.MaxNodes
-	j.useMinNodes, j.implicitMax, j.exclusive = size.UseMinNodes, size.ImplicitMax, size.Exclusive
+	j.useMinNodes, j.implicitMax, j.sharing = size.UseMinNodes, size.ImplicitMax, size.Sharing
 	j.ownMemory, j.switchWait, j.owns = size.OwnMemory, size.SwitchWait, size.ExclusiveUser
 	e.owners.Exclusive = e.owners.Exclusive || j.owns
 	if !j.ownMemory {

@@ -3,7 +3,6 @@
 package coverage
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/partitions"
 	"rmreplay/internal/rm/slurmmodel/reservations"
+	"rmreplay/internal/rm/slurmmodel/sharing"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
@@ -206,6 +206,9 @@ var configurationRules = []func(*slurmmodel.Config) string{
 		return ""
 	},
 	func(c *slurmmodel.Config) string {
+		kind := strings.ToLower(keys.Value(c.Get, "PreemptType"))
+		preempts := kind != "" && kind != "preempt/none" ||
+			strings.Contains(strings.ToUpper(keys.Value(c.Get, "PreemptMode")), "GANG")
 		for _, p := range c.Partitions {
 			for _, key := range []string{
 				"DefCpuPerGPU", "DefMemPerGPU", "MaxCPUsPerNode", "MaxCPUsPerSocket", "ExclusiveTopo",
@@ -214,9 +217,8 @@ var configurationRules = []func(*slurmmodel.Config) string{
 					return key + " of partitions"
 				}
 			}
-			share := strings.ToUpper(cmp.Or(keys.Value(p.Get, "OverSubscribe"), keys.Value(p.Get, "Shared")))
-			if strings.HasPrefix(share, "YES") || strings.HasPrefix(share, "FORCE") {
-				return "OverSubscribe=" + share
+			if preempts && sharing.Read(p.Get).Shares() {
+				return "OverSubscribe with preemption"
 			}
 		}
 		return ""

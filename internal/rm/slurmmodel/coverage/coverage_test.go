@@ -119,8 +119,9 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 			c.Nodes[0].State = "DOWN"
 		},
 		"specialized cores of nodes (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) { c.Nodes[0].CoreSpecCount = 1 },
-		"OverSubscribe=FORCE:2 (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
-			c.Partitions[0].Get = lines("OverSubscribe=FORCE:2")
+		"OverSubscribe with preemption (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
+			c.Get = lines(cons + "PreemptMode=GANG")
+			c.Partitions[0].Get = lines("OverSubscribe=FORCE:1")
 		},
 		"MaxCPUsPerNode of partitions (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
 			c.Partitions[0].Get = lines("MaxCPUsPerNode=2")
@@ -158,12 +159,14 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 	}
 }
 
-// TestLacksNothing has a MaxMemPerCPU that a job exceeds.
+// TestLacksNothing has a MaxMemPerCPU that a job exceeds, and jobs that share cores.
 func TestLacksNothing(t *testing.T) {
 	cfg := &slurmmodel.Config{
 		Release: slurmspec.R2205, Get: lines("SelectType=select/cons_tres SelectTypeParameters=CR_CPU_Memory"),
-		Nodes:      []hpc.Node{{Name: "n1", Sockets: 2, CoresPerSocket: 18, ThreadsPerCore: 2, CPUs: 36}},
-		Partitions: []config.Partition{{Name: "p", Nodes: []string{"n1"}, Get: lines("DefMemPerCPU=7150 MaxMemPerCPU=7150")}},
+		Nodes: []hpc.Node{{Name: "n1", Sockets: 2, CoresPerSocket: 18, ThreadsPerCore: 2, CPUs: 36}},
+		Partitions: []config.Partition{{
+			Name: "p", Nodes: []string{"n1"}, Get: lines("DefMemPerCPU=7150 MaxMemPerCPU=7150 OverSubscribe=FORCE:2"),
+		}},
 	}
 	w := &workload.Workload{Jobs: workload.JobsOf(&hpc.Job{ID: "1"}, &hpc.Job{ID: "2", Request: hpc.Request{MemPerCPU: 7151, Partition: "p"}})}
 	if list := Lacks(cfg, w); len(list) > 0 {

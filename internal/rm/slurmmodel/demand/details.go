@@ -7,6 +7,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/parameters"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/rm/slurmmodel/sharing"
 	"rmreplay/internal/rm/slurmmodel/words"
 	"rmreplay/internal/slurmspec"
 )
@@ -19,7 +20,7 @@ type Details struct {
 	// ImplicitMax says that MaxNodes was computed from the number of tasks; since 26.05
 	// (JOB_IMPLICIT_MAX_NODES).
 	ImplicitMax bool
-	Exclusive   bool
+	Sharing     sharing.Job
 	// ExclusiveUser says that the job shares its nodes only with jobs of its user (--exclusive=user).
 	ExclusiveUser bool
 	// OwnMemory says that the submission asks for memory. Otherwise the partition decides the
@@ -68,7 +69,7 @@ func Read(d *rpc.JobDesc, nodes int, maxSwitchWait int64, rules parameters.Rules
 		r.Memory = int64(d.MinMemory &^ slurmspec.MemPerCPU)
 		r.MemoryPerCPU = d.MinMemory&slurmspec.MemPerCPU != 0 && r.Memory > 0
 	}
-	j.Exclusive, j.ExclusiveUser = d.Shared == 0, d.Shared == 2
+	j.Sharing, j.ExclusiveUser = sharing.Of(d.Shared), d.Shared == 2
 	if r.Devices, err = devices(d); err != nil {
 		return j, err
 	}

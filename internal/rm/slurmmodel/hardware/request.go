@@ -1,6 +1,9 @@
 package hardware
 
-import "rmreplay/internal/rm/nodeset"
+import (
+	"rmreplay/internal/rm/nodeset"
+	"rmreplay/internal/rm/slurmmodel/sharing"
+)
 
 // Request is what a job requests, as in slurmctld's job_details. Numbers that the job does not give
 // are 0.
@@ -27,12 +30,12 @@ type Request struct {
 	// given.
 	MemoryPerDevice int64
 	Devices         []DeviceRequest // generic resources
-	// Exclusive says that no other job may use the job's nodes (--exclusive). Whole says that the
-	// job's partition has OverSubscribe=EXCLUSIVE. Then Exclusive is set, too.
-	Exclusive, Whole bool
-	Overcommit       bool
-	Contiguous       bool
-	Spread           bool
+	// Exclusive says that the job gets whole nodes (--exclusive, OverSubscribe=EXCLUSIVE).
+	Exclusive  bool
+	Sharing    sharing.Use
+	Overcommit bool
+	Contiguous bool
+	Spread     bool
 	// MaxNodes is the job's own maximum of nodes; 0 if not given.
 	MaxNodes int
 	// Required are the nodes of --nodelist; nil if not given.
@@ -73,7 +76,7 @@ func (r *Request) Usable(n *Node, cpus int) int {
 }
 
 // OwnsNodes reports whether no other job may use the job's nodes (NODE_CR_RESERVED).
-func (r *Request) OwnsNodes() bool { return r.Exclusive || r.Whole }
+func (r *Request) OwnsNodes() bool { return r.Exclusive || r.Sharing.Mode == sharing.Whole }
 
 // LeastMemory returns the memory in MiB that each node must have for the job.
 func (r *Request) LeastMemory() int64 {

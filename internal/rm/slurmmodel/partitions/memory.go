@@ -39,7 +39,7 @@ func (p *Partition) FitMemory(
 	original *selection.Request, own, whole bool, minNodes, maxNodes int,
 ) (selection.Request, slurmspec.Reason) {
 	r := *original
-	if r.Exclusive = whole || p.Whole; !own {
+	if r.Exclusive = whole || p.Sharing.Jobs == 0; !own {
 		r.Memory, r.MemoryPerCPU = p.Memory, p.MemoryPerCPU
 	}
 	if !p.MaxMemory.Fit(&r, minNodes, maxNodes) {

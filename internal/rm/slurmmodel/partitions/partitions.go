@@ -3,12 +3,12 @@
 package partitions
 
 import (
-	"cmp"
 	"strings"
 
 	"rmreplay/internal/rm/slurmmodel/accounts"
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/reasons"
+	"rmreplay/internal/rm/slurmmodel/sharing"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -23,7 +23,8 @@ type Partition struct {
 	Memory                     int64 // default memory of jobs in MiB; 0 for the whole memory
 	MemoryPerCPU               bool  // Memory is for each CPU, not for each node
 	MaxMemory                  Limit
-	Whole, LeastLoaded         bool // OverSubscribe=EXCLUSIVE, LLN=YES
+	Sharing                    sharing.Partition // OverSubscribe
+	LeastLoaded                bool              // LLN=YES
 
 	ExclusiveUser bool // its jobs share nodes only with jobs of their user
 
@@ -35,12 +36,11 @@ type Partition struct {
 // Read returns a partition with the attributes of its line in slurm.conf, except those that other fields of
 // its configuration give: time limits, default memory, and nodes.
 func Read(name string, isDefault bool, get keys.Get) Partition {
-	sharing := cmp.Or(keys.Value(get, "OverSubscribe"), keys.Value(get, "Shared"))
 	p := Partition{
 		Name: name, Default: isDefault,
 		Tier:     int(keys.Number(get, "PriorityTier", keys.Number(get, "Priority", 1))),
 		MinNodes: int(keys.Number(get, "MinNodes", 0)), MaxNodes: int(keys.Number(get, "MaxNodes", 0)),
-		Whole:         strings.EqualFold(sharing, "EXCLUSIVE"),
+		Sharing:       sharing.Read(get),
 		LeastLoaded:   strings.EqualFold(keys.Value(get, "LLN"), "YES"),
 		ExclusiveUser: strings.EqualFold(keys.Value(get, "ExclusiveUser"), "YES"),
 		Alternate:     keys.Value(get, "Alternate"),

@@ -7,6 +7,7 @@ import (
 	"rmreplay/internal/rm/nodeset"
 	"rmreplay/internal/rm/slurmmodel/rows"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/rm/slurmmodel/sharing"
 )
 
 // Try is a job that looks for nodes, with the candidates that it may preempt in the order of
@@ -17,6 +18,8 @@ type Try struct {
 	Request    *selection.Request
 	Counts     selection.Counts
 	Candidates []*Job
+	// Uses are how the job may share cores, in the order in which [Settings.WillRun] tries them.
+	Uses []sharing.Use
 }
 
 // forget stops the tester from storing results, because the tested states lack removed candidates.
@@ -95,7 +98,7 @@ func (s *Settings) stopped(t *Try, set selection.Bits) *selection.Allocation {
 func Open(nodes, usable selection.Bits, candidates []*Job) {
 	for _, job := range candidates {
 		for i := range job.Allocation.Nodes.All {
-			if job.Exclusive && usable.Has(i) {
+			if job.Alone && usable.Has(i) {
 				nodes.Set(i)
 			}
 		}
@@ -157,9 +160,25 @@ func (s *Settings) chosen(list []*Job, nodes selection.Bits) (chosen []*Job) {
 	return chosen
 }
 
-// WillRun looks for the instant at which the job could start, as [selection.Tester.WillRun]. It
+// WillRun looks for the instant at which the job could start, with each of the job's uses until the job could
+// start now (_try_sched in backfill.c). In 26.05 the job gets whole nodes in a partition with
+// OverSubscribe=EXCLUSIVE.
+func (s *Settings) WillRun(
+	t *Try, set selection.Bits, h *selection.Horizon,
+) (alloc *selection.Allocation, start int64) {
+	for _, use := range t.Uses {
+		t.Request.Sharing = use
+		t.Request.Exclusive = t.Request.Exclusive || h.Since2605 && use.Mode == sharing.Whole
+		if alloc, start = s.willRun(t, set, h); alloc != nil && start <= h.Now {
+			break
+		}
+	}
+	return alloc, start
+}
+
+// willRun looks for the instant at which the job could start, as [selection.Tester.WillRun]. It
 // removes candidates first. If the job then fits, it could start now (_will_run_test).
-func (s *Settings) WillRun(t *Try, set selection.Bits, h *selection.Horizon) (*selection.Allocation, int64) {
+func (s *Settings) willRun(t *Try, set selection.Bits, h *selection.Horizon) (*selection.Allocation, int64) {
 	if len(t.Request.Devices) > 0 && !h.Since2411 {
 		h.Until = 0
 	}

@@ -118,8 +118,8 @@ type Job struct {
 	Priority  uint32
 	// Requeue says that the job may return to the queue (--requeue or JobRequeue).
 	Requeue bool
-	// Exclusive says that no other job may use the job's nodes. It is false while the job is suspended.
-	Exclusive bool
+	// Alone says that the job is not willing to share its nodes. It is false while the job is suspended.
+	Alone bool
 	// Start is when the job started, and End when its time limit ends, in seconds since 1970.
 	Start, End int64
 	// Allocation is the running job's allocation.

@@ -12,6 +12,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/accounts"
 	"rmreplay/internal/rm/slurmmodel/parameters"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/rm/slurmmodel/sharing"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -259,7 +260,7 @@ func TestNowLeavesTheMachineAlone(t *testing.T) {
 		r := request(max(cpus, nodes))
 		r.Class = 7
 		before := slices.Clone(candidates)
-		alloc, victims := s.Now(&Try{c.x, c.state, r, counts(nodes), candidates}, c.part.Nodes)
+		alloc, victims := s.Now(&Try{Tester: c.x, State: c.state, Request: r, Counts: counts(nodes), Candidates: candidates}, c.part.Nodes)
 		if r.Class != 7 || !slices.Equal(candidates, before) {
 			rt.Fatal("the request or the candidates have changed")
 		}
@@ -301,7 +302,7 @@ func TestWillRun(t *testing.T) {
 			{2, []*Job{a}, false, 800}, {2, nil, true, 0},
 		} {
 			h := selection.Horizon{Now: 500, Running: running, NowOnly: one.now, Since2411: release}
-			try := Try{c.x, c.state, request(8 * one.nodes), counts(one.nodes), one.candidates}
+			try := Try{c.x, c.state, request(8 * one.nodes), counts(one.nodes), one.candidates, make([]sharing.Use, 1)}
 			if _, start := s.WillRun(&try, c.part.Nodes, &h); start != one.want {
 				t.Errorf("%d nodes, %d candidates: starts at %d, want %d", one.nodes, len(one.candidates), start, one.want)
 			}

@@ -1,5 +1,5 @@
-// Package rows has the cores of jobs in rows (part_data.c of the select plugins). With
-// PreemptMode=GANG, several jobs may have the same core, and gang scheduling lets one of them run.
+// Package rows has the cores of jobs in rows (part_data.c of the select plugins). With OverSubscribe,
+// several jobs may have the same core. With PreemptMode=GANG, gang scheduling lets one of them run.
 // Each partition has rows of jobs. Jobs in the same row do not share cores.
 package rows
 
@@ -215,6 +215,27 @@ func (t *Table) Use(used Cores, of func(Partition) bool) {
 			}
 		}
 	}
+}
+
+// Busy reports whether jobs have cores in the range from first to end (_is_node_busy). If all is false, it
+// considers only partitions with several rows, without the partition own. The additional rows of
+// preempt/qos do not count. If anywhere is true (24.11), any core counts that a job has ever had.
+func (t *Table) Busy(byQOS bool, own int, all bool, first, end int, anywhere bool) bool {
+	for p, rows := range t.rows {
+		count := t.partitions[p].Rows
+		if byQOS {
+			count--
+		}
+		if !all && (count < 2 || p == own) {
+			continue
+		}
+		for i := range min(count, len(rows)) {
+			if used := rows[i].used; used != nil && (anywhere || Count(used, first, end-first) > 0) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Used returns the cores that the next test will find in use.

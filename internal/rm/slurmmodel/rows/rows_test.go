@@ -124,3 +124,28 @@ func TestSettle(t *testing.T) {
 		}
 	}
 }
+
+// TestBusy has a job of a partition with two rows on the cores 0 and 1 of eight.
+func TestBusy(t *testing.T) {
+	table := New(8, []Partition{{Tier: 1, Rows: 2}, {Tier: 1, Rows: 1}}, false)
+	table.Add(low(0, 1))
+	for _, c := range []struct {
+		name            string
+		byQOS           bool
+		own             int
+		all             bool
+		first, end      int
+		anywhere, wants bool
+	}{
+		{"for a job of another partition", false, 1, false, 0, 4, false, true},
+		{"for a job of the same partition", false, 0, false, 0, 4, false, false},
+		{"for a job that needs whole nodes", false, 0, true, 0, 4, false, true},
+		{"on other cores", false, 1, false, 4, 8, false, false},
+		{"on other cores, in 24.11", false, 1, false, 4, 8, true, true},
+		{"with the additional row of preempt/qos", true, 1, false, 0, 4, false, false},
+	} {
+		if got := table.Busy(c.byQOS, c.own, c.all, c.first, c.end, c.anywhere); got != c.wants {
+			t.Errorf("%s: busy is %t, want %t", c.name, got, c.wants)
+		}
+	}
+}

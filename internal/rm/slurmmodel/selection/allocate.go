@@ -1,22 +1,26 @@
 package selection
 
-import "slices"
+import (
+	"slices"
+
+	"rmreplay/internal/rm/slurmmodel/cores"
+)
 
 // allocate makes the allocation of a job on the chosen nodes: it distributes the tasks over the
 // nodes, and the CPUs over the sockets (dist_tasks).
 func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 	r := t.request
-	a := &Allocation{Nodes: nodes, Whole: r.Whole, Parts: make([]Part, 0, nodes.Count())}
+	a := &Allocation{Nodes: nodes, Sharing: r.Sharing, Parts: make([]Part, 0, nodes.Count())}
 	var ok bool
 	if a.Parts, ok = m.share(t, nodes, a.Parts); !ok {
 		return nil
 	}
 	whole := r.OwnsNodes()
-	cores := make([]int16, m.stride*len(a.Parts))
+	all := make([]int16, m.stride*len(a.Parts))
 	for i := range a.Parts {
 		p := &a.Parts[i]
 		n := &m.Nodes[p.Node]
-		p.cores = cores[i*m.stride : i*m.stride+n.Sockets : (i+1)*m.stride]
+		p.cores = all[i*m.stride : i*m.stride+n.Sockets : (i+1)*m.stride]
 		if whole {
 			for s := range p.cores {
 				p.cores[s] = int16(n.Cores)
@@ -48,7 +52,7 @@ func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 // outline returns the allocation of a job without GRES. The allocation has nodes and a number of CPUs, but no parts.
 func (m *Machine) outline(t *test, nodes Bits) *Allocation {
 	r := t.request
-	a := &Allocation{Nodes: nodes, Whole: r.Whole}
+	a := &Allocation{Nodes: nodes, Sharing: r.Sharing}
 	var ok bool
 	if t.work.parts, ok = m.share(t, nodes, t.work.parts[:0]); !ok {
 		return nil
@@ -60,13 +64,13 @@ func (m *Machine) outline(t *test, nodes Bits) *Allocation {
 			a.CPUs += n.CPUs
 			continue
 		}
-		per, cores := r.CPUsPerCore(n), t.rooms[p.Node].count() // as in takeCores
+		per, have := r.CPUsPerCore(n), t.rooms[p.Node].count() // as in takeCores
 		want := (p.CPUs + per - 1) / per
-		if want > cores && m.Since2605 && !r.Overcommit {
+		if want > have && m.Since2605 && !r.Overcommit {
 			r.Stuck = true
 			return nil
 		}
-		a.CPUs += min(want, cores) * n.Threads
+		a.CPUs += min(want, have) * n.Threads
 	}
 	return a
 }
@@ -224,40 +228,14 @@ func (d *distribution) add(n int) {
 	p.CPUs = min(d.have[n], p.CPUs+d.t.request.CPUsPerTask)
 }
 
-// takeCores takes cores of a node's sockets: it fills one socket after the other
-// (_block_sync_core_bitmap), or takes whole tasks from one socket and the rest from all sockets in
-// turn (_cyclic_sync_core_bitmap). It returns the number of CPUs that get no core.
+// takeCores takes cores of a node for the part's CPUs. It returns the number of CPUs that get no core.
 func (m *Machine) takeCores(r *Request, at *room, p *Part) int {
 	n := &m.Nodes[p.Node]
-	per := r.CPUsPerCore(n)
-	cpus := p.CPUs
-	take := func(s int) {
-		p.cores[s]++
-		cpus = max(0, cpus-per)
+	job := cores.Job{CPUsPerCore: r.CPUsPerCore(n), Block: m.BlockCores || r.BlockCores}
+	if r.CPUsPerTask > 1 && r.TasksPerSocket == 0 {
+		job.Packs = r.CPUsPerTask
 	}
-	switch {
-	case m.BlockCores || r.BlockCores:
-		for s := range p.cores {
-			for cpus > 0 && p.cores[s] < at.cores[s] {
-				take(s)
-			}
-		}
-	case r.CPUsPerTask > 1 && r.TasksPerSocket == 0:
-		for s := range p.cores {
-			pack := int(at.cores[s]) * per
-			for pack -= pack % r.CPUsPerTask; pack > 0 && cpus > 0 && p.cores[s] < at.cores[s]; pack = max(0, pack-per) {
-				take(s)
-			}
-		}
-	}
-	for before := cpus + 1; cpus > 0 && cpus < before; {
-		before = cpus
-		for s := range p.cores {
-			if cpus > 0 && p.cores[s] < at.cores[s] {
-				take(s)
-			}
-		}
-	}
+	left := job.Take(p.cores, at.cores, p.CPUs)
 	p.CPUs = p.countCores() * n.Threads
-	return cpus
+	return left
 }

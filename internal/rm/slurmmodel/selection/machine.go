@@ -5,6 +5,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/hardware"
 	"rmreplay/internal/rm/slurmmodel/linear"
 	"rmreplay/internal/rm/slurmmodel/rows"
+	"rmreplay/internal/rm/slurmmodel/sharing"
 )
 
 // Bits is a set of nodes of a machine.
@@ -48,9 +49,10 @@ type Machine struct {
 	Dragonfly bool
 	// Linear is for select/linear; nil with select/cons_tres.
 	Linear *linear.Cluster
-	// Turns has the partitions if PreemptMode has GANG, so that several jobs may have the same
-	// core; otherwise nil.
+	// Turns has the partitions if several jobs may have the same core, because of Gang
+	// (PreemptMode=GANG) or OverSubscribe; otherwise it is nil.
 	Turns []rows.Partition
+	Gang  bool
 	// Turn says which cores of other jobs a job may share.
 	Turn rows.Search
 	// Since2411 and Since2605 say that the release is 24.11 or newer, and 26.05 or newer.
@@ -93,6 +95,7 @@ type State struct {
 	devices []int16     // in use, by node, device and socket; a device's last number is for resources close to no socket
 	busy    Bits        // nodes with a job
 	rows    *rows.Table // nil unless jobs share cores
+	copied  bool        // see [sharing.Node.Counting]
 }
 
 // load is what running jobs have of one node.
@@ -100,7 +103,7 @@ type load struct {
 	memory int64 // free, in MiB
 	cores  int16 // free cores
 	jobs   int16 // jobs on the node
-	whole  int16 // jobs of partitions with OverSubscribe=EXCLUSIVE on the node
+	shares sharing.Node
 }
 
 // NewState returns the state of an empty machine.
@@ -128,6 +131,7 @@ func (s *State) CopyTo(to *State) {
 	copy(to.free, s.free)
 	copy(to.devices, s.devices)
 	copy(to.busy, s.busy)
+	to.copied = true
 	if s.rows != nil {
 		s.rows.CopyTo(to.rows)
 	}
@@ -139,9 +143,8 @@ type Allocation struct {
 	// CPUs is the number of the job's CPUs. With whole nodes these are all CPUs of its nodes.
 	CPUs int
 	// Parts has a part for each node, in the order of the nodes; nil in an allocation for a later start.
-	Parts []Part
-	// Whole says that no other job may use the job's nodes (OverSubscribe=EXCLUSIVE).
-	Whole bool
+	Parts   []Part
+	Sharing sharing.Use
 	// Turn has the job's cores if jobs may share cores; otherwise it is nil.
 	Turn *rows.Job
 }
@@ -194,9 +197,7 @@ func (m *Machine) apply(s *State, a *Allocation, sign int16) {
 		}
 		n.jobs += sign
 		s.busy.Put(p.Node, n.jobs != 0)
-		if a.Whole {
-			n.whole += sign
-		}
+		n.shares.Add(a.Sharing, sign)
 	}
 	m.turn(s, a, sign > 0)
 }

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"rmreplay/internal/rm/slurmmodel/recall"
+	"rmreplay/internal/rm/slurmmodel/sharing"
 )
 
 // memory stores answers of [Tester.WillRun], because backfill repeats its questions in the next cycle and
@@ -68,13 +69,13 @@ func (m *memory) isSame(nodes Bits, since int) bool {
 }
 
 // Classify sets the class of a request. Later, only fields that depend on the partition or on the
-// waiting time may change: Exclusive, Whole, LeastLoaded, Patient, Memory and MemoryPerCPU.
+// waiting time may change: Exclusive, Sharing, LeastLoaded, Patient, Memory and MemoryPerCPU.
 func (x *Tester) Classify(r *Request) {
-	if x.Turns != nil { // with gang scheduling, answers depend on which jobs run
+	if x.Turns != nil { // if jobs share cores, answers depend on the rows of jobs
 		return
 	}
 	plain := *r
-	plain.Class, plain.Exclusive, plain.Whole, plain.LeastLoaded, plain.Patient = 0, false, false, false, false
+	plain.Class, plain.Exclusive, plain.Sharing, plain.LeastLoaded, plain.Patient = 0, false, sharing.Use{}, false, false
 	plain.Memory, plain.MemoryPerCPU = 0, false
 	key := fmt.Sprintf("%+v", plain)
 	class, known := x.memory.classes[key]
@@ -163,7 +164,7 @@ func (m *memory) reweigh(x *Tester, set Bits, after []uint64) {
 
 // about appends the question of a test to words, without the nodes, their jobs and their weights.
 func about(words []uint64, r *Request, c Counts, now, nowOnly, busy bool) []uint64 {
-	flags := bit(r.Exclusive, 0) | bit(r.Whole, 1) | bit(r.LeastLoaded, 2) | bit(r.Patient, 3) |
+	flags := bit(r.Exclusive, 0) | bit(r.Sharing.Mode == sharing.Whole, 1) | bit(r.LeastLoaded, 2) | bit(r.Patient, 3) |
 		bit(r.MemoryPerCPU, 4) | bit(now, 5) | bit(nowOnly, 6) | bit(busy, 7)
 	return append(words, uint64(r.Class)<<8|flags, uint64(c.Min), uint64(c.Max), uint64(c.Wanted), uint64(r.Memory))
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/rm/slurmmodel/sharing"
 )
 
 // TestMemory asks random questions about random running jobs. A tester that stores answers and
@@ -275,8 +276,9 @@ func TestTally(t *testing.T) {
 		var jobs []*selection.Allocation
 		for range 100 {
 			r := requests(rng)[0]
-			r.Whole = rng.IntN(5) == 0
-			r.Exclusive = r.Exclusive || r.Whole
+			if rng.IntN(5) == 0 {
+				r.Exclusive, r.Sharing.Mode = true, sharing.Whole
+			}
 			if a := x.Test(s, &r, set, counts(1+rng.IntN(4)), selection.RunNow); a != nil {
 				m.Add(s, a)
 				jobs = append(jobs, a)

@@ -32,8 +32,8 @@ func (m *Machine) usable(s *State, r *Request, set Bits) {
 // serves reports whether the job can use a node.
 func (m *Machine) serves(s *State, r *Request, node int, least int64) bool {
 	n := &s.nodes[node]
-	if m.CountMemory && (n.memory < least || least == 0 && n.memory < m.Nodes[node].Memory) || n.whole > 0 ||
-		r.Whole && n.jobs > 0 || r.Exclusive && n.jobs > 0 && m.devicesUsed(s, node) {
+	if m.CountMemory && (n.memory < least || least == 0 && n.memory < m.Nodes[node].Memory) ||
+		n.jobs > 0 && (!m.admits(s, r, node) || r.Exclusive && m.devicesUsed(s, node)) {
 		return false
 	}
 	return len(r.Devices) == 0 || m.HasDevices(s, r, node)
@@ -232,7 +232,7 @@ func (m *Machine) takeCPUs(t *test, n *Node, at *room) bool {
 // are too few.
 func (at *room) limitToTasks(t *test, per, tasks int) bool {
 	r := t.request
-	if r.TasksPerNode > 0 && !r.Exclusive && !t.dedicated {
+	if r.TasksPerNode > 0 && !r.Sharing.Alone && !t.dedicated {
 		tasks = min(tasks, r.TasksPerNode)
 	}
 	var cores int

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"rmreplay/internal/rm/slurmmodel/rows"
+	"rmreplay/internal/rm/slurmmodel/sharing"
 )
 
 // Mode is the question that a test answers.
@@ -181,7 +182,7 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 func (x *Tester) search(s *State, r *Request, nodes Bits, c Counts, mode Mode, busy bool) *Allocation {
 	all := x.all
 	copy(all, nodes)
-	turns := x.Turns != nil && mode != TestOnly
+	turns := mode != TestOnly && x.sharesCores(r)
 	var usable Bits
 	if turns {
 		usable = nodes.Clone()
@@ -191,9 +192,9 @@ func (x *Tester) search(s *State, r *Request, nodes Bits, c Counts, mode Mode, b
 		state: s, request: r, counts: c, weights: x.Weights, rooms: x.rooms, busy: busy,
 		allCores: true, anew: mode == TestOnly, dedicated: x.dedicated, work: t.work,
 	}
-	// Since 24.11 the first choice is left out if jobs do not share cores. If all cores are free, both choices
+	// Since 24.11 the first choice is left out if the job does not share cores. If all cores are free, both choices
 	// are the same. The first choice has no effect on the second, which fails more often. It is made late.
-	first := mode == TestOnly || !x.Since2411 || turns
+	first := mode == TestOnly || !x.Since2411 || turns && (x.Gang || r.Sharing.Mode == sharing.Shared)
 	same := len(r.Devices) == 0 && !all.Overlaps(s.busy)
 	late := first && len(r.Devices) == 0 && mode != TestOnly && !turns
 	if first && !late {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"rmreplay/internal/rm/slurmmodel/rows"
+	"rmreplay/internal/rm/slurmmodel/sharing"
 )
 
 // turn adds the cores of an allocation to the rows, or removes them.
@@ -17,6 +18,22 @@ func (m *Machine) turn(s *State, a *Allocation, add bool) {
 		s.rows.Remove(a.Turn)
 	}
 	m.countFree(s, s.rows.Used())
+}
+
+// admits reports whether the modes of a node's jobs let the job use the node (_verify_node_state, _is_node_busy).
+func (m *Machine) admits(s *State, r *Request, node int) bool {
+	shares := &s.nodes[node].shares
+	return shares.Admits(r.Sharing.Mode, func(all bool) bool {
+		return s.rows != nil && (!m.Since2411 || !s.copied && shares.Counting()) &&
+			s.rows.Busy(m.Turn.ByQOS, r.Partition, all, m.first[node], m.first[node+1], m.Since2411 && !m.Since2605)
+	})
+}
+
+// sharesCores reports whether a job that finds too few free cores may share cores with other jobs. Before 26.05,
+// slurmctld also looks for such cores for jobs that need whole nodes.
+func (m *Machine) sharesCores(r *Request) bool {
+	mode := r.Sharing.Mode
+	return m.Turns != nil && (m.Gang || mode == sharing.Shared || mode == sharing.Whole && !m.Since2605)
 }
 
 // Suspend removes the cores of a suspended job. The job keeps its memory and its generic resources.
@@ -71,6 +88,7 @@ func (x *Tester) takeTurns(t *test, usable Bits, mode Mode) *Allocation {
 	nodes := NewBits(len(x.Nodes))
 	turn := x.Turn
 	turn.Partition, turn.Extra, turn.Stopped, turn.Exempt = r.Partition, x.Extra, x.Stopped, x.Exempt
+	turn.Shares = r.Sharing.Mode == sharing.Shared
 	return rows.Find(s.rows, turn, func(used, except rows.Cores) (*Allocation, bool) {
 		x.countFree(&view, used)
 		copy(nodes, usable)

@@ -86,7 +86,9 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 				full.leave(h.Running[k].Allocation)
 			}
 		}
-		if a := full.test(x.future, c, false); a != nil {
+		x.dedicated = true
+		a := full.test(x.future, c, false)
+		if x.dedicated = false; a != nil {
 			return answer{allocation: a, now: true}
 		}
 	}

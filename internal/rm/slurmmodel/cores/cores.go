@@ -1,0 +1,62 @@
+// Package cores distributes a job's CPUs on a node over the cores of the node's sockets.
+package cores
+
+// Job is how a job uses cores.
+type Job struct {
+	CPUsPerCore int // CPUs of each core that the job may use
+	// Block says that the job takes cores of as few sockets as possible. Otherwise it takes cores of all
+	// sockets in turn.
+	Block bool
+	// Packs is the number of CPUs of a task, if the job first takes whole tasks from one socket after
+	// the other; otherwise it is 0.
+	Packs int
+}
+
+// Take takes cores for CPUs: it adds to the numbers of taken cores by socket, up to the numbers of usable
+// cores (_block_sync_core_bitmap, _cyclic_sync_core_bitmap in dist_tasks.c). It returns the number of
+// CPUs that get no core.
+func (j Job) Take(taken, usable []int16, cpus int) int {
+	take := func(s int) {
+		taken[s]++
+		cpus = max(0, cpus-j.CPUsPerCore)
+	}
+	switch {
+	case j.Block:
+		need := int16((cpus + j.CPUsPerCore - 1) / j.CPUsPerCore)
+		for s := fitting(taken, usable, need); s >= 0 && cpus > 0; s = fitting(taken, usable, need) {
+			for cpus > 0 && taken[s] < usable[s] {
+				take(s)
+			}
+		}
+	case j.Packs > 0:
+		for s := range taken {
+			pack := int(usable[s]) * j.CPUsPerCore
+			for pack -= pack % j.Packs; pack > 0 && cpus > 0 && taken[s] < usable[s]; pack = max(0, pack-j.CPUsPerCore) {
+				take(s)
+			}
+		}
+	}
+	for before := cpus + 1; cpus > 0 && cpus < before; {
+		before = cpus
+		for s := range taken {
+			if cpus > 0 && taken[s] < usable[s] {
+				take(s)
+			}
+		}
+	}
+	return cpus
+}
+
+// fitting returns the socket with the fewest free cores among those with at least the number need or, if no
+// socket has so many, the socket with the most. It returns -1 if no socket has free cores.
+func fitting(taken, usable []int16, need int16) (best int) {
+	best = -1
+	var most int16
+	for s := range taken {
+		left := usable[s] - taken[s]
+		if left > 0 && (best < 0 || left >= need && (most < need || left < most) || left < need && left > most) {
+			best, most = s, left
+		}
+	}
+	return best
+}
