@@ -16,7 +16,7 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// long is the shortest wait with which a job counts among the jobs that waited.
+// A job counts as a job that waited if its wait is longer than this.
 const long = time.Minute
 
 // The ways in which a job's start differs between two runs.
@@ -139,7 +139,7 @@ func (w *Whole) others(runs int) string {
 	return counts(of)
 }
 
-// waited reports whether a job waited a minute. It returns false for preset jobs.
+// waited reports whether a job waited longer than [long] before the instant end. It returns false for preset jobs.
 func (h *history) waited(k key, start int64, end hpc.Time) bool {
 	row := h.rows[k]
 	switch {

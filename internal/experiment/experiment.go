@@ -133,7 +133,7 @@ func prepare(spec Spec, checkOutput func(dir string, overwrite bool) error) (*Pr
 // checkRun refuses an output directory in which no record can be made.
 func checkRun(dir string, overwrite bool) error {
 	if dir == "" {
-		return nil // a caller that only prepares a run may leave it out
+		return nil // a caller that only prepares a run may name no directory
 	}
 	return run.CheckNew(dir, overwrite)
 }

@@ -29,7 +29,7 @@ type Export struct {
 	// KeepHosts says that the names of nodes and switches are not replaced. KeepCluster says the
 	// same about the name of the cluster.
 	KeepHosts, KeepCluster bool
-	Allow                  []string // names that may stay because they are also words of something else
+	Allow                  []string // names that need not be replaced, because they are also ordinary words
 }
 
 // BundleReport says what is in a bundle. It is the bundle's file bundle.json.
@@ -50,8 +50,8 @@ type BundleReport struct {
 	ReplacedNames int      `json:"replaced_names"`
 	Kept          []string `json:"kept"`
 	Renamed       []string `json:"renamed"`
-	// LeftOut are records and files that the bundle does not have. LeftOutKeys are keys and attributes that its cluster
-	// files do not have.
+	// LeftOut are records and files that were left out of the bundle. LeftOutKeys are keys and attributes that were left
+	// out of the bundle's cluster files.
 	LeftOut     []string `json:"left_out"`
 	LeftOutKeys []string `json:"left_out_keys"`
 	// Originals are the renamed words with their original names, and Shared the words of Slurm that are also replaced

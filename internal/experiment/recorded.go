@@ -147,9 +147,9 @@ func madeWith(installation string, m *run.Manifest) string {
 	return release.Series().String()
 }
 
-// RerunSpec returns the specification with which a run is repeated. Its workload is the file that
-// the run read. It is the record's own copy if that file has changed or is missing, or if the run
-// drew the fields that rules made.
+// RerunSpec returns the specification with which a run is repeated. The workload is read from the same file as in the
+// run. It is read from the record's copy instead if that file has changed or is missing, or if the run drew the fields
+// that rules made.
 func RerunSpec(r *run.Run) (Spec, error) {
 	s, err := SpecOf(r.Dir, &r.Manifest)
 	if err != nil {

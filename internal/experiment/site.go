@@ -19,9 +19,9 @@ import (
 	"rmreplay/internal/workload/complete"
 )
 
-// Site returns the facts about a cluster that limit the values with which package complete completes a workload. They
-// leave out hidden and down partitions. The default partition is slurm.conf's default or, if slurm.conf names no
-// default, the largest partition.
+// Site returns those facts about a cluster that package complete uses to choose missing values of a workload. Hidden
+// and down partitions are left out. The default partition is slurm.conf's default or, if slurm.conf names no default,
+// the largest partition.
 func Site(c *conf.Cluster) workload.SiteFacts {
 	facts := workload.SiteFacts{Processors: capacity(c).Processors, QOS: siteQOS(c)}
 	parameters, _ := c.Get("SelectTypeParameters")
@@ -163,8 +163,8 @@ func neededQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 	return list
 }
 
-// maxPerJob returns the limit of a QOS on a job's amount of a resource; 0 without a limit. A job
-// that exceeds its user's limit never starts, so these limits count as well.
+// maxPerJob returns how much of a resource a QOS allows for one job; 0 without a limit. Limits per user, per account
+// and of the whole QOS count as well, because a job that exceeds one of them never starts.
 func maxPerJob(policy *associations.Policy, resource string) (most int) {
 	for _, limits := range []associations.TRES{policy.MaxTRESPerJob, policy.MaxTRESPerUser, policy.MaxTRESPerAccount, policy.GrpTRES} {
 		if limit, set := limits[resource]; set && limit > 0 && (most == 0 || int(limit) < most) {

@@ -118,9 +118,8 @@ type Simulator struct {
 	NodeFactor float64 `json:"node_factor,omitempty"`
 	// FileSystems are the file systems that the jobs share. They replace the workload's file systems of the same name.
 	FileSystems []hpc.FileSystem `json:"-"`
-	// Release is the release of Slurm that the policy [SlurmPolicy] models, such as "24.11"; "" means
-	// [ModelRelease]. Lead is the virtual time between the start of its slurmctld and the begin of
-	// the workload, as in [Slurm].
+	// Release is the release of Slurm that the policy [SlurmPolicy] models, such as "24.11"; "" means [ModelRelease]. Lead
+	// is the virtual time between the start of the modelled slurmctld and the begin of the workload, as in [Slurm].
 	Release string        `json:"release,omitempty"`
 	Lead    time.Duration `json:"lead_ns,omitempty"`
 	// Clock is the virtual time of the modelled slurmctld's computing, as [ModelClock] returns it; ""

@@ -78,8 +78,8 @@ func since(list []predict.Case, at hpc.Time) []predict.Case {
 	return list[from:]
 }
 
-// source draws the interval whose submissions a realization repeats. The interval has the length span. It begins before
-// the queue's instant, by the duration back.
+// source draws the interval whose submissions a realization repeats. The interval begins at the queue's instant minus
+// back, and has the length span.
 func source(rng *rand.Rand, known time.Duration) (back, span time.Duration) {
 	if days := int64(min(known, week) / period); days > 0 {
 		return time.Duration(1+rng.Int64N(days)) * period, period

@@ -62,7 +62,7 @@ func EngineOf(c *Course, want experiment.Spec, fromStart bool) (experiment.Spec,
 func Unplayed(c *Course, engine *experiment.Spec) (notes []string) {
 	made, err := experiment.SpecOf(c.Dir, &c.Manifest)
 	if err != nil {
-		return nil // [EngineOf] says what is wrong, if the forecast needs the run's engine
+		return nil // [EngineOf] returns the error, if the forecast needs the run's engine
 	}
 	var lacks []string
 	if made.Slurm != nil && engine.Slurm == nil && LikeSlurm(engine) {

@@ -54,8 +54,8 @@ type Evaluation struct {
 	Realizations int      `json:"realizations"`
 	// Horizon is the time from the instant to the end of a forecast, in seconds; 0 if there is no horizon.
 	Horizon float64 `json:"horizon_s,omitempty"`
-	// Until is the time of the run's last submission. No horizon is after it. It is nil if the forecasts do not draw
-	// later submissions.
+	// Until is the time of the run's last submission; nil if the forecasts do not draw later submissions. No horizon is
+	// after Until.
 	Until    *time.Time `json:"until,omitempty"`
 	Instants []Instant  `json:"instants"`
 	// Notes say what went wrong in realizations.
@@ -64,7 +64,7 @@ type Evaluation struct {
 	// Slurm compares the errors of Slurm's own estimates (squeue --start) with the forecasts' errors for the same jobs;
 	// nil if the run recorded no estimates.
 	Slurm *Beside `json:"slurm,omitempty"`
-	// Limits compares in the same way the errors of a forecast in which every job runs until its time limit.
+	// Limits makes the same comparison with a forecast in which every job runs until its time limit.
 	Limits *Beside `json:"limits,omitempty"`
 }
 
@@ -116,8 +116,8 @@ type Beside struct {
 	ForecastError float64 `json:"forecast_median_error_s"`
 	MeanError     float64 `json:"mean_error_s"`
 	ForecastMean  float64 `json:"forecast_mean_error_s"`
-	// Closer is the share of jobs for which the forecast is closer than the other estimate. Farther
-	// is the share for which it is less close.
+	// Closer is the share of jobs for which the forecast is closer than the other estimate. Farther is the share of jobs
+	// for which the forecast is less close.
 	Closer  float64 `json:"forecast_closer"`
 	Farther float64 `json:"forecast_farther"`
 

@@ -43,7 +43,7 @@ type Options struct {
 	Progress func(done, all int)
 }
 
-// Later is the value of a start of which the forecast only says that it is after the horizon ([Options.Horizon]).
+// Later is the value of a start that is after the horizon ([Options.Horizon]) at an unknown instant.
 const Later = hpc.Never - 1
 
 // realizations returns the number of realizations. It is 1 if all realizations would be equal.
@@ -118,7 +118,7 @@ func (q *Queue) play(ctx context.Context, pending []Key, opts Options, draw func
 	var ended atomic.Int64
 	seed := func(i int) uint64 {
 		if q.states != nil {
-			return q.seed // with its own seed the run is repeated
+			return q.seed // a repeated run needs its own seed
 		}
 		return opts.Seed + uint64(i)
 	}

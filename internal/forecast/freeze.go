@@ -23,7 +23,7 @@ type Key struct {
 
 // Queue has the data that a scheduler has at an instant, and the earlier jobs.
 type Queue struct {
-	// At is the instant. It is the start of the workload's window.
+	// At is the instant of the queue, and the start of the workload's window.
 	At hpc.Time
 	// Workload has the running jobs as preset jobs, the pending jobs, and the state of nodes and
 	// reservations. The jobs' behaviour is used only if the run times are [True].
@@ -298,7 +298,7 @@ func (c *Course) Freeze(at hpc.Time) (*Queue, error) {
 }
 
 // at returns the workload with a record of each job's state at an instant. The start of a pending job is set to the
-// instant, so that the job stays when the workload is cut to the window.
+// instant, because cutting the workload to the window removes jobs without a start.
 func (c *Course) at(at hpc.Time) *workload.Workload {
 	w := *c.workload
 	w.Jobs = w.Jobs.Clone()

@@ -23,9 +23,9 @@ type Ref uint64
 // chunkSize is the size of a chunk of records, in bytes.
 const chunkSize = 64 << 10
 
-// Store has records of T. T is a struct whose fields may have any kind except channels, functions,
-// interfaces, arrays and floating-point numbers. A record never changes: to change it, put a new
-// record. A copy of a list of [Ref]s is therefore as good as a copy of the records.
+// Store has records of T. T is a struct whose fields may have any kind except channels, functions, interfaces, arrays,
+// float32 and complex numbers. A record never changes: to change it, put a new record. A copy of a list of [Ref]s is
+// therefore as good as a copy of the records.
 //
 // Several goroutines may read records at the same time, but not while one of them calls Put.
 type Store[T any] struct {

@@ -76,9 +76,9 @@ const (
 	interruptible                // sleeps in state S
 )
 
-// channel reads the wait channel. Managed threads wait mostly in the functions named here, and a
-// thread in such a function is never in state D. So the wait channel alone proves that the thread
-// sleeps. So Asleep need not read the stat file, which would take longer than everything else.
+// channel reads the wait channel. Managed threads wait mostly in the functions named here, and a thread in such a
+// function is never in state D. So the wait channel alone proves that the thread sleeps. Then Asleep need not read the
+// stat file, which takes longer than everything else.
 func (t *Thread) channel() (channel, error) {
 	if t.wchan < 0 {
 		return anyState, nil

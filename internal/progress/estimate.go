@@ -37,8 +37,8 @@ const (
 	latestPart = 0.1
 	// early is the share of a run up to which its speed says little about the rest of the run.
 	early = 1. / 3
-	// A queue grows if it is longer than at the beginning of the recent part, both by this factor and by this many
-	// jobs.
+	// A queue counts as growing if it has more than growth times the jobs that it had at the beginning of the recent part,
+	// plus fewPending jobs.
 	growth, fewPending = 1.25, 20
 	// fullMachine is the utilization of a machine with a queue.
 	fullMachine = 0.92

@@ -236,8 +236,8 @@ func (d *users) ended(job int, at hpc.Time) []Submission {
 	return out
 }
 
-// start returns the start of a session whose dependencies have ended. The parameter free is the instant at
-// which the last dependency ended. The deciding dependency ended later than recorded by the parameter shift.
+// start returns the start of a session whose dependencies have ended. The parameter free is the instant at which the
+// last dependency ended, and shift is by how much the deciding dependency ended later than recorded.
 func (u *user) start(s int, shift time.Duration, free hpc.Time) hpc.Time {
 	session := &u.graph.Sessions[s]
 	// kept is the latest end + think time of the session's dependencies: the start moves as much as

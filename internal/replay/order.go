@@ -22,7 +22,7 @@ type ordered struct {
 	w           *workload.Workload
 	presetsWait bool               // see [rm.Capabilities]
 	names       map[int][]int      // for each job, the jobs that its dependency names
-	at          map[int]hpc.Time   // submit times of the jobs that name others, or that others name
+	at          map[int]hpc.Time   // submit times of jobs that name jobs, or that are named
 	held        map[int]Submission // submissions that wait for a job that they name
 	after       map[int][]int      // for each job, the jobs whose submissions wait for it
 	// late says for each job by how much its submission is later than its controller decided, because a

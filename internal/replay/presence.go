@@ -25,8 +25,8 @@ func recordedPresence(g *session.Graph) presence {
 	return p
 }
 
-// next implements [presence]. After the last recorded session the user counts as always present,
-// because the record says no more.
+// next implements [presence]. After the last recorded session the user counts as always present, because the record
+// does not show when the user was present later.
 func (p sessionTimes) next(t hpc.Time) hpc.Time {
 	i := sort.Search(len(p.end), func(i int) bool { return p.end[i] >= t })
 	if i == len(p.end) {

@@ -73,9 +73,9 @@ type Result struct {
 	// PendingReasons counts the undrained pending jobs by their last reason. It is empty if the resource
 	// manager gives no reasons.
 	PendingReasons map[string]int
-	// Rejected are the submissions that the resource manager rejected in the replay but not when the
-	// workload was recorded. Missing are those with jobs that ran when the workload was recorded, or
-	// that have no record; their Tasks count only such jobs.
+	// Rejected are the submissions that the resource manager rejected in the replay but not when the workload was
+	// recorded. Missing are the rejected submissions with jobs that ran when the workload was recorded, or that have no
+	// record. The Tasks of an element of Missing count only such jobs.
 	Rejected []Rejection
 	Missing  []Rejection
 }
@@ -355,8 +355,8 @@ func (p *player) decide(d Decisions) {
 	p.wake(d.Wake)
 }
 
-// rejected records that the resource manager rejected a submission of so many tasks. A job without a
-// record counts as a job that ran in the record.
+// rejected records that the resource manager rejected a submission of the given number of tasks. A job without a record
+// counts as a job that ran in the record.
 func (p *player) rejected(ev *rm.Event, job, tasks int) {
 	why := Rejection{ev.Job, ev.Reason, max(1, tasks)}
 	if job >= 0 {

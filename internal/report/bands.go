@@ -165,7 +165,7 @@ func reservationBands(events []hpc.ReservationEvent, from hpc.Time, span float64
 	return list
 }
 
-// updated returns the reservation r with the values that the update by sets.
+// updated returns r with the values that by sets.
 func updated(r, by hpc.Reservation) hpc.Reservation {
 	r.Start, r.Duration = cmp.Or(by.Start, r.Start), cmp.Or(by.Duration, r.Duration)
 	if by.Nodes != "" || by.NodeCount != 0 {

@@ -13,7 +13,7 @@ import (
 // identityKeys are keys that `scontrol show job` prints only before a job's name.
 var identityKeys = []string{"JobId", "ArrayJobId", "ArrayTaskId", "ArrayTaskThrottle", "HetJobId", "HetJobOffset"}
 
-// keys are the words that begin a value if "=" follows. A value extends to the next key on the line, since names of
+// keys are the words that begin a value if "=" follows. A value extends to the next key on the line, because names of
 // users and groups may have blanks.
 var keys = func() map[string]bool {
 	known := map[string]bool{}

@@ -51,7 +51,7 @@ type Head struct {
 	// Age is the forecast's age in seconds. A stale forecast is older than three times the time between captures.
 	Age   float64 `json:"age_s"`
 	Stale bool    `json:"stale"`
-	// Fault says why, and since when, there is no new forecast; nil if the last turn succeeded.
+	// Fault says why, and since when, there is no new forecast; nil if the last capture and its forecast succeeded.
 	Fault *Fault `json:"fault,omitempty"`
 	// Alarms name the classes whose recent forecasts were wrong too often. A client must show these
 	// forecasts as unreliable.

@@ -57,7 +57,7 @@ type twinGroups struct {
 type twinKey struct {
 	class predict.ClassKey
 	user  string
-	ended int // jobs of the user
+	ended int // ended jobs of the user
 }
 
 func (t *twinGroups) Predict(predict.Submission) predict.Prediction { return predict.Prediction{} }

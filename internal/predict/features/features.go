@@ -248,9 +248,9 @@ type crowd struct {
 	Submit  hpc.Time // the last submission; 0 before the first one
 	Submits float64  // submissions, halved each hour, at the instant Submit
 	waiting int
-	// running has started jobs, in the order of their starts. The first and the last job always run,
-	// because ended jobs are immediately removed from both ends. From the middle, ended jobs are
-	// removed when they are more than the running jobs.
+	// running has started jobs, in the order of their starts. The first and the last job always run, because ended jobs
+	// are immediately removed from both ends. From the middle, ended jobs are removed when the list has more ended than
+	// running jobs.
 	running []*job
 	started int     // started jobs so far
 	count   int     // running jobs

@@ -97,7 +97,7 @@ func (c *Clairvoyant) Submit(s predict.Submission) predict.Prediction {
 // a single such job.
 type LastTwo struct {
 	users map[string]*[2]time.Duration // the last and the previous run time; 0 if not known
-	jobs  map[int64]*started           // that have not ended
+	jobs  map[int64]*started           // jobs that have not ended
 }
 
 // started is a job that has not ended.

@@ -38,8 +38,8 @@ const (
 type Options struct {
 	// Token, if not empty, must be in the header of each request: "Authorization: Bearer TOKEN".
 	Token string
-	// Now returns the time. It is the submission time of jobs without a time, and events must not be
-	// much later.
+	// Now returns the present time. A job without a submission time counts as submitted at this time. No event may be more
+	// than a minute later.
 	Now func() hpc.Time
 	// Journal, if not nil, stores the events of each request as one record, before they take effect.
 	Journal Journal

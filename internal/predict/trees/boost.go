@@ -60,7 +60,7 @@ func (b *Trainer) Boost(answers []float64, o BoostOptions) *Ensemble {
 	// row's features are in the cache. In a large table, most rows are rarely drawn.
 	type state struct {
 		residual   float64
-		subtracted int // trees
+		subtracted int // the number of trees whose values have been subtracted
 	}
 	states := make([]state, n)
 	for i, y := range answers {

@@ -9,7 +9,7 @@ import (
 // Tree is a regression tree. Node 0 is the root. A tree without nodes has one leaf.
 type Tree struct {
 	nodes  []node
-	leaves []float32 // their values
+	leaves []float32 // the values of the leaves
 }
 
 // node is an inner node. A row belongs to its first child if the row's feature is missing or at most
