@@ -20,8 +20,8 @@ import (
 type ResourceManager interface {
 	// Can returns the capabilities of the resource manager. They never change.
 	Can() Capabilities
-	// Submit submits a job. The answer is an event, since a real controller may sleep for some virtual
-	// time before it answers. The job must not be modified before its last event.
+	// Submit submits a job. The answer is an event, because a real controller may sleep for some virtual time before it
+	// answers. The job must not be modified before its last event.
 	Submit(job *hpc.Job) error
 	// Do carries out a command to a submitted job. Its event is [Commanded]. A cancellation has an
 	// [Ended] event instead, if it is not refused. The cancellation of a job that has ended has no
@@ -108,7 +108,7 @@ type Event struct {
 // Outcome is what the resource manager did with a job.
 type Outcome struct {
 	State                        hpc.State
-	Submit, Eligible, Start, End hpc.Time // zero if it never happened
+	Submit, Eligible, Start, End hpc.Time // each is zero if it has not happened
 	Nodes                        string   // host list, in the resource manager's order
 	NodeCount                    int
 	Processors                   int    // CPUs allocated

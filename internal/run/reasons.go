@@ -87,8 +87,8 @@ type Span struct {
 	// Parts and Backfill are as in [Event].
 	Parts    []rm.PriorityPart
 	Backfill rm.Backfill
-	// InService says that no node was down or drained among those that the reason calls unavailable. slurmctld also
-	// calls the nodes so that an earlier pending job of the same cycle names (_schedule in job_scheduler.c).
+	// InService says that all nodes that the reason calls unavailable were in service, neither down nor drained. slurmctld
+	// also gives this reason for nodes that an earlier pending job of the same cycle names (_schedule in job_scheduler.c).
 	InService bool
 }
 

@@ -226,8 +226,8 @@ func (c *condition) decide(e *Engine) (decided bool) {
 	return met || never
 }
 
-// start returns the instant from which a condition's delay counts: the latest start of the jobs
-// that it names. For a job that was cancelled before its start, it is the job's end.
+// start returns the instant from which a condition's delay counts: the latest start of the jobs that it names. For a
+// job that was cancelled before its start, the delay counts from the job's end.
 func (c *condition) start() hpc.Time {
 	last := c.since
 	for i := range c.on.jobs {

@@ -603,7 +603,7 @@ func (v *visit) look(k int, i int32) {
 	}
 }
 
-// done reports whether the nodes so far are enough, so that later nodes cannot replace them.
+// done reports whether the nodes so far have room for all tasks, and no later node could replace one of them.
 func (v *visit) done() bool {
 	q, count := v.j.demand, len(v.n.order)
 	return v.missing <= 0 && count >= max(q.minNodes, q.required) && (q.maxNodes == 0 || count <= q.maxNodes)

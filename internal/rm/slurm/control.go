@@ -25,8 +25,8 @@ func (e *Engine) Can() rm.Capabilities {
 			rm.Cancel, rm.Hold, rm.Release, rm.SetPriority, rm.SetTimeLimit, rm.SetNodes, rm.Stretch, rm.SetRunTime,
 		},
 		Actions: true, FixedPriorities: true,
-		// slurmctld gets the site's scheduling parameters only after the submission of all preset jobs.
-		// So a preset job that started after that instant is submitted and started earlier.
+		// slurmctld gets the site's scheduling parameters shortly before the window begins, after the submission of all
+		// preset jobs. So a preset job that started in this last part of the pre-roll is submitted and started earlier.
 		PresetAt: func(start, begin hpc.Time) hpc.Time {
 			return min(start, begin.Add(-before)).Add(-window.PresetLead)
 		},

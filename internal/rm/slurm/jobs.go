@@ -591,9 +591,8 @@ func (j *jobs) taskOver(number uint32, s *submission, task int, o rm.Outcome, re
 		ev.Reason = j.whyCancelled(number, s, o.State)
 	}
 	j.emit(ev)
-	// All tasks without their own record share the array's number. The last such task keeps this
-	// number (job_array_split in job_mgr.c).34t = arrived before the answer to the submission; by
-	// number
+	// All tasks without their own record share the array's number. The last such task keeps this number (job_array_split
+	// in job_mgr.c).
 	if requeued {
 		j.reasons.waits(number)
 	}

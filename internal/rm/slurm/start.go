@@ -81,8 +81,8 @@ func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err 
 		return nil, fmt.Errorf("starting Slurm took until %v, which is after the workload's begin %v (want a longer lead)",
 			e.Now(), cfg.Epoch)
 	}
-	// The last answer before Epoch has the counters from before a reset at Epoch, which happens if
-	// Epoch is at midnight.
+	// If Epoch is at midnight, slurmctld resets its counters at Epoch. The last answer before Epoch then has the counters
+	// from before the reset.
 	e.counters = counters.Watch(controller{e.loop}, countEvery(cfg.ClockFactor), cfg.Statistics)
 	if err := e.loop.quietly(ctx, cfg.Epoch); err != nil {
 		return nil, err

@@ -6,10 +6,10 @@ import (
 	"rmreplay/internal/rm/nodeset"
 )
 
-// Bookings are the nodes with a reservation in the future. They are updated when a node's uses
-// change, so the reservation of a node may have begun since.
+// Bookings are the nodes with a reservation in the future. They are updated when a node's uses change, so the
+// reservation of a node may have begun in the meantime.
 type Bookings struct {
-	nodes, none nodeset.Set // none is empty
+	nodes, none nodeset.Set // none is always empty
 	count       int
 	first, last hpc.Time // earliest and latest begin since Bookings were last empty
 }

@@ -18,8 +18,8 @@ type TieRules struct {
 	ExtraFirst bool
 }
 
-// window returns the conditions for backfilling on a pool behind a head that does not fit. A job
-// may run for at most the duration within, or use at most the number extra of processors.
+// window returns the conditions for backfilling on a pool behind a head that does not fit. A job may run for at most
+// the duration within, or use at most extra processors.
 func (t TieRules) window(m *sim.Machine, head *sim.Job) (extra int, within time.Duration) {
 	shadow, first, all := m.Shadow(head.Size)
 	extra, within = all, shadow.Sub(m.Now())

@@ -288,7 +288,7 @@ func (d *Database) Reservations(ctx context.Context, now hpc.Time) (string, erro
 	return d.list(ctx, now, "reservation", "Name,ID,Start,End,NodeNames,Assoc,Flags")
 }
 
-// farAhead is longer than any site plans reservations in advance.
+// farAhead is a time within which every reservation of a site begins.
 const farAhead = 10 * 365 * 24 * time.Hour
 
 func (d *Database) list(ctx context.Context, now hpc.Time, what, fields string) (string, error) {

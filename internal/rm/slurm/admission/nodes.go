@@ -196,9 +196,8 @@ func (c *creation) demand(j *rpc.JobDesc, p *partition) demand {
 	return d
 }
 
-// choose returns why the nodes of a partition do not suffice. It compares only sums over nodes. So
-// it never excludes a job that fits, but it may miss a job that does not fit. It may miss a job
-// that does not fit.
+// choose returns why the nodes of a partition do not suffice. It compares only sums over nodes. So it never excludes a
+// job that fits, but it may return nil for a job that does not fit.
 func (c *creation) choose(p *partition, d demand) *Finding {
 	var able []capacity // one for each class of usable nodes
 	lacking := map[string]bool{}

@@ -188,10 +188,9 @@ func joined(list []span) []span {
 // Reservations compares a workload's reservations with slurmdbd's. list is the output of `sacctmgr
 // -P list reservation`. The result has one sentence for each difference.
 //
-// Reservations compares start and end. It also compares nodes or their number if the workload
-// gives them, since Slurm may give a reservation fewer nodes. For a recurring reservation (DAILY
-// and so on) it only checks that slurmdbd has a record. slurmctld does not report reservations
-// with TIME_FLOAT to slurmdbd (_post_resv_create in reservation.c).
+// Reservations compares start and end. It also compares nodes or their number if the workload gives them, because Slurm
+// may give a reservation fewer nodes. For a recurring reservation (DAILY and so on) it only checks that slurmdbd has a
+// record. slurmctld does not report reservations with TIME_FLOAT to slurmdbd (_post_resv_create in reservation.c).
 func Reservations(list string, events []hpc.ReservationEvent) (differences []string, err error) {
 	got, err := parseSpans(list, "Name")
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Jobs has slurmdbd's records of a run's jobs. It stores the records as lines of sacct's output,
-// since a run may have a million jobs.
+// Jobs has slurmdbd's records of a run's jobs. It stores the records as lines of sacct's output, because a run may have
+// a million jobs.
 type Jobs struct {
 	columns map[string]int // the index of each column by its name
 	width   int            // the number of columns

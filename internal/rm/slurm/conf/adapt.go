@@ -106,9 +106,9 @@ type Change struct {
 
 // Adapted is a configuration for the stock daemons of a replay.
 type Adapted struct {
-	// Files has the contents of the files by name: slurm.conf and, if needed, gres.conf,
-	// topology.conf, slurmdbd.conf and hosts. The caller writes them into one directory and
-	// sets SLURM_CONF to the slurm.conf there, since Slurm looks for the other files beside it.
+	// Files has the contents of the files by name: slurm.conf and, if needed, gres.conf, topology.conf, slurmdbd.conf and
+	// hosts. The caller writes them into one directory and sets SLURM_CONF to the slurm.conf there, because Slurm looks
+	// for the other files beside it.
 	Files map[string][]byte `json:"-"`
 	// Changes are all differences: first the changes of the site's lines, in their order, then added keys.
 	Changes []Change `json:"changes"`

@@ -160,7 +160,7 @@ func (a *adapter) siteScript(site string) string {
 	return ""
 }
 
-// prologFlags keeps the flags that decide when a job's prolog runs, since a prolog delays the job. It replaces
+// prologFlags keeps the flags that decide when a job's prolog runs, because a prolog delays the job. It replaces
 // Contain, RunInJob and X11 by Alloc, because each of them implies Alloc. A release before 23.02 gets Alloc for
 // ForceRequeueOnFail too.
 func (a *adapter) prologFlags(site string) string {

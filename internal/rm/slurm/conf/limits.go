@@ -38,7 +38,8 @@ type files struct {
 	notes      []string // notes about files that were read in place of others
 }
 
-// notes about files that were read in place of others
+// read returns the text of a file. It returns an error if the file is not a text, or if a limit of the cluster
+// directory is exceeded.
 func (f *files) read(path string) ([]byte, error) {
 	data, err := f.open(path)
 	if err != nil {

@@ -65,11 +65,10 @@ const (
 	countAtMidnight = 10 * time.Millisecond
 )
 
-// Watch requests the statistics from now on, at the end of each interval of virtual time and
-// around midnight. The interval every is a day or divides a day. Watch calls keep with one answer
-// for each interval, with the last answer before slurmctld resets its counters, and with the first
-// answer after Cut. If the controller has a method BeforeReset, Watch also asks then: a model knows
-// when it resets its counters.
+// Watch requests the statistics from now on, at the end of each interval of virtual time and around midnight. The
+// interval every is a day or divides a day. Watch calls keep with one answer for each interval, with the last answer
+// before slurmctld resets its counters, and with the first answer after Cut. If the controller has a method
+// BeforeReset, as the model of slurmctld has, Watch also requests the statistics just before each reset.
 func Watch(controller Controller, every time.Duration, keep func(rm.Statistics)) *Counters {
 	c := &Counters{controller: controller, every: every, keep: keep}
 	if model, ok := controller.(interface{ BeforeReset(f func()) }); ok {

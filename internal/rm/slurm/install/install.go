@@ -515,9 +515,9 @@ func (f finder) version(in *Installation, p program, path string) (string, error
 	return f.ask(plugins, path, args[1:]...)
 }
 
-// findPluginDir finds the plugin directory, without which the programs cannot print their
-// versions. It prefers the directory under slurmctld's own prefix. If there is a loader, the
-// directory becomes its first directory of libraries, since Slurm's own library is there.
+// findPluginDir finds the plugin directory, without which the programs cannot print their versions. It prefers the
+// directory under slurmctld's own prefix. If there is a loader, the directory becomes its first directory of libraries,
+// because Slurm's own library is there.
 func (f finder) findPluginDir(in *Installation) {
 	homes := slices.Clone(f.slurmHomes)
 	if slurmctld := executable(f.slurmDirs, slurmctldNames); slurmctld != "" {

@@ -124,8 +124,7 @@ func (l *Loader) script(path string) string {
 // quote quotes a word for the shell.
 func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
-// rootOf returns the root to which a prefix belongs. It is dir. But if dir is usr or usr/local of
-// an image, it is the image's root.
+// rootOf returns the root to which a prefix belongs: dir or, if dir is usr or usr/local of an image, the image's root.
 func rootOf(dir, prefix string) string {
 	if prefix != dir {
 		return dir

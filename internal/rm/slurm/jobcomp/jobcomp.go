@@ -67,8 +67,8 @@ func (s *Stream) Take(data []byte, record func(Record)) error {
 // the plugin has no such buffer.
 const bufferSize = 1024
 
-// fieldNames are the keys of a record in their order. A value ends at the next key, since job
-// names may have blanks and equals signs in them.
+// fieldNames are the keys of a record in their order. A value ends at the next key, because job names may have blanks
+// and equals signs in them.
 var fieldNames = []string{"JobId", "UserId", "GroupId", "Name", "JobState", "Partition", "TimeLimit",
 	"StartTime", "EndTime", "NodeList", "NodeCnt", "ProcCnt", "WorkDir", "ReservationName", "Tres", "Account", "QOS",
 	"WcKey", "Cluster", "SubmitTime", "EligibleTime", "DerivedExitCode", "ExitCode"}

@@ -539,7 +539,7 @@ func (n *Network) finish(c *conn, m *rpc.Message, err error) {
 	}
 }
 
-// drain reads the remaining bytes of a closing connection, since the clock has counted them.
+// drain reads the remaining bytes of a closing connection, because the clock has counted them.
 func (n *Network) drain(fd int) {
 	for {
 		k, err := unix.Read(fd, n.buf)

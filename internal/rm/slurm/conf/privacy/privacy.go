@@ -33,8 +33,8 @@ func resolved(path string) string {
 
 // Files are the files of a cluster that were read.
 type Files struct {
-	Dir   string   // the cluster's
-	files []string // outside the directory
+	Dir   string   // the cluster's directory
+	files []string // read files outside the directory
 	read  map[string][]byte
 }
 
