@@ -60,7 +60,7 @@ type Writer struct {
 	released   []*hpc.Job            // jobs whose rows are in jobs.parquet
 	reasons    *Reasons              // nil with a journal; does not have the components of priorities
 	err        error
-	closed     bool // by Finish or Close; after Finish begins, only Finish uses the state
+	closed     bool // set by Finish or Close; after Finish begins, only Finish uses the state
 }
 
 var (

@@ -9,9 +9,8 @@ import (
 // Reason says why a job is pending, or why it failed (enum job_state_reason in slurm.h).
 type Reason uint16
 
-// The reasons that affect rmreplay's decisions. No scheduler has examined the job; an
-// administrator or the user holds it; its nodes are reserved or out of service; its dependencies
-// can never be met.
+// The reasons that affect rmreplay's decisions: no scheduler has examined the job; an administrator or the user holds
+// it; its nodes are reserved or out of service; its dependencies can never be met.
 const (
 	NoReason       Reason = 0
 	HeldByAdmin    Reason = 8

@@ -144,8 +144,7 @@ func (l *TRESList) String() string { return l.b.String() }
 
 var errNumber = errors.New("not a number")
 
-// ParseScaled reads a number that is not negative. A K, M, G, T or P behind it multiplies it by
-// a power of 1024.
+// ParseScaled reads a number that is not negative. A K, M, G, T or P after it multiplies it by a power of 1024.
 func ParseScaled(text string) (float64, error) {
 	factor := 1.0
 	if text != "" {

@@ -35,7 +35,7 @@ type guard struct {
 	lent map[string]os.FileInfo // files that now belong to User, with their earlier owners
 }
 
-// serve serves the driver until its end of the connection closes.
+// serve serves the driver until the driver's end of the connection closes.
 func (g *guard) serve(conn *os.File) {
 	// The kernel sends PDEATHSIG when the forking thread ends, so this thread makes all forks.
 	runtime.LockOSThread()

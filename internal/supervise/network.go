@@ -112,7 +112,7 @@ func RaiseLoopback() error {
 // it is EPERM if the kernel allows neither method to this process in the socket's network.
 func HearLoopback(fd int) error {
 	err := unix.BindToDevice(fd, "lo")
-	if errors.Is(err, unix.EPERM) { // before Linux 5.7 it takes the capability NET_RAW
+	if errors.Is(err, unix.EPERM) { // before Linux 5.7, this requires NET_RAW
 		return dropOthers(fd)
 	}
 	return err

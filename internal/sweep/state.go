@@ -137,10 +137,9 @@ func (c contents) ofOptions(options Options) ([]string, error) {
 	return args, nil
 }
 
-// ofSlurm returns the hash of the Slurm that --slurm names. If the Slurm in a directory was
-// replaced, or if a version was installed again, a resumed sweep repeats the runs on it. The
-// default Slurm of replay is not hashed, since each host of a job array may have a different
-// default Slurm.
+// ofSlurm returns the hash of the Slurm that --slurm names. If the Slurm in a directory was replaced, or if a version
+// was installed again, a resumed sweep repeats the runs on it. The default Slurm of replay is not hashed, because each
+// host of a job array may have a different default Slurm.
 func (c contents) ofSlurm(named string) (string, error) {
 	key := "slurm " + named
 	if hash, ok := c[key]; ok {

@@ -205,11 +205,10 @@ func (c *Clock) Environment() []string { return []string{"RMREPLAY_CLOCK=" + c.p
 // variable.
 const ChargedEnvironment = "RMREPLAY_CHARGED=1"
 
-// SetFactor sets how much virtual time computing takes from now on, in processes with
-// [ChargedEnvironment]: the CPU time of each thread, user and system, times the factor. The
-// initial factor is 0: computing takes no virtual time. Threads that compute at the same time
-// compute in parallel in virtual time, too. A thread pays after about 0.1 ms of CPU time; if it
-// reads the clock, it pays after about 20 µs: see charge in shim/shim.h.
+// SetFactor sets how much virtual time computing takes from now on, in processes with [ChargedEnvironment]: the CPU
+// time of each thread, user and system, times the factor. The initial factor is 0: computing takes no virtual time.
+// Threads that compute at the same time compute in parallel in virtual time, too. A thread is charged after about 0.1
+// ms of CPU time, or after about 20 µs if it reads the clock: see charge in shim/shim.h.
 func (c *Clock) SetFactor(factor float64) { c.s.factor.Store(math.Float64bits(factor)) }
 
 // CoarseEnvironment returns the environment variable of a process in which one thread may work

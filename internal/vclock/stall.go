@@ -28,9 +28,9 @@ const (
 	// If threads wait for a CPU for more than this share of the time, the processes neither rest nor
 	// are stuck. The same applies if the driver computes, which may take long on a busy machine.
 	maxWantedShare = 0.25
-	// The driver's own waits for a CPU excuse at most this many rests in a row. On a permanently busy
-	// machine, the driver's threads wait at each look. Without this limit, a peer that never answers
-	// would go unnoticed there.
+	// At most this many rests in a row are ignored because the driver itself waited for a CPU. On a permanently busy
+	// machine, the driver's threads wait at each look. Without this limit, a peer that never answers would go unnoticed
+	// there.
 	maxExcuses = 15
 )
 
@@ -143,7 +143,7 @@ type demand struct{ cpu, delay, driver time.Duration }
 // restWatch notices when all processes wait in real time, although virtual time advances.
 type restWatch struct {
 	after         time.Duration // real time that counts as a rest
-	excuses       int           // how many rests in a row the driver's waits for a CPU may excuse
+	excuses       int           // how many rests in a row may be ignored because the driver waited for a CPU
 	since, looked time.Time     // when the watch began, and the last look
 	used          demand        // at the begin of the watch
 	seen          time.Time     // when the driver last waited for the processes

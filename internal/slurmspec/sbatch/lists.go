@@ -23,7 +23,7 @@ type Dependency struct {
 	// Job is the other job's ID. "_TASK" may follow it, as [Dependency.Task] says. It is empty
 	// for a singleton.
 	Job string
-	// DelayMinutes is the number behind the "+" of "after:JOB+MINUTES".
+	// DelayMinutes is the number after the "+" of "after:JOB+MINUTES".
 	DelayMinutes int
 }
 

@@ -83,7 +83,7 @@ func splitRecorded(line string, values []string) []string {
 	return words
 }
 
-// joinValue makes one word of the first occurrence of a value behind an option.
+// joinValue makes one word of the first occurrence of a value that follows an option.
 func joinValue(line, value string) string {
 	at := strings.Index(line, value)
 	end := at + len(value)
@@ -96,9 +96,8 @@ func joinValue(line, value string) string {
 	return line[:at] + strings.ReplaceAll(value, " ", `\ `) + line[end:]
 }
 
-// unknown leaves out a word with an option that the parser does not know, and returns the words
-// behind the option. A number that follows is the option's value, because no script has a number as
-// its name.
+// unknown leaves out a word with an option that the parser does not know, and returns the words after the option. A
+// number that follows is the option's value, because no script has a number as its name.
 func (r *recorded) unknown(words []string, cause error) []string {
 	r.leftOut = append(r.leftOut, cause)
 	joined := strings.Contains(words[0], "=")

@@ -245,8 +245,8 @@ func recordedRun(job *hpc.Job, task int, run time.Duration) time.Duration {
 	return run
 }
 
-// runUntilLimit makes each task that a limit ended in the record run until its limit, since the job
-// now has a limit. The exit code stays, but has no effect: such a run never ends by itself.
+// runUntilLimit makes each task that a limit ended in the record run until its limit, because the job now has a limit.
+// The exit code stays, but has no effect: such a run never ends by itself.
 func runUntilLimit(job *hpc.Job) {
 	eachRun(job, func(task int, run time.Duration) time.Duration {
 		if _, ended := timedOut(job, task); ended {

@@ -137,8 +137,7 @@ func (m *maker) atOnce(jobs []int) (running, submitted int) {
 	return running, submitted
 }
 
-// beside returns the jobs that, according to the record, were pending or running while jobs of a
-// batch were.
+// beside returns the jobs that, according to the record, were pending or running at the same time as jobs of a batch.
 func (m *maker) beside(b *batch, jobs []int) (list []int) {
 	first, last := hpc.Never, hpc.Time(0)
 	for _, i := range b.jobs {

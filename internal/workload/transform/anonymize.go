@@ -97,7 +97,7 @@ func NewAnonymizerWith(key []byte, w *workload.Workload, nodes []string, users [
 const firstAnonymousID = 20001
 
 // collectIDs gives users and groups new numbers, in an order that depends on the key: the order of the old numbers
-// would show who is at the site for how long.
+// would show how long each user has been at the site.
 func (a *Anonymizer) collectIDs(users []hpc.User) {
 	var uids, gids []uint32
 	for _, u := range users {

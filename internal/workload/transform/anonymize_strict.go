@@ -237,7 +237,7 @@ func longFrom(kind string) int {
 
 // indexed is what the index has about a name.
 type indexed struct {
-	name string // as it was first
+	name string // the original name
 	kind string
 	long int  // the length from which the name is found within a longer word
 	ours bool // it is also a word of Slurm, or allowed, and is not searched

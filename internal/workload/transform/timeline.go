@@ -288,8 +288,8 @@ func instant(t hpc.Time) string {
 	return t.String()
 }
 
-// stillThere reports whether a job that was submitted before an instant was recorded as
-// waiting or running at it.
+// stillThere reports whether a job that was submitted before the instant at was recorded as waiting or running at that
+// instant.
 func stillThere(job *hpc.Job, at hpc.Time) bool {
 	r := job.Recorded
 	switch {
