@@ -23,8 +23,8 @@ type Export struct {
 	// Cluster is the cluster, and ClusterDir the directory that it was read from.
 	Cluster    *conf.Cluster
 	ClusterDir string
-	// KeyFile holds the secret key of at least [transform.LeastKey] bytes. If it is empty, a random key is used and
-	// not stored. Then nobody can find the original names, or match the names with those of another bundle.
+	// KeyFile holds the secret key of at least [transform.LeastKey] bytes. If it is empty, a random key is used and not
+	// stored. With a random key, nobody can find the original names, or match the names with those of another bundle.
 	KeyFile string
 	// KeepHosts says that the names of nodes and switches are not replaced. KeepCluster says the
 	// same about the name of the cluster.
@@ -55,7 +55,7 @@ type BundleReport struct {
 	LeftOut     []string `json:"left_out"`
 	LeftOutKeys []string `json:"left_out_keys"`
 	// Originals are the renamed words with their original names, and Shared the words of Slurm that are also replaced
-	// names. They are for the person who makes the bundle, and not in its report.
+	// names. Both lists are for the person who makes the bundle. The bundle's report does not contain them.
 	Originals []transform.Found `json:"-"`
 	Shared    []string          `json:"-"`
 }

@@ -77,7 +77,7 @@ func (e *modelEngine) check(spec *Spec) (err error) {
 
 // ModelClock returns the value of [Simulator.Clock] for a clock model: frozen, or charged with the costs of a job, such
 // as charged=50us,2ms. Instead of the costs, the parameter model may name the directory of a replay with the measured
-// clock. Then the costs are the mean costs of that replay.
+// clock. The costs are then the mean costs of that replay.
 func ModelClock(model string) (string, error) {
 	name, costs, given := strings.Cut(model, "=")
 	switch {

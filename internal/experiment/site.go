@@ -200,13 +200,13 @@ func (p *Prepared) made() []workload.MadeField {
 	return p.workload.Completion.Fields
 }
 
-// drawOf returns the seed with which a realization draws a field. number is the number of the realization,
-// and place is the index of the field. In the first half of the realizations, realization i has draw i of
-// every field. The second half uses the same draws of each field once more, in a different order for each
-// field. So two realizations share the draw of at most one field. The correlation of the results of two
-// realizations that share a draw is the part of the variance that this field causes. This is replicated
-// sampling (McKay, NUREG/CR-6311, 1995; Mara and Rakoto Joseph, J. Stat. Comput. Simul. 78, 2008). If a
-// half has fewer realizations than there are fields, there are too few orders. Then no draw is used twice.
+// drawOf returns the seed with which a realization draws a field. number is the number of the realization, and place is
+// the index of the field. In the first half of the realizations, realization i has draw i of every field. The second
+// half uses the same draws of each field once more, in a different order for each field. So two realizations share the
+// draw of at most one field. The correlation of the results of two realizations that share a draw is the part of the
+// variance that this field causes. This is replicated sampling (McKay, NUREG/CR-6311, 1995; Mara and Rakoto Joseph, J.
+// Stat. Comput. Simul. 78, 2008). If a half has fewer realizations than there are fields, there are too few orders, and
+// no draw is used twice.
 func (s Set) drawOf(place, fields, number int, seed uint64) uint64 {
 	i, half := number-1, s.Count/2
 	if i < half || i >= 2*half || half < fields {

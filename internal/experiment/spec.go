@@ -15,7 +15,7 @@ import (
 // files.
 type Spec struct {
 	Workload Workload
-	// Exactly one of Slurm and Simulator is set. It is the engine.
+	// Exactly one of Slurm and Simulator is set: the engine of the run.
 	Slurm     *Slurm
 	Simulator *Simulator
 

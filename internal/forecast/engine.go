@@ -12,10 +12,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// EngineOf returns the engine that simulates the scheduler for a course's forecasts. This is the
-// engine of want or, if want has no engine, the engine that made the run, with the run's options.
-// A run that was simulated on a pool of processors can only be played from its beginning:
-// fromStart must be true. The error says what is missing.
+// EngineOf returns the engine that simulates the scheduler for a course's forecasts. The result is the engine of want
+// or, if want has no engine, the engine that made the run, with the run's options. A run that was simulated on a pool
+// of processors can only be played from its beginning: fromStart must be true. The error says what is missing.
 func EngineOf(c *Course, want experiment.Spec, fromStart bool) (experiment.Spec, error) {
 	m := &c.Manifest
 	switch {

@@ -79,12 +79,12 @@ type Instant struct {
 // after the horizon has an error.
 type Score struct {
 	// Pending counts the jobs that waited. Unstarted counts the waiting jobs that never started in the run, for example
-	// because they were cancelled or held. They do not count in the other figures.
+	// because they were cancelled or held. Unstarted jobs do not count in the other figures.
 	Pending   int `json:"pending"`
 	Unstarted int `json:"unstarted"`
 	Jobs      int `json:"jobs"`
-	// Never counts the jobs that started in the run, but not in most realizations. Their errors are infinite, and the
-	// mean leaves them out.
+	// Never counts the jobs that started in the run, but not in most realizations. The errors of these jobs are infinite,
+	// and the mean leaves them out.
 	Never int `json:"never"`
 	// Beyond counts the jobs whose start in the run and whose P10 are both after the horizon. Such a start is always
 	// inside the interval from P10 to P90, so it does not test the interval's width.

@@ -54,10 +54,10 @@ func (c *Course) staysBefore(at hpc.Time) []stay {
 
 // neighbours returns the ended neighbours of the jobs that run at an instant, and all jobs of the record by ID. A
 // neighbour of a job is a run that was on one of the job's nodes when the job started. A record has a job's nodes and
-// its total of processors, but not its processors on each node. These depended on the neighbours. If the forecast also
-// has the neighbours, the scheduler gives the job the same processors on each node. But in the run, the scheduler may
-// have left processors free for the planned start of another job. If the processors of a neighbour on each node are
-// unknown as well, its own neighbours are also returned.
+// its total of processors, but not its processors on each node. The processors on each node depended on the neighbours.
+// If the forecast also has the neighbours, the scheduler gives the job the same processors on each node. But in the
+// run, the scheduler may have left processors free for the planned start of another job. If the processors of a
+// neighbour on each node are unknown as well, its own neighbours are also returned.
 func (c *Course) neighbours(at hpc.Time) (found []stay, jobs map[string]*hpc.Job) {
 	all := c.staysBefore(at)
 	jobs = map[string]*hpc.Job{}

@@ -126,11 +126,11 @@ func (d *drawn) likely(rng *rand.Rand, of *pool, limit float64) empirical.Distri
 // shortfall is the probability that a job runs longer than a distribution says.
 const shortfall = 0.01
 
-// propose draws the weights of a group's distribution, given the group's ended jobs, and appends them to masses:
-// first the group's own weights, and then the weights of the sticks. The own weights are those of the group's run
-// times and of its tail. The tail also consists of sticks. They are drawn from the part of the wider group's draw
-// that is longer than the group's longest job so far (Susarla and Van Ryzin, "Nonparametric Bayesian estimation of
-// survival curves from incomplete observations", Journal of the American Statistical Association 71(356), 1976).
+// propose draws the weights of a group's distribution, given the group's ended jobs, and appends them to masses: first
+// the group's own weights, and then the weights of the sticks. The own weights are those of the group's run times and
+// of its tail. The tail also consists of sticks. These sticks are drawn from the part of the wider group's draw that is
+// longer than the group's longest job so far (Susarla and Van Ryzin, "Nonparametric Bayesian estimation of survival
+// curves from incomplete observations", Journal of the American Statistical Association 71(356), 1976).
 func (d *drawn) propose(masses []empirical.Mass, rng *rand.Rand, of *pool, limit float64) (all []empirical.Mass,
 	own int) {
 	add := func(list []empirical.Mass) {

@@ -34,8 +34,8 @@ type realization struct {
 	// launches a script in the second of the allocation, and reports a longer delay only when the job ends.
 	whole bool
 	unmet *unmet.Jobs
-	// reasons has the last reason for which each job waited. beyond has those jobs of open that request more than a
-	// limit allows for one job. They start in no realization, unless somebody changes the limit.
+	// reasons has the last reason for which each job waited. beyond has those jobs of open that request more than a limit
+	// allows for one job. The jobs in beyond start in no realization, unless somebody changes the limit.
 	reasons map[Key]string
 	beyond  map[string]bool
 	// elsewhere has those jobs of open that may run in several partitions with different limits.

@@ -49,7 +49,7 @@ type groupLimit struct {
 
 type weighed struct {
 	masses []empirical.Mass
-	// tail is the weight of jobs that are longer than all ended jobs of the group. Its Seconds are the longest run
+	// tail is the weight of jobs that are longer than all ended jobs of the group. The Seconds of tail are the longest run
 	// time so far.
 	tail    empirical.Mass
 	ended   int

@@ -20,11 +20,11 @@ import (
 
 // Policy describes a server to the check. Its zero value is for a server without passwords and pages.
 type Policy struct {
-	// Secret says that the server requires a password or a token. Then the name by which a browser
-	// reaches the server does not matter, because a page of another name does not know the secret.
+	// Secret says that the server requires a password or a token. With such a secret, the name by which a browser reaches
+	// the server does not matter, because a page of another name does not know the secret.
 	Secret bool
-	// Page reports whether a request is for a page for people. Other sites may link to pages, and to nothing
-	// else. It is nil for a server without pages.
+	// Page reports whether a request is for a page for people. Other sites may link to pages, and to nothing else. Page is
+	// nil for a server without pages.
 	Page func(*http.Request) bool
 }
 

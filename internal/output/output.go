@@ -31,8 +31,8 @@ var unfinished = struct {
 // errAbandoned is the error of a file that would be completed after [Abandon].
 var errAbandoned = errors.New("the program is ending")
 
-// Abandon removes everything that is being written. Afterwards, files and directories can no
-// longer be completed. It is for a program that ends while other goroutines write.
+// Abandon removes everything that is being written. Afterwards, files and directories can no longer be completed.
+// Abandon is for a program that ends while other goroutines write.
 func Abandon() {
 	unfinished.Lock()
 	defer unfinished.Unlock()

@@ -45,9 +45,9 @@ type Predictor interface {
 	Submit(s Submission) Prediction
 	// Start says that a submitted job starts.
 	Start(number int64, at hpc.Time)
-	// End says that a submitted job ends. A job that ends without a start has no run time. The state
-	// [hpc.Pending] means that the job is requeued. It is then submitted again with a different
-	// number, and the run that ended does not count as a run time either.
+	// End says that a submitted job ends. A job that ends without a start has no run time. The state [hpc.Pending] means
+	// that the job is requeued. A requeued job is submitted again with a different number, and the run that ended does not
+	// count as a run time either.
 	End(number int64, at hpc.Time, state hpc.State)
 }
 

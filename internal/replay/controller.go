@@ -59,7 +59,7 @@ type Command struct {
 	rm.Command
 }
 
-// Rewriter changes a job before its submission. The job is a shallow copy: a rewriter may replace
-// maps, slices and pointers, but must not change their contents. It must not change the ID and the
-// array. The run's record has the unchanged job of the workload.
+// Rewriter changes a job before its submission. The job is a shallow copy: a rewriter may replace maps, slices and
+// pointers, but must not change their contents. A rewriter must not change the ID and the array. The run's record has
+// the unchanged job of the workload.
 type Rewriter func(job *hpc.Job)

@@ -46,7 +46,7 @@ const (
 	hour = hpc.Time(time.Hour)
 )
 
-// slot returns the day of an instant, counted from 1970, and its hour of the day. Both are in UTC. The local
+// slot returns the day of an instant, counted from 1970, and its hour of the day. Day and hour are in UTC. The local
 // time zone does not matter, because profiles are counted and used in the same zone.
 func slot(t hpc.Time) (date, hourOfDay int64) {
 	date = int64(t / day)

@@ -63,9 +63,9 @@ type Result struct {
 	Progress
 	// LatePresets are the preset jobs that did not run when the window began.
 	LatePresets []string
-	// Postponed are the jobs that waited for preset jobs when the window began. They were submitted
-	// later than recorded, at most by PostponedBy, because preset jobs are submitted only at their
-	// starts. So the waits of the postponed jobs are too short.
+	// Postponed are the jobs that waited for preset jobs when the window began. These jobs were submitted later than
+	// recorded, at most by PostponedBy, because preset jobs are submitted only at their starts. So the waits of the
+	// postponed jobs are too short.
 	Postponed   []string
 	PostponedBy time.Duration
 	// Undrained are the IDs of the jobs that the replay gave up, pending or running.

@@ -98,9 +98,8 @@ func TwiceRunTime(job *hpc.Job) {
 // FixedPriorities gives every job its recorded priority, if it has one. The resource manager then
 // does not compute priorities.
 type FixedPriorities struct {
-	// Unknown is the number of jobs that have neither a recorded priority nor a priority that an
-	// operator gave. It leaves out jobs that never started in the record: such jobs were cancelled
-	// or rejected.
+	// Unknown is the number of jobs that have neither a recorded priority nor a priority that an operator gave. Unknown
+	// leaves out jobs that never started in the record: such jobs were cancelled or rejected.
 	Unknown int
 }
 

@@ -342,8 +342,8 @@ func (s *starts) await(changed bool) {
 	}
 }
 
-// foresee plans the next waking. It is the next round, or an earlier change without an event for
-// the controller, such as the end of a phase of I/O or a node event.
+// foresee plans the next waking. The waking is for the next round, or for an earlier change without an event for the
+// controller, such as the end of a phase of I/O or a node event.
 func (s *starts) foresee() {
 	look := hpc.Never
 	if s.next != 0 {

@@ -23,7 +23,7 @@ type frame struct {
 // otherDates is the difference of origins above which runs are on different dates.
 const otherDates = 24 * time.Hour
 
-// newFrame returns the period of all runs. It is empty without jobs.
+// newFrame returns the period of all runs. The period is empty without jobs.
 func newFrame(sets []compare.Set, zone *time.Location) frame {
 	f := frame{zone: zone, base: origin(&sets[0].Runs[0])}
 	for _, s := range sets {

@@ -117,9 +117,9 @@ type Capabilities struct {
 	Actions bool
 	// FixedPriorities says that the resource manager can order jobs by a priority given at submission.
 	FixedPriorities bool
-	// PresetAt returns when the loop submits a preset job. The job starts at start, and its window
-	// begins at window. It is nil if the resource manager itself delays a preset job until its start.
-	// In that case the loop submits each preset job at its recorded submit time.
+	// PresetAt returns when the loop submits a preset job. The job starts at start, and its window begins at window.
+	// PresetAt is nil if the resource manager itself delays a preset job until its start. In that case the loop submits
+	// each preset job at its recorded submit time.
 	PresetAt func(start, window hpc.Time) hpc.Time
 }
 

@@ -90,9 +90,8 @@ type Event struct {
 	Job string `json:"job,omitempty"`
 	// Task is the task of a job array, or -1.
 	Task int `json:"task"`
-	// Submission is the number of the call of Submit or SubmitPreset for the job, from 1. With this
-	// number the caller need not search for the job by ID. It is 0 if the resource manager does not
-	// number submissions.
+	// Submission is the number of the call of Submit or SubmitPreset for the job, from 1. With this number the caller need
+	// not search for the job by ID. Submission is 0 if the resource manager does not number submissions.
 	Submission int `json:"-"`
 	// RMJob is the resource manager's own number of the job.
 	RMJob uint32 `json:"rm_job,omitempty"`
@@ -100,8 +99,8 @@ type Event struct {
 	// node, a reservation or a job, it describes the change and, if the change was refused, says
 	// why.
 	Reason string `json:"reason,omitempty"`
-	// Outcome is set on started, requeued and ended events, and on waiting events if the resource manager reports
-	// more than the reason. It has what is known of the job so far.
+	// Outcome is set on started, requeued and ended events, and on waiting events if the resource manager reports more
+	// than the reason. An outcome has what is known of the job so far.
 	Outcome *Outcome `json:"outcome,omitempty"`
 }
 

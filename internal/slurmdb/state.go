@@ -73,8 +73,8 @@ func reservationEvents(bookings []booking, opts workload.ReadOptions, until hpc.
 		last[b.Name] = &b
 		switch {
 		case old != nil && old.id == b.id && old.end == b.Start:
-			// Slurm does not change the start of a reservation that has begun. Its duration counts
-			// from that start.
+			// Slurm does not change the start of a reservation that has begun. The duration of such a reservation counts from
+			// its start.
 			update := b.Reservation
 			b.Start, b.Duration = old.Start, b.end.Sub(old.Start)
 			update.Start, update.Duration = 0, b.Duration

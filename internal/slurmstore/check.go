@@ -180,8 +180,8 @@ func (t *tree) load(ctx context.Context, loader string, args ...string) (string,
 		if !errors.Is(err, syscall.ETXTBSY) || ctx.Err() != nil {
 			return out.String(), err
 		}
-		// Another goroutine may have forked while the loader was being written. Its child has the
-		// file open for writing until it calls exec (golang.org/issue/22315).
+		// Another goroutine may have forked while the loader was being written. The child of that fork has the file open for
+		// writing until it calls exec (golang.org/issue/22315).
 		time.Sleep(time.Millisecond)
 	}
 }

@@ -83,8 +83,8 @@ func agree(ctx context.Context, files []string, hooks Hooks) error {
 	return nil
 }
 
-// fromTarball unpacks a tarball of a root, compressed or not. It may be a named pipe, such as a
-// shell's <(...).
+// fromTarball unpacks a tarball of a root, compressed or not. The tarball may be a named pipe, such as a shell's
+// <(...).
 func fromTarball(ctx context.Context, t *tree, path string) error {
 	f, err := openNamed(ctx, path)
 	if err != nil {

@@ -248,8 +248,8 @@ func (s *Store) locked(f func() error) error {
 	return f()
 }
 
-// forAll says whether all users may read what this process installs. They may if root installs it,
-// because root's daemons run as another user.
+// forAll says whether all users may read what this process installs. All users may read what root installs, because
+// root's daemons run as another user.
 func forAll() bool { return os.Geteuid() == 0 }
 
 // makeDir creates a directory and its parents with a mode, regardless of the umask.
@@ -294,8 +294,8 @@ func (s *Store) begin() (dir string, claim *os.File, err error) {
 	return dir, claim, err
 }
 
-// sweep removes the temporary directories that no process uses. They are left from releases that
-// were removed, and from processes that were killed.
+// sweep removes the temporary directories that no process uses. Such directories are left from releases that were
+// removed, and from processes that were killed.
 func (s *Store) sweep() error {
 	return s.locked(func() error {
 		paths, err := filepath.Glob(filepath.Join(s.dir, temporaryPrefix+"*"))

@@ -181,8 +181,8 @@ func (t *tree) addFile(name string, mode fs.FileMode, content io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// addLink creates a symbolic link. An absolute target refers to a file in the root. It is converted
-// to a relative target, so that processes that do not change their root find the same file.
+// addLink creates a symbolic link. An absolute target refers to a file in the root. An absolute target is converted to
+// a relative target, so that processes that do not change their root find the same file.
 func (t *tree) addLink(name, target string) error {
 	if target == "" {
 		return errors.New("a symbolic link to nothing")

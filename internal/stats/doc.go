@@ -43,11 +43,10 @@
 // sets come from one distribution, two runs of one set are as far apart as two runs of different
 // sets. Two tests formalize this comparison.
 //
-// [Energy] is the permutation test on the energy distance (Székely and Rizzo, 2004; J. Statist.
-// Plann. Inference 143, 2013). With enough runs it detects every difference between two
-// distributions, so look at it first. It depends on the distances themselves, so it misleads if a
-// few jobs with long and erratic waits dominate the distance: their noise hides an effect on a
-// thousand short jobs.
+// [Energy] is the permutation test on the energy distance (Székely and Rizzo, 2004; J. Statist. Plann. Inference 143,
+// 2013). With enough runs it detects every difference between two distributions, so look at it first. The energy
+// distance depends on the distances themselves, so it misleads if a few jobs with long and erratic waits dominate the
+// distance: their noise hides an effect on a thousand short jobs.
 //
 // [Depth] is the multivariate Wilcoxon test by data depth (Liu and Singh, JASA 88(421), 1993), the
 // class of tests that PEARC'22 refers to through Jurečková and Kalina (Bernoulli 18(1), 2012).
@@ -57,12 +56,11 @@
 //
 //	D(x; F) = 1 − ‖ mean over y of (x − y) / ‖x − y‖ ‖
 //
-// because there are almost always fewer runs (n) than jobs (d). With n ≤ d all points are corners
-// of their convex hull, so halfspace and simplicial depth are equal for all of them, and the
-// covariance matrix of Mahalanobis and of projection depth is singular. Spatial depth needs no
-// hull and no covariance matrix. It is bounded, and does not depend on how far away an outlier is.
-// So it is robust, but does not detect a difference that is only in the distance of a few outlying
-// runs. It misleads in these cases:
+// because there are almost always fewer runs (n) than jobs (d). With n ≤ d all points are corners of their convex hull,
+// so halfspace and simplicial depth are equal for all of them, and the covariance matrix of Mahalanobis and of
+// projection depth is singular. Spatial depth needs no hull and no covariance matrix. Spatial depth is bounded, and
+// does not depend on how far away an outlier is. So it is robust, but does not detect a difference that is only in the
+// distance of a few outlying runs. The test by depth misleads in these cases:
 //   - Depths are computed in the pooled sample, as by some implementations. Such a test detects
 //     only differences of spread, and no shift. Here depths are computed in each set, without the
 //     run itself, and the smaller of the two Q decides. So the test detects both.

@@ -175,9 +175,8 @@ func (g *Guard) Network() Network { return g.network }
 // WhyShared returns why a private network was not possible, or nil.
 func (g *Guard) WhyShared() error { return g.whyShared }
 
-// Socket returns a TCP socket for IPv4 in the network of the guard's processes. It is blocking,
-// and exec closes it. Only one goroutine may call Socket at a time. The error wraps
-// [ErrGuardGone] if the guard has ended.
+// Socket returns a TCP socket for IPv4 in the network of the guard's processes. The socket is blocking, and exec closes
+// it. Only one goroutine may call Socket at a time. The error wraps [ErrGuardGone] if the guard has ended.
 func (g *Guard) Socket() (int, error) {
 	if len(g.pool) == 0 {
 		if err := g.fillPool(); err != nil {

@@ -370,9 +370,9 @@ func (m *Maker) logPath(below string) string {
 	return m.Plan.path(filepath.Join(logsDir, strings.ReplaceAll(name, "/", "_")+".log"))
 }
 
-// call runs a command line of this program. A run that is not valid is not an error. The child
-// process is killed if this process dies, and it is interrupted if the context is cancelled. Its
-// standard output goes to the parameter out, if out is not nil.
+// call runs a command line of this program. A run that is not valid is not an error. The child process is killed if
+// this process dies, and it is interrupted if the context is cancelled. The child's standard output goes to the
+// parameter out, if out is not nil.
 func (m *Maker) call(ctx context.Context, args []string, logPath string, out io.Writer) error {
 	name := "rmreplay " + args[0]
 	if args[0] == "workload" {

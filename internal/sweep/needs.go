@@ -60,7 +60,7 @@ func (a *sample) like(b *sample) bool {
 }
 
 // oneRealization reports whether a cell has several complete runs and all of them have the same metrics, as with the
-// simulator on a workload without a random part. They then have the same schedule, and show nothing about chance.
+// simulator on a workload without a random part. Such runs have the same schedule, and show nothing about chance.
 func (c CellSummary) oneRealization() bool {
 	var first map[string]metrics.Float
 	n := 0

@@ -21,9 +21,9 @@
 // One managed thread runs at a time, in an order that does not depend on the kernel: see turn.go.
 // While a thread runs, Wait returns only when ctx ends, after Interrupt, or with a [StallError].
 //
-// The last thread that begins to wait advances the clock itself, if no message or wake-up is in
-// flight. This needs no context switch to the driver. Otherwise Wait first checks in /proc that
-// each thread that waits in the kernel is asleep (state S). Then no wake-up is on its way.
+// The last thread that begins to wait advances the clock itself, if no message or wake-up is in flight. This needs no
+// context switch to the driver. Otherwise Wait first checks in /proc that each thread that waits in the kernel is
+// asleep (state S). If all are asleep, no wake-up is on its way.
 package vclock
 
 import (
@@ -211,11 +211,10 @@ const ChargedEnvironment = "RMREPLAY_CHARGED=1"
 // ms of CPU time, or after about 20 µs if it reads the clock: see charge in shim/shim.h.
 func (c *Clock) SetFactor(factor float64) { c.s.factor.Store(math.Float64bits(factor)) }
 
-// CoarseEnvironment returns the environment variable of a process in which one thread may work
-// late. The parameter thread is the name that this thread gives itself (prctl(2), PR_SET_NAME).
-// For this thread, time(2) advances in steps of length step, cut to whole seconds. Its waits for a
-// condition with a time limit end at such a step. Children of the process do not inherit the
-// variable.
+// CoarseEnvironment returns the environment variable of a process in which one thread may work late. The parameter
+// thread is the name that this thread gives itself (prctl(2), PR_SET_NAME). For this thread, time(2) advances in steps
+// of length step, cut to whole seconds. The thread's waits for a condition with a time limit end at such a step.
+// Children of the process do not inherit the variable.
 func CoarseEnvironment(thread string, step time.Duration) string {
 	return fmt.Sprintf("RMREPLAY_COARSE=%s=%d", thread, int64(step/time.Second))
 }

@@ -159,10 +159,10 @@ func (w *restWatch) returned(now time.Time) {
 	w.seen = now
 }
 
-// rests reports whether, for w.after, the processes used hardly any CPU time and hardly waited for
-// a CPU. The watch starts anew after a time without looks, in which the driver was busy or the
-// machine was suspended. If the driver's threads waited for a CPU, the processes may have waited
-// for the driver. Then the watch continues, at most w.excuses times.
+// rests reports whether, for w.after, the processes used hardly any CPU time and hardly waited for a CPU. The watch
+// starts anew after a time without looks, in which the driver was busy or the machine was suspended. If the driver's
+// threads waited for a CPU, the processes may have waited for the driver. In that case the watch continues, at most
+// w.excuses times.
 func (w *restWatch) rests(now time.Time, used func() demand) bool {
 	gap := now.Sub(w.looked) > restGap
 	w.looked = now

@@ -280,7 +280,7 @@ func wake(sl *slot, from uint32) {
 }
 
 func futexWake(word *atomic.Uint32) {
-	// The call fails only if the word is not mapped. It also succeeds if no thread waits.
+	// The call fails only if the word is not mapped. The call also succeeds if no thread waits.
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWake, 1, 0, 0, 0)
 }
 

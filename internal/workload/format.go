@@ -17,8 +17,8 @@ type Format struct {
 	// Looks says how a file of the format begins. If no format recognizes a file, the error lists
 	// the Looks of all formats.
 	Looks string
-	// Recognize returns the confidence that a file is of this format. head is the beginning of the
-	// uncompressed file. It has at least a part of the first line with content.
+	// Recognize returns the confidence that a file is of this format. head is the beginning of the uncompressed file. head
+	// has at least a part of the first line with content.
 	Recognize func(head []byte) Confidence
 	// Read reads a workload. name is the source's name in errors. Errors also have the line, and say
 	// what would be right.

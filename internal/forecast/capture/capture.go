@@ -212,8 +212,8 @@ func (c *capturing) accounts(cluster string) error {
 // a different time zone.
 const skew = 10 * time.Minute
 
-// instant returns the instant of a capture, in whole seconds. This is when scontrol printed the jobs. If slurmctld's
-// clock is ahead, the instant is moved so that no submission or start is after it.
+// instant returns the instant of a capture, in whole seconds. The instant is when scontrol printed the jobs. If
+// slurmctld's clock is ahead, the instant is moved so that no submission or start is after it.
 func instant(jobs []*job, before time.Time) time.Time {
 	at := before.UTC().Truncate(time.Second)
 	latest := hpc.Unix(at.Add(skew).Unix())

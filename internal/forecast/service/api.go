@@ -185,8 +185,8 @@ func reason(w *forecast.Waiting) Reason {
 	return Reason{Slurm: w.Reason, Words: words, Dependency: w.Dependency}
 }
 
-// look returns when a client should next query a job's forecast: after half of the time to P10,
-// but not before the next forecast. It is nil if P10 is not known or the forecast is stale.
+// look returns when a client should next query a job's forecast: after half of the time to P10, but not before the next
+// forecast. The result is nil if P10 is not known or the forecast is stale.
 func (s *Service) look(w *forecast.Waiting) *time.Time {
 	if w.P10 == nil || s.head().Stale {
 		return nil

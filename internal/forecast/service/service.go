@@ -449,8 +449,8 @@ const (
 	growth       = 8
 )
 
-// forecast makes a forecast that takes about half of the time of a turn. Its horizon is as long as that time allows,
-// and at most the horizon of the options.
+// forecast makes a forecast that takes about half of the time of a turn. The horizon of the forecast is as long as that
+// time allows, and at most the horizon of the options.
 func (s *Service) forecast(ctx context.Context, q *forecast.Queue, how forecast.Options) (*forecast.Report, error) {
 	longest, budget := how.Horizon, s.opts.Every/2
 	for {

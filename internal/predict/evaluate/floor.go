@@ -109,8 +109,8 @@ func (f *Floor) addTwins(ctx context.Context, cases *predict.Cases) error {
 	return nil
 }
 
-// floor computes the errors of the oracles. They use all run times, including the run times of
-// later jobs. It returns the context's error.
+// floor computes the errors of the oracles. The oracles use all run times, including the run times of later jobs. It
+// returns the context's error.
 func floor(ctx context.Context, cases *predict.Cases) (*Floor, error) {
 	classes := map[predict.ClassKey][]float64{}
 	f := &Floor{in: map[int64]beside{}}

@@ -9,10 +9,10 @@ import (
 	"rmreplay/internal/stats"
 )
 
-// The product-limit estimator with weights ([stats.ProductLimit]) estimates a distribution of run times. It uses the
-// user's jobs that are similar to a submission. The user's ended jobs are its observations. A running job is a censored
-// observation: its run time is longer than its present age. Without running jobs, short jobs would count too much,
-// because they end first.
+// The product-limit estimator with weights ([stats.ProductLimit]) estimates a distribution of run times. The estimator
+// uses the user's jobs that are similar to a submission. The user's ended jobs are its observations. A running job is a
+// censored observation: its run time is longer than its present age. Without running jobs, short jobs would count too
+// much, because they end first.
 
 // maxPastJobs is the maximum number of a user's ended jobs that count. Of the running jobs, only
 // those among the last maxPastJobs started jobs count.

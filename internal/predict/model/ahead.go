@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/predict/features"
 )
 
-// ahead computes the features of submissions in another goroutine, before the training needs them.
-// This is possible because features do not depend on predictions.
+// ahead computes the features of submissions in another goroutine, before the training needs them. Features can be
+// computed ahead because they do not depend on predictions.
 type ahead struct {
 	rows chan []float32 // each element has the features of several submissions, one after the other
 	next []float32

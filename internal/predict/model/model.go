@@ -1,6 +1,5 @@
-// Package model has the trained predictors: linear regression, random forest and gradient boosting
-// on the features of package features. They are calibrated online. The package also reads and writes
-// files of trained models.
+// Package model has the trained predictors: linear regression, random forest and gradient boosting on the features of
+// package features. The predictors are calibrated online. The package also reads and writes files of trained models.
 package model
 
 import (

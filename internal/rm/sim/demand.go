@@ -332,7 +332,7 @@ func (n *nodes) newNodeSet(list []int32) *nodeSet {
 	return set
 }
 
-// maxInSets is the largest sum of the sizes of all sets. It limits their memory.
+// maxInSets is the largest sum of the sizes of all sets. The maximum limits the memory of the sets.
 const maxInSets = 1 << 22
 
 // measure computes a job's demand, size and time limit. An error says why the job can never run.

@@ -75,9 +75,9 @@ func (j *Job) held() int {
 // exitCode returns the exit code of the job's script.
 func (j *Job) exitCode() int { return j.of.job.ExitCodeOf(int(j.task)) }
 
-// recordedEnd returns the final state of a job that ends on its own. It is the recorded state, if the
-// simulator does not simulate the cause of that state. Logs have jobs that failed without an exit code, or
-// were cancelled while they ran. In an array, only tasks with an exit code end in their recorded state.
+// recordedEnd returns the final state of a job that ends on its own. The result is the recorded state, if the simulator
+// does not simulate the cause of that state. Logs have jobs that failed without an exit code, or were cancelled while
+// they ran. In an array, only tasks with an exit code end in their recorded state.
 func (j *Job) recordedEnd() hpc.State {
 	code := j.exitCode()
 	if r := j.of.job.Recorded; r != nil && r.Start != 0 && (j.task < 0 || code != 0) {

@@ -20,8 +20,8 @@ type configuration struct {
 	env     conf.Environment
 	sandbox *sandbox.Sandbox
 	adapted *conf.Adapted
-	// slurmConf is the adapted slurm.conf in force. An action may replace it. It has the site's
-	// scheduling parameters, which slurmctld gets when the pre-roll ends and the window begins.
+	// slurmConf is the adapted slurm.conf in force. An action may replace it. slurmConf has the site's scheduling
+	// parameters, which slurmctld gets when the pre-roll ends and the window begins.
 	slurmConf   []byte
 	preRoll     bool
 	presetBurst int

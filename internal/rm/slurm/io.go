@@ -8,9 +8,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// transfers slows down running jobs that share file systems, according to the model of package
-// bandwidth. The script of such a job has an unlimited run time. It ends when, in the model, the
-// job has moved its data.
+// transfers slows down running jobs that share file systems, according to the model of package bandwidth. The script of
+// such a job has an unlimited run time. The script ends when, in the model, the job has moved its data.
 type transfers struct {
 	*jobs
 	model  *bandwidth.Model    // nil without file systems

@@ -46,11 +46,10 @@ func (e *Engine) BeginWindow() error {
 	return nil
 }
 
-// restartLead is how long before the window's begin slurmctld gets the site's scheduling
-// parameters. From 23.11 on, slurmctld restarts itself to read its configuration. It first
-// examines the queue three seconds later. batch_sched_delay does not shorten these three seconds,
-// because _slurmctld_background in controller.c reads it later. Until the window begins, the
-// window's barrier reservation keeps all jobs except preset jobs pending.
+// restartLead is how long before the window's begin slurmctld gets the site's scheduling parameters. From 23.11 on,
+// slurmctld restarts itself to read its configuration. slurmctld first examines the queue three seconds after the
+// restart. batch_sched_delay does not shorten these three seconds, because _slurmctld_background in controller.c reads
+// it later. Until the window begins, the window's barrier reservation keeps all jobs except preset jobs pending.
 const restartLead = 3 * time.Second
 
 // restarts reports whether slurmctld restarts itself for a window.

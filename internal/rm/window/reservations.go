@@ -55,8 +55,8 @@ func barrier(w rm.Window, now hpc.Time) hpc.ReservationEvent {
 // the window's start. Later, Slurm would refuse the reservation, because preset jobs on its nodes
 // may run into it. By then Slurm would also have refused pending jobs that name the reservation.
 //
-// A reservation without named nodes is made at its recorded instant, because the resource manager's
-// choice of nodes depends on the running jobs. It is made earlier only if a job names it earlier.
+// A reservation without named nodes is made at its recorded instant, because the resource manager's choice of nodes
+// depends on the running jobs. Such a reservation is made earlier only if a job names it earlier.
 func Reservations(w rm.Window) []hpc.ReservationEvent {
 	open, later := slices.Clone(w.Open), slices.Clone(w.Later)
 	cut := map[string]time.Duration{} // how much later than recorded a reservation begins

@@ -8,9 +8,9 @@ import (
 	"unicode"
 )
 
-// scheduling has Slurm's scheduling parameters of the pre-roll. Within a second of a submission,
-// the main scheduler looks at the first few jobs of the queue. It looks at the whole queue once an
-// hour. bf_interval is -1 if backfill is off.
+// scheduling has Slurm's scheduling parameters of the pre-roll. Within a second of a submission, the main scheduler
+// looks at the first few jobs of the queue. The main scheduler looks at the whole queue once an hour. bf_interval is -1
+// if backfill is off.
 const scheduling = "default_queue_depth=%d,batch_sched_delay=0,sched_interval=3600,bf_interval=%d"
 
 // PresetLead is how long before its start a preset job is submitted. slurmctld looks for jobs to

@@ -55,9 +55,9 @@ func (o *Outages) away(name string, from, to hpc.Time) bool {
 const unavailable = "UnavailableNodes:"
 
 // InService reports whether all nodes that a reason of Slurm calls unavailable were in service between two instants,
-// neither down nor drained. It is true only if this is known: the job later ran on the nodes of the host list ran,
-// which has all these nodes, and no event says that one of them was out of service. Nodes that slurm.conf declares as
-// down need an event before they run jobs.
+// neither down nor drained. The result is true only if this is known: the job later ran on the nodes of the host list
+// ran, which has all these nodes, and no event says that one of them was out of service. Nodes that slurm.conf declares
+// as down need an event before they run jobs.
 func (o *Outages) InService(reason, ran string, from, to hpc.Time) bool {
 	_, list, ok := strings.Cut(reason, unavailable)
 	if !ok || ran == "" {

@@ -13,8 +13,8 @@ type Recorded struct {
 	Submission
 	// LeftOut has an error for each option that could not be read, as [Parse] would return it.
 	LeftOut []error
-	// Wrapped says that options follow --wrap. They belong to the wrapped command or to sbatch,
-	// and were not read.
+	// Wrapped says that options follow --wrap. These options belong to the wrapped command or to sbatch, and were not
+	// read.
 	Wrapped bool
 }
 
@@ -110,8 +110,8 @@ func (r *recorded) unknown(words []string, cause error) []string {
 	return words
 }
 
-// wrap handles the words after --wrap. They begin with its value, whose end is not known, so the
-// parser reads none of them.
+// wrap handles the words after --wrap. The words begin with the value of --wrap, whose end is not known, so the parser
+// reads none of them.
 func (r *recorded) wrap(words []string) {
 	for _, word := range words {
 		r.wrapped = r.wrapped || len(word) > 1 && word[0] == '-'
@@ -137,8 +137,8 @@ var laterOptions = optionsByName([]*option{
 	{long: "tres-bind", arg: requiredArgument, set: later},
 })
 
-// stepOptions are the options of srun and salloc that sbatch does not have. They decide about
-// steps and terminals. Some share their letter with an option of sbatch.
+// stepOptions are the options of srun and salloc that sbatch does not have. These options decide about steps and
+// terminals. Some share their letter with an option of sbatch.
 var stepOptions = func() map[string]*option {
 	m := optionsByName([]*option{
 		{long: "accel-bind", arg: requiredArgument},

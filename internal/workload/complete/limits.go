@@ -209,8 +209,8 @@ func (m *maker) drawLimits(rule string) (func(*fact) time.Duration, error) {
 	return func(f *fact) time.Duration { return limits[f.batch] }, nil
 }
 
-// part draws the share of a site that follows the first of two models. It is 0 in a quarter of the draws and 1 in
-// another quarter, because a site may follow only one of the models.
+// part draws the share of a site that follows the first of two models. The share is 0 in a quarter of the draws and 1
+// in another quarter, because a site may follow only one of the models.
 func (m *maker) part() float64 { return min(max(between(m.rng, -0.5, 1.5), 0), 1) }
 
 // shortestThought is the shortest run time that users plan for: a job that ends in seconds has

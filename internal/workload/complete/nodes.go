@@ -13,10 +13,9 @@ import (
 // freeNodes is the rule of the nodes on which jobs ran when the window began.
 const freeNodes = "free"
 
-// Place gives nodes to the jobs that ran when the window began, as [Complete] does. It does so if
-// the record names no nodes and the workload was completed for a site with named nodes. It returns
-// how many jobs got nodes. It is used after a window was cut out of a completed workload. The
-// other made fields are not changed.
+// Place gives nodes to the jobs that ran when the window began, as [Complete] does. It does so if the record names no
+// nodes and the workload was completed for a site with named nodes. It returns how many jobs got nodes. Place is used
+// after a window was cut out of a completed workload. The other made fields are not changed.
 func Place(w *workload.Workload) int {
 	if w.Completion == nil || len(w.Completion.Fields) == 0 {
 		return 0

@@ -86,8 +86,8 @@ type seats struct {
 	total                   int
 }
 
-// next returns the owner of the next item for a uniform number u. It is an old owner, with a
-// probability that grows with the owner's number of items, or a new owner.
+// next returns the owner of the next item for a uniform number u. The result is an old owner, with a probability that
+// grows with the owner's number of items, or a new owner.
 func (s *seats) next(u float64) int {
 	x := u * (float64(s.total) + s.concentration)
 	s.total++
@@ -127,9 +127,9 @@ func (m *maker) accounts(field *workload.MadeField) {
 	})
 }
 
-// usages makes the usage with which the workload begins. It is each user's rate of use in the record, in the
-// steady state of the site's decay, times a lognormal factor with a deviation of 1. The factor is random
-// because users were more or less busy before the workload. A user has at least what the preset jobs have used.
+// usages makes the usage with which the workload begins. The usage is each user's rate of use in the record, in the
+// steady state of the site's decay, times a lognormal factor with a deviation of 1. The factor is random because users
+// were more or less busy before the workload. A user has at least what the preset jobs have used.
 func (m *maker) usages(field *workload.MadeField) {
 	type owner struct{ account, user string }
 	used, least := map[owner]float64{}, map[owner]float64{}

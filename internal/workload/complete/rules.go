@@ -215,8 +215,8 @@ type maker struct {
 	usage   []hpc.Usage // the usage that was made
 }
 
-// batch is a group of jobs that one user submits together: an array, or jobs of one size, each
-// submitted within betweenJobs after the previous job. They have the same limit, QOS and user.
+// batch is a group of jobs that one user submits together: an array, or jobs of one size, each submitted within
+// betweenJobs after the previous job. The jobs of a batch have the same limit, QOS and user.
 type batch struct {
 	jobs []int         // their indices
 	run  time.Duration // the longest run time

@@ -50,10 +50,9 @@ var sites = []site{
 		then:     []change{{17*time.Hour + 20*time.Minute, "delete", 0}}},
 }
 
-// reservations makes the reservations of all days, and some jobs for them. Their nodes have
-// no preset job and are the same every day. A reservation of a later day is announced
-// earlier than the longest time limit before it begins, so that no job can still run on its
-// nodes.
+// reservations makes the reservations of all days, and some jobs for them. The reserved nodes have no preset job and
+// are the same every day. A reservation of a later day is announced earlier than the longest time limit before it
+// begins, so that no job can still run on its nodes.
 func (g *daint) reservations() {
 	g.reserved = map[int]bool{}
 	for _, s := range sites {

@@ -72,8 +72,8 @@ func newDraft(rng *rand.Rand, size, duration int) *draft {
 	return d
 }
 
-// timeoutShares is the share of the jobs of each duration class that end at their time limit. It
-// grows with the duration, because no job can ask for more than a day.
+// timeoutShares is the share of the jobs of each duration class that end at their time limit. The share grows with the
+// duration, because no job can ask for more than a day.
 var timeoutShares = [6]float64{0.03, 0.05, 0.06, 0.10, 0.20, 0.25}
 
 // table draws a draft for every job of Table I, in random order.
@@ -90,8 +90,8 @@ func table(rng *rand.Rand) []*draft {
 	return list
 }
 
-// more draws n drafts. Their cells have the same proportions as the cells of the drafts in the
-// list like.
+// more draws n drafts. The cells of the new drafts have the same proportions as the cells of the drafts in the list
+// like.
 func more(rng *rand.Rand, like []*draft, n int) []*draft {
 	list := make([]*draft, n)
 	order := rng.Perm(len(like))
@@ -127,8 +127,8 @@ func (d *draft) shape(bend float64) {
 // an hour times v^2.5 is 17 minutes.
 const shortPower = 2.5
 
-// limitMargin returns the least difference between the time limit at which a job's duration class
-// ends and the run time of a job that ends on its own.
+// limitMargin returns the smallest difference between the time limit at which a job's duration class ends and the run
+// time of a job that ends on its own.
 func limitMargin(high time.Duration) time.Duration {
 	if high == 24*time.Hour {
 		return 10 * time.Minute

@@ -246,9 +246,9 @@ type indexed struct {
 // unit finds a quantity with a unit, which contains no name.
 var unit = regexp.MustCompile(`^[0-9.]+[kmgtpKMGTP]?[iI]?[bB]?$`)
 
-// contained returns the longest replaced name that a word contains, in lower case: the name may be the whole word,
-// a part between digits and punctuation, or, if the name is long, any part. isName says that the word is itself a
-// name, not for example an option. Then shorter names of people and projects are found, too.
+// contained returns the longest replaced name that a word contains, in lower case: the name may be the whole word, a
+// part between digits and punctuation, or, if the name is long, any part. isName says that the word is itself a name,
+// not for example an option. For a name, shorter names of people and projects are found, too.
 func (a *Anonymizer) contained(word string, isName bool) (found string) {
 	if unit.MatchString(word) {
 		return ""

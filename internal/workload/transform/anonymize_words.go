@@ -49,8 +49,8 @@ func wordSet(words string) map[string]bool {
 	return set
 }
 
-// fixed are Slurm's words in the values of keys that hold no names, in lower case: plugins, options, flags, states
-// and signals. They are also the names of the rules that make fields.
+// fixed are Slurm's words in the values of keys that hold no names, in lower case: plugins, options, flags, states and
+// signals. The set also has the names of the rules that make fields.
 var fixed = func() map[string]bool {
 	set := wordSet(`
 		sched backfill builtin select linear cons_res cons_tres priority basic multifactor preempt partition partition_prio

@@ -3,8 +3,8 @@
 // more jobs. Each [Step] is one such change. [Apply] applies steps in order and notes them in the
 // workload, so that a result can be traced to the changes of its input.
 //
-// Random steps draw from a seed. Each step has its own generator. It therefore does not depend on
-// the number of draws in earlier steps.
+// Random steps draw from a seed. Each step has its own generator. A step therefore does not depend on the number of
+// draws in earlier steps.
 package transform
 
 import (

@@ -44,11 +44,11 @@ type textbook struct {
 	ties    TieRules
 }
 
-// Textbook is EASY backfilling as Mu'alem and Feitelson describe it ("Utilization, predictability,
-// workloads, and user runtime estimates in scheduling the IBM SP2 with backfilling", IEEE TPDS
-// 12(6), 2001, fig. 2). Whenever a job arrives or ends, the policy starts jobs from the head of the
-// queue as long as they fit. Then it reserves processors for the head at the shadow time. Last, it
-// goes through the rest of the queue and starts each job that fits and does not delay the head.
+// Textbook is EASY backfilling as Mu'alem and Feitelson describe it ("Utilization, predictability, workloads, and user
+// runtime estimates in scheduling the IBM SP2 with backfilling", IEEE TPDS 12(6), 2001, fig. 2). Whenever a job arrives
+// or ends, the policy starts jobs from the head of the queue as long as they fit. Then the policy reserves processors
+// for the head at the shadow time. Last, the policy goes through the rest of the queue and starts each job that fits
+// and does not delay the head.
 func Textbook(ties TieRules) sim.NewPolicy {
 	return func(m *sim.Machine) sim.Policy { return newEASY(m, arrival, ties) }
 }

@@ -212,8 +212,8 @@ func (c *creation) choosePartitions() (why *Finding) {
 	return why
 }
 
-// checkPartitions checks the access rules of the partitions. Then it checks the job against the
-// widest of their limits (_valid_job_part).
+// checkPartitions checks the access rules of the partitions. Then it checks the job against the widest of the
+// partitions' limits (_valid_job_part).
 func (c *creation) checkPartitions() *Finding {
 	var failed *Finding
 	accepted := false

@@ -172,8 +172,8 @@ func lostRun(row *run.Row) (lost run.Segment, ok bool) {
 	return lost, lost.EndedBy == rm.Requeue
 }
 
-// Amend adds to a row the values that only slurmdbd's database has. These are the job's TRES and,
-// if the row lacks the priority at the job's start, the priority at which the job became eligible.
+// Amend adds to a row the values that only slurmdbd's database has. The values are the job's TRES and, if the row lacks
+// the priority at the job's start, the priority at which the job became eligible.
 func (s *Jobs) Amend(row *run.Row) {
 	rec, ok := s.job(row.RMJob)
 	if !ok {

@@ -17,7 +17,8 @@ type translation struct {
 	a *adapter
 	// findings are the changes that the site itself must make for the release.
 	findings []Change
-	// moved are options of PreemptParameters that the release reads from other keys. It is indexed by these keys.
+	// moved are options of PreemptParameters that the release reads from other keys. The keys of the map are these other
+	// keys.
 	moved map[string][]string
 	out   []Statement
 }

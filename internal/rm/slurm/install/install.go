@@ -244,8 +244,7 @@ func InstallCommand(reqs []Requirement) string {
 	return "apt-get install --no-install-recommends " + strings.Join(packages(reqs), " ") + "; without root: " + command + option
 }
 
-// stableRelease is the supported series in Debian's stable suite. It is the fastest to install in
-// the store.
+// stableRelease is the supported series in Debian's stable suite. This release is the fastest to install in the store.
 const stableRelease = "24.11"
 
 // storeCommand returns the command that installs the requirements in the user's store. option is a
@@ -298,8 +297,7 @@ var slurmctldNames = []string{"slurmctld-wlm", "slurmctld"}
 
 var programs = []program{
 	{
-		// With the emulator package installed, slurmctld may be the emulator. Then the real daemon
-		// is slurmctld-wlm.
+		// With the emulator package installed, slurmctld may be the emulator. In that case the real daemon is slurmctld-wlm.
 		name: "slurmctld", files: slurmctldNames, pkg: "slurmctld", slurm: true,
 		why: "the controller on which replays run", version: []string{"-V"},
 		set: func(in *Installation, p string) { in.Slurmctld = p },

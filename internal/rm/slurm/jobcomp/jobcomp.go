@@ -19,8 +19,8 @@ import (
 type Record struct {
 	// Job is Slurm's number of the job.
 	Job uint32
-	// ArrayJob is the number of the job's array, and Task the task's number in it. They are 0
-	// and -1 for a job that is not a task of an array.
+	// ArrayJob is the number of the job's array, and Task the task's number in it. ArrayJob is 0 and Task is -1 for a job
+	// that is not a task of an array.
 	ArrayJob uint32
 	Task     int
 	Outcome  rm.Outcome

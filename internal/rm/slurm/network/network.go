@@ -90,11 +90,10 @@ type request struct {
 // ErrNoAnswer says that slurmctld closed a connection without an answer.
 var ErrNoAnswer = errors.New("slurmctld closed the connection without an answer")
 
-// maxOpen returns the largest number of connections that the driver opens to slurmctld at one
-// time. It is less than slurmctld's own limit, which leaves room for clients. If slurmctld's
-// backlog is full, the kernel retries after a second of real time, and the virtual clock does not
-// notice this wait. Up to 24.05, slurmctld serves 256 connections at once (MAX_SERVER_THREADS in
-// slurmctld.h); 24.11 serves 50; 25.05 and later serve 512
+// maxOpen returns the largest number of connections that the driver opens to slurmctld at one time. The number is less
+// than slurmctld's own limit, which leaves room for clients. If slurmctld's backlog is full, the kernel retries after a
+// second of real time, and the virtual clock does not notice this wait. Up to 24.05, slurmctld serves 256 connections
+// at once (MAX_SERVER_THREADS in slurmctld.h); 24.11 serves 50; 25.05 and later serve 512
 // (SLURMCTLD_CONMGR_DEFAULT_MAX_CONNECTIONS in controller.c).
 func maxOpen(release slurmspec.Release) int {
 	if release.Series() == slurmspec.R2411 {

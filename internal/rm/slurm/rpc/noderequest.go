@@ -427,11 +427,10 @@ const (
 	KillResv       = uint16(1 << 8) // KILL_JOB_RESV: warn only if a reservation needs the nodes
 )
 
-// Signal is the body of a [RequestSignalTasks] or a [RequestTerminateTasks]: a signal for the
-// processes of a job. The signal comes from "scancel --signal", or is the warning before the time
-// limit that "sbatch --signal" requests. It does not make slurmctld end the job. The nodes answer
-// with [ResponseRC] 0, or with ESRCH (3) if they have no process of the job; slurmctld treats both
-// as success.
+// Signal is the body of a [RequestSignalTasks] or a [RequestTerminateTasks]: a signal for the processes of a job. The
+// signal comes from "scancel --signal", or is the warning before the time limit that "sbatch --signal" requests. The
+// signal does not make slurmctld end the job. The nodes answer with [ResponseRC] 0, or with ESRCH (3) if they have no
+// process of the job; slurmctld treats both as success.
 type Signal struct {
 	StepID StepID
 	Flags  uint16 // Kill constants

@@ -30,7 +30,7 @@ func repeated(p *protocol) {
 	p.own = nil
 }
 
-// notRepeated refuses a message that slurmctld does not repeat. Its layout differs from 24.11's.
+// notRepeated refuses a message that slurmctld does not repeat. The layout of such a message differs from 24.11's.
 func notRepeated[T any](d *decoder) *T {
 	d.Fail("the message has the layout of %v, but slurmctld sends it only to nodes of its own release", d.protocol.version)
 	return nil

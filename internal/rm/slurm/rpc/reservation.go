@@ -9,9 +9,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// ReservationDesc is the body of a [RequestCreateReservation] and a [RequestUpdateReservation]
-// (resv_desc_msg_t in slurm.h). slurmctld answers a creation with a [ResponseCreateReservation],
-// which has the name, or refuses it with a [ResponseRC]. It answers an update with a [ResponseRC].
+// ReservationDesc is the body of a [RequestCreateReservation] and a [RequestUpdateReservation] (resv_desc_msg_t in
+// slurm.h). slurmctld answers a creation with a [ResponseCreateReservation], which has the name, or refuses it with a
+// [ResponseRC]. slurmctld answers an update with a [ResponseRC].
 type ReservationDesc struct {
 	Name          string
 	Start, End    int64  // seconds since the Unix epoch; slurmspec.NoVal if not set
