@@ -119,7 +119,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	e.reservations, e.licenses = e.newReservations(), licenses.New(keys.Value(cfg.Get, "Licenses"))
 	n := len(m.Nodes)
 	e.up, e.planned, e.returning = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)
-	e.departures, e.terminated.Threads = answers.NewDepartures(n, e.rules), answers.Threads(e.rules)
+	e.departures, e.terminated.Threads = answers.NewDepartures(n, e.par.CompleteWait, e.rules), answers.Threads(e.rules)
 	for i := range m.Nodes {
 		e.place[m.Nodes[i].Name] = i
 		e.up.Set(i)

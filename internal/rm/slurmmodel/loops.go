@@ -242,7 +242,8 @@ func (e *Engine) backfillTurn() hpc.Time {
 		if e.par.BF.Off {
 			return answers.After(e.now, backfillOff)
 		}
-		if now-e.loops.lastBackfill < e.par.BF.Interval || e.changed < e.loops.lastBackfill {
+		unchanged := e.changed < e.loops.lastBackfill
+		if unchanged || now-e.loops.lastBackfill < e.par.BF.Interval || e.departures.Delayed(now) != nil {
 			return answers.After(e.now, time.Second)
 		}
 		e.cycle = e.newCycle()

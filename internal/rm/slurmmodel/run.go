@@ -158,7 +158,7 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 		over()
 		return
 	}
-	e.await(e.departures.Begin(answering, over), a)
+	e.await(e.departures.Begin(j.end, answering, j.part.nodes, over), a)
 }
 
 // await plans when the nodes of an ending job answer slurmctld.

@@ -41,10 +41,17 @@ func (e *Engine) schedule(full bool) {
 	if e.par.SchedInterval < 0 {
 		return
 	}
+	delayed := e.departures.Delayed(e.second())
+	if delayed != nil && !e.par.ReduceFragments {
+		return
+	}
 	p := pass{e: e, full: full}
 	saved := e.available.Clone()
 	for _, part := range e.parts {
 		part.failed, part.tests = false, 0
+		if delayed != nil && delayed.Overlaps(part.nodes) {
+			p.fail(part)
+		}
 	}
 	queue := e.buildQueue(false)
 	e.announce(false, queue)

@@ -41,7 +41,8 @@ func (e *Engine) Submit(work *hpc.Job) error {
 		// For a job, e.independent sets the begin time. An array gets its begin time when a queue is built.
 		independent := len(j.tasks) == 0 && e.independent(j)
 		e.account.prioritize(j)
-		if independent && !e.par.Deferred && (e.rules.Since2411 || e.licenses.Free(j.licenses)) {
+		tested := !e.par.Deferred && e.departures.Delayed(e.second()) == nil
+		if independent && tested && (e.rules.Since2411 || e.licenses.Free(j.licenses)) {
 			e.compareWithQueue(j)
 		}
 		err = e.tryAtSubmission(j)

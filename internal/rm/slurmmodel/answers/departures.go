@@ -1,6 +1,8 @@
 package answers
 
 import (
+	"slices"
+
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurmmodel/parameters"
 	"rmreplay/internal/rm/slurmmodel/selection"
@@ -12,16 +14,18 @@ type Departures struct {
 	Line Line[Message]
 	// Closed has the nodes of running jobs that share no nodes (no bit in share_node_bitmap).
 	Closed selection.Bits
-	// Jobs is the number of completing jobs.
-	Jobs   int
-	on     []int16 // number of completing jobs on each node
-	closed []int16 // number of running jobs on each node that share no nodes (no_share_job_cnt)
+	wait   int64        // CompleteWait, in seconds
+	jobs   []*Departure // the completing jobs
+	on     []int16      // number of completing jobs on each node
+	closed []int16      // number of running jobs on each node that share no nodes (no_share_job_cnt)
 }
 
 // Departure is a completing job.
 type Departure struct {
-	left int    // nodes that have not answered
-	over func() // ends the job
+	end       int64          // when the job ended, in seconds since 1970
+	partition selection.Bits // nodes of its partition
+	left      int            // nodes that have not answered
+	over      func()         // called at the last answer
 }
 
 // Message is a node's message that a job is gone from the node.
@@ -30,9 +34,11 @@ type Message struct {
 	node int
 }
 
-// NewDepartures returns an empty record of completing jobs for a cluster with this number of nodes.
-func NewDepartures(nodes int, rules parameters.Rules) Departures {
+// NewDepartures returns an empty record of completing jobs for a cluster with this number of nodes. The parameter wait
+// is CompleteWait, in seconds.
+func NewDepartures(nodes int, wait int64, rules parameters.Rules) Departures {
 	return Departures{
+		wait: wait,
 		Line: Line[Message]{Threads: Threads(rules)}, Closed: selection.NewBits(nodes), on: make([]int16, nodes),
 		closed: make([]int16, nodes),
 	}
@@ -51,19 +57,38 @@ func (s *Departures) Close(nodes selection.Bits, runs bool) {
 	}
 }
 
-// Begin adds a job that has ended on the given nodes. All these nodes will answer. The function over is
-// called at the last answer.
-func (s *Departures) Begin(nodes selection.Bits, over func()) *Departure {
-	s.Jobs++
+// Begin adds a job that ended at a second on the given nodes of a partition. All these nodes will answer. The
+// function over is called at the last answer.
+func (s *Departures) Begin(end int64, nodes, partition selection.Bits, over func()) *Departure {
 	for i := range nodes.All {
 		s.on[i]++
 	}
-	return &Departure{nodes.Count(), func() { s.Jobs--; over() }}
+	d := &Departure{end, partition, nodes.Count(), over}
+	s.jobs = append(s.jobs, d)
+	return d
+}
+
+// Delayed returns the nodes of the partitions in which CompleteWait delays jobs at a second; nil if it delays none
+// (job_is_completing in job_scheduler.c).
+func (s *Departures) Delayed(second int64) (nodes selection.Bits) {
+	if s.wait == 0 {
+		return nil
+	}
+	for _, d := range s.jobs {
+		if d.end < second-s.wait {
+			continue
+		}
+		if nodes == nil {
+			nodes = selection.NewBits(len(s.on))
+		}
+		nodes.Or(d.partition)
+	}
+	return nodes
 }
 
 // Exclude removes the nodes with completing jobs from a set.
 func (s *Departures) Exclude(set selection.Bits) {
-	for i := 0; s.Jobs > 0 && i < len(s.on); i++ {
+	for i := 0; len(s.jobs) > 0 && i < len(s.on); i++ {
 		if s.on[i] > 0 {
 			set.Clear(i)
 		}
@@ -72,7 +97,7 @@ func (s *Departures) Exclude(set selection.Bits) {
 
 // Nodes returns the nodes with completing jobs; nil if no job is completing.
 func (s *Departures) Nodes() selection.Bits {
-	if s.Jobs == 0 {
+	if len(s.jobs) == 0 {
 		return nil
 	}
 	nodes := selection.NewBits(len(s.on))
@@ -120,6 +145,8 @@ func (s *Departures) free(d *Departure, node int) bool {
 	if d.left--; d.left > 0 {
 		return false
 	}
+	at := slices.Index(s.jobs, d)
+	s.jobs = slices.Delete(s.jobs, at, at+1)
 	d.over()
 	return true
 }

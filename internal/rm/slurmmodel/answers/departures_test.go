@@ -1,6 +1,7 @@
 package answers
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -11,10 +12,10 @@ import (
 // TestDepartures checks that a node is free when it has answered, and that its job is over when all
 // its nodes have.
 func TestDepartures(t *testing.T) {
-	s := NewDepartures(8, parameters.Rules{})
+	s := NewDepartures(8, 0, parameters.Rules{})
 	over := ""
-	alone := s.Begin(set("12"), func() { over += "a" })
-	other := s.Begin(set("23"), func() { over += "b" })
+	alone := s.Begin(100, set("12"), set("0123"), func() { over += "a" })
+	other := s.Begin(105, set("23"), set("234"), func() { over += "b" })
 	s.Tell(1000, alone, set("12"), false)
 	s.Tell(1000, other, set("3"), false)
 	for k, want := range []struct {
@@ -32,9 +33,9 @@ func TestDepartures(t *testing.T) {
 		last := s.Serve(false)
 		free := set("01234567")
 		s.Exclude(free)
-		if !free.Equal(set(want.free)) || over != want.over || s.Jobs != want.jobs {
+		if !free.Equal(set(want.free)) || over != want.over || len(s.jobs) != want.jobs {
 			t.Errorf("after message %d: nodes %v without jobs that leave, %q over, %d leave; want %+v",
-				k, free, over, s.Jobs, want)
+				k, free, over, len(s.jobs), want)
 		}
 		if last != (k == 1) {
 			t.Errorf("message %d is the last of its job: %t", k, last)
@@ -48,9 +49,30 @@ func TestDepartures(t *testing.T) {
 	}
 }
 
+// CompleteWait delays the partitions of completing jobs that ended at most so many seconds ago.
+func TestDelayed(t *testing.T) {
+	s := NewDepartures(8, 10, parameters.Rules{})
+	s.Begin(100, set("1"), set("012"), func() {})
+	last := s.Begin(105, set("2"), set("23"), func() {})
+	for second, want := range map[int64]string{105: "0123", 110: "0123", 111: "23", 115: "23", 116: ""} {
+		if got := s.Delayed(second); !slices.Equal(got, set(want)) && (want != "" || got != nil) {
+			t.Errorf("second %d: nodes %v, want %q", second, got, want)
+		}
+	}
+	s.Answer(last, set("2"))
+	if got := s.Delayed(105); !got.Equal(set("012")) {
+		t.Errorf("after the last answer of a job: %v", got)
+	}
+	none := NewDepartures(8, 0, parameters.Rules{})
+	none.Begin(100, set("1"), set("012"), func() {})
+	if got := none.Delayed(100); got != nil {
+		t.Errorf("without CompleteWait: %v", got)
+	}
+}
+
 // A node is open for others again when the last job that shares no nodes has ended or is suspended there.
 func TestClose(t *testing.T) {
-	s := NewDepartures(8, parameters.Rules{})
+	s := NewDepartures(8, 0, parameters.Rules{})
 	s.Close(set("123"), true)
 	s.Close(set("23"), true)
 	s.Close(set("123"), false)

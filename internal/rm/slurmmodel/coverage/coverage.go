@@ -191,8 +191,7 @@ var configurationRules = []func(*slurmmodel.Config) string{
 			}
 		}
 		// max_rpc_cnt matters if it is small: on the frozen clock slurmctld has few threads that
-		// serve messages. reduce_completing_frag needs no rule: it matters only with CompleteWait
-		// (job_is_completing in src/slurmctld/job_scheduler.c).
+		// serve messages.
 		if n := o.Number("max_rpc_cnt", 0); n > 0 && n < fewMessages {
 			return fmt.Sprintf("SchedulerParameters=max_rpc_cnt=%d", n)
 		}
@@ -203,12 +202,6 @@ var configurationRules = []func(*slurmmodel.Config) string{
 			if keys.Value(c.Get, key) != "" {
 				return key
 			}
-		}
-		return ""
-	},
-	func(c *slurmmodel.Config) string {
-		if keys.Number(c.Get, "CompleteWait", 0) > 0 {
-			return "CompleteWait"
 		}
 		return ""
 	},
@@ -241,12 +234,25 @@ var jobRules = []struct {
 	{"--gres-flags=enforce-binding", func(j *hpc.Job) bool { return strings.EqualFold(j.GRESFlags, "enforce-binding") }},
 	{"features with counts or brackets", func(j *hpc.Job) bool { return strings.ContainsAny(j.Constraint, "[(*") || j.Prefer != "" }},
 	{"--exclusive=user and mcs", func(j *hpc.Job) bool { return j.Exclusive == "user" || j.Exclusive == "mcs" }},
+	{"shards and MPS of GPUs", asksSharedGPU},
 	{"specialized cores", func(j *hpc.Job) bool { return j.CoreSpec > 0 || j.ThreadSpec > 0 }},
 	{"burst buffers", func(j *hpc.Job) bool { return j.BurstBuffer != "" }},
 	{"plane and arbitrary distributions", func(j *hpc.Job) bool {
 		d := strings.ToLower(j.Distribution)
 		return strings.HasPrefix(d, "plane") || strings.HasPrefix(d, "arbitrary") || strings.HasPrefix(d, "hostfile")
 	}},
+}
+
+// asksSharedGPU reports whether a job asks for a part of a GPU. Such a job takes no free GPU (--gres=gpu), and no part
+// of a GPU that another job has (gres_id_sharing in src/interfaces/gres.c).
+func asksSharedGPU(j *hpc.Job) bool {
+	for one := range strings.SplitSeq(j.GRES, ",") {
+		name, _, _ := strings.Cut(strings.TrimPrefix(one, "gres/"), ":")
+		if name == "shard" || name == "mps" {
+			return true
+		}
+	}
+	return false
 }
 
 // memoryOverLimit reports whether a job may have more memory for each CPU than MaxMemPerCPU of a

@@ -52,7 +52,7 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 	const cons = "SelectType=select/cons_tres "
 	for what, change := range map[string]func(*slurmmodel.Config, *workload.Workload){
 		"many messages":            site(cons + "SchedulerParameters=max_rpc_cnt=20"),
-		"no CompleteWait":          site(cons + "SchedulerParameters=reduce_completing_frag"),
+		"completing jobs":          site(cons + "CompleteWait=5 SchedulerParameters=reduce_completing_frag"),
 		"suspended jobs":           site(cons + "PreemptType=preempt/qos PreemptMode=SUSPEND,GANG"),
 		"jobs that are requeued":   site(cons + "PreemptType=preempt/qos PreemptMode=REQUEUE,WITHIN"),
 		"nodes that are always on": site(cons + "SuspendProgram=/bin/true"),
@@ -93,7 +93,6 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		"TopologyParam=Dragonfly (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
 			c.Release, c.Get = slurmspec.R2411, lines(cons+"SelectTypeParameters=CR_Core TopologyParam=Dragonfly")
 		},
-		"CompleteWait (2 jobs)": site(cons + "CompleteWait=5"),
 		"State of nodes in slurm.conf (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
 			c.Nodes[0].State = "DOWN"
 		},
@@ -123,6 +122,7 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 			job(func(j *hpc.Job) { j.GPUsPerSocket = "1" })(c, w)
 		},
 		"--gres-flags=enforce-binding (1 jobs)":     job(func(j *hpc.Job) { j.GRESFlags = "enforce-binding" }),
+		"shards and MPS of GPUs (1 jobs)":           job(func(j *hpc.Job) { j.GRES = "nvme:1,shard:2" }),
 		"DefCpuPerGPU (2 jobs)":                     site(cons + "DefCpuPerGPU=4"),
 		"features with counts or brackets (1 jobs)": job(func(j *hpc.Job) { j.Constraint = "[a|b]" }),
 	} {

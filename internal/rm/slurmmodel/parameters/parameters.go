@@ -18,11 +18,13 @@ type Parameters struct {
 	MaxStart                       int
 	Deferred                       bool // defer: the end of an epilog does not start a pass at once
 	AssocLimitStop                 bool
+	ReduceFragments                bool // reduce_completing_frag: CompleteWait blocks only partitions of completing jobs
 	Limits                         charge.Limits
 	BF                             Backfill
 	MaxSwitchWait                  int64
 
 	KillWait, OverTimeLimit, MinJobAge int64
+	CompleteWait                       int64
 	ReservationOverRun                 int64
 	Epilog, AllocProlog                bool
 	KillInvalidDepend                  bool
@@ -53,6 +55,7 @@ func Read(get keys.Get) *Parameters {
 		QueueDepth:       int(o.Number("default_queue_depth", 100)), PartitionDepth: int(o.Number("partition_job_depth", 0)),
 		MaxStart: int(o.Number("sched_max_job_start", 0)), Deferred: strings.Contains(string(o), "defer"),
 		AssocLimitStop: o.Has("assoc_limit_stop"), MaxSwitchWait: o.Number("max_switch_wait", 300),
+		ReduceFragments: o.Has("reduce_completing_frag"),
 	}
 	p.BF = Backfill{
 		Interval: o.Number("bf_interval", 30), Window: o.Number("bf_window", 1440) * 60,
@@ -70,6 +73,7 @@ func Read(get keys.Get) *Parameters {
 	p.BF.SpaceSize = int(o.Number("bf_node_space_size", int64(p.BF.MaxTest)))
 	p.KillWait, p.OverTimeLimit = keys.Number(get, "KillWait", 30), keys.Number(get, "OverTimeLimit", 0)*60
 	p.MinJobAge, p.FirstJob = keys.Number(get, "MinJobAge", 300), uint32(keys.Number(get, "FirstJobId", 1))
+	p.CompleteWait = keys.Number(get, "CompleteWait", 0)
 	p.ReservationOverRun = keys.Number(get, "ResvOverRun", 0) * 60
 	if text := strings.ToUpper(keys.Value(get, "ResvOverRun")); text == "UNLIMITED" || text == "INFINITE" {
 		p.ReservationOverRun = 365 * 24 * 60 * 60
