@@ -202,7 +202,7 @@ func (p *Prepared) made() []workload.MadeField {
 
 // drawOf returns the seed with which a realization draws a field. number is the number of the realization, and place is
 // the index of the field. In the first half of the realizations, realization i has draw i of every field. The second
-// half uses the same draws of each field once more, in a different order for each field. So two realizations share the
+// half uses the same draws of each field once more, in a different order for each field, so two realizations share the
 // draw of at most one field. The correlation of the results of two realizations that share a draw is the part of the
 // variance that this field causes. This is replicated sampling (McKay, NUREG/CR-6311, 1995; Mara and Rakoto Joseph, J.
 // Stat. Comput. Simul. 78, 2008). If a half has fewer realizations than there are fields, there are too few orders, and

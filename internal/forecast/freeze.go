@@ -355,8 +355,8 @@ func hide(jobs *workload.Jobs) {
 	}
 }
 
-// forgetEnd removes from a job's record the state in which it ended. Otherwise the simulator would end the job in
-// this state.
+// forgetEnd removes from a job's record the state in which it ended; otherwise the simulator would end the job in this
+// state.
 func forgetEnd(job *hpc.Job) {
 	if job.Recorded != nil && (job.Recorded.State.Ended() || job.Recorded.TaskStates != nil) {
 		record := *job.Recorded

@@ -5,9 +5,9 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// trained is a model that was trained on everything until an instant. The training data lack the ends of the jobs
-// that had not ended at that instant. So the model must still receive these jobs with their ends. Which jobs had not
-// ended is known only after the instant, so trained stores the events until the instant and passes them on later.
+// trained is a model that was trained on everything until an instant. The training data lack the ends of the jobs that
+// had not ended at that instant, so the model must still receive these jobs with their ends. Which jobs had not ended
+// is known only after the instant, so trained stores the events until the instant and passes them on later.
 type trained struct {
 	predict.Predictor
 	until hpc.Time

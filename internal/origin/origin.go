@@ -4,9 +4,9 @@
 // including the loopback interface, and adds the passwords that it has stored.
 //
 // The check reads the headers in which browsers describe their requests: Fetch Metadata (W3C,
-// https://www.w3.org/TR/fetch-metadata/), Origin (RFC 6454) and Host. Programs send neither Fetch
-// Metadata nor Origin. So the check refuses a program's request only if its method is GET or HEAD
-// and its Host is a name that another site may have.
+// https://www.w3.org/TR/fetch-metadata/), Origin (RFC 6454) and Host. Programs send neither Fetch Metadata nor Origin,
+// so the check refuses a program's request only if its method is GET or HEAD and its Host is a name that another site
+// may have.
 package origin
 
 import (

@@ -126,8 +126,8 @@ const (
 	repeated = 2
 )
 
-// appendString packs a string as 2i if it is string i of the table. Otherwise it packs 2n+1 and
-// the n bytes of the string.
+// appendString packs a string as 2i if it is string i of the table; otherwise it packs 2n+1 and the n bytes of the
+// string.
 func (p *packer) appendString(b []byte, s string, c *column) []byte {
 	if !c.off {
 		c.looked++

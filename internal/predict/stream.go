@@ -151,8 +151,8 @@ func (c *Cases) Check() error {
 		want)
 }
 
-// AtOnce returns the cases with each job's end moved to its submission. So each job's value is known
-// at its submission, which is not possible in reality.
+// AtOnce returns the cases with each job's end moved to its submission, so each job's value is known at its submission,
+// which is not possible in reality.
 func (c *Cases) AtOnce() *Cases {
 	known := *c
 	known.List = slices.Clone(c.List)

@@ -11,12 +11,12 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// ordered is a [Controller] that submits a job after the jobs in its dependency, because a resource
-// manager refuses a dependency on a job that has not been submitted. In a log the order is right. But
-// users who react may submit jobs in another order, and a replay on real Slurm submits preset jobs only
-// at their starts. If the submission of a job waits for a preset job's submission, the job loses no age
-// in Slurm, because age counts from when the dependencies are met. The job only loses its place among
-// jobs of the same priority. But the job's wait is shorter than the recorded wait ([Result.Postponed]).
+// ordered is a [Controller] that submits a job after the jobs in its dependency, because a resource manager refuses a
+// dependency on a job that has not been submitted. In a log the order is right, but users who react may submit jobs in
+// another order, and a replay on real Slurm submits preset jobs only at their starts. If the submission of a job waits
+// for a preset job's submission, the job loses no age in Slurm, because age counts from when the dependencies are met.
+// The job only loses its place among jobs of the same priority, but the job's wait is shorter than the recorded wait
+// ([Result.Postponed]).
 type ordered struct {
 	Controller
 	w           *workload.Workload

@@ -379,7 +379,7 @@ func (s *starts) measures() bool {
 	return s.FileSystem.Name != "" && s.Strategy != ioaware.Baseline
 }
 
-// woken does a round if a round is due. Otherwise it plans a round if something has changed.
+// woken does a round if a round is due; otherwise it plans a round if something has changed.
 func (s *starts) woken() {
 	if s.look == 0 || s.now < s.look {
 		return // another controller asked for this waking

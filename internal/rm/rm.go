@@ -38,10 +38,9 @@ type ResourceManager interface {
 	// may change the window's reservations, and may add reservations that keep nodes free for preset
 	// jobs.
 	PlanWindow(window Window) ([]hpc.ReservationEvent, error)
-	// SubmitPreset submits a job that ran when the window began. The loop calls SubmitPreset at the
-	// instant that [Capabilities.PresetAt] gives, or at job.Submit. The job starts at its recorded
-	// start, on job.Recorded.Nodes, and ends at its recorded end. Otherwise SubmitPreset is like
-	// Submit.
+	// SubmitPreset submits a job that ran when the window began. The loop calls SubmitPreset at the instant that
+	// [Capabilities.PresetAt] gives, or at job.Submit. The job starts at its recorded start, on job.Recorded.Nodes, and
+	// ends at its recorded end; otherwise SubmitPreset is like Submit.
 	SubmitPreset(job *hpc.Job) error
 	// BeginWindow begins the window: from now on all jobs may start.
 	BeginWindow() error

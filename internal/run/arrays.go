@@ -42,7 +42,7 @@ func (r *Reasons) giveAll(rows []Row, m *Manifest) {
 }
 
 // setArrayEligible sets [Row.ArrayEligible]. A job with a begin time is eligible at that time, even if its dependency
-// is not met. So for an array with a begin time, ArrayEligible is the first start of a task.
+// is not met, so for an array with a begin time, ArrayEligible is the first start of a task.
 func setArrayEligible(tasks []Row) {
 	if !tasks[0].AskedHold && !tasks[0].AskedDependency {
 		return

@@ -54,9 +54,9 @@ func (r *Reasons) add(e *Event) {
 // Any reports whether the run has reasons.
 func (r *Reasons) Any() bool { return len(r.seen) > 0 }
 
-// BeforeWindow is the reason for waiting before a workload's window. Until the window begins, a
-// reservation of the engine keeps jobs from starting, and the record does not have the real queue.
-// So no reason of the site applies to that time.
+// BeforeWindow is the reason for waiting before a workload's window. Until the window begins, a reservation of the
+// engine keeps jobs from starting, and the record does not have the real queue, so no reason of the site applies to
+// that time.
 const BeforeWindow = "before the window"
 
 // AtArrayLimit is a reason in records without Slurm's reasons. A task has this reason while the

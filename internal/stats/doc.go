@@ -59,7 +59,7 @@
 // because there are almost always fewer runs (n) than jobs (d). With n ≤ d all points are corners of their convex hull,
 // so halfspace and simplicial depth are equal for all of them, and the covariance matrix of Mahalanobis and of
 // projection depth is singular. Spatial depth needs no hull and no covariance matrix. Spatial depth is bounded, and
-// does not depend on how far away an outlier is. So it is robust, but does not detect a difference that is only in the
+// does not depend on how far away an outlier is, so it is robust, but does not detect a difference that is only in the
 // distance of a few outlying runs. The test by depth misleads in these cases:
 //   - Depths are computed in the pooled sample, as by some implementations. Such a test detects
 //     only differences of spread, and no shift. Here depths are computed in each set, without the
@@ -67,13 +67,12 @@
 //   - There are very few runs in very many dimensions. All depths become similar, and the test
 //     loses power. The probability of a false rejection is still at most the level.
 //
-// All p-values come from permuting the runs. If there are few enough arrangements, a test counts
-// all of them. Otherwise it draws random arrangements with a seed, and p = (1 + extreme) / (1 +
-// drawn). This p is never 0, and the probability of a false rejection stays at most the level
-// (Phipson and Smyth, SAGMB 9(1), 2010). Permutation assumes that runs are independent of each
-// other. Realizations with the same seeds on both sides are pairs and violate this assumption. For
-// such realizations the tests are too cautious. With three runs on each side the smallest possible
-// p-value is 0.1, even for the largest difference: see [SmallestP].
+// All p-values come from permuting the runs. If there are few enough arrangements, a test counts all of them; otherwise
+// it draws random arrangements with a seed, and p = (1 + extreme) / (1 + drawn). This p is never 0, and the probability
+// of a false rejection stays at most the level (Phipson and Smyth, SAGMB 9(1), 2010). Permutation assumes that runs are
+// independent of each other. Realizations with the same seeds on both sides are pairs and violate this assumption. For
+// such realizations the tests are too cautious. With three runs on each side the smallest possible p-value is 0.1, even
+// for the largest difference: see [SmallestP].
 //
 // A test that does not reject does not show equality. [Detectable] returns the difference that the
 // runs would probably have detected. If smaller differences matter, there are too few runs.

@@ -287,8 +287,8 @@ func (m *Maker) these(ctx context.Context, runs []*Run, atOnce int) error {
 	return executor.Do(ctx, len(runs), func(ctx context.Context, i int) error { return m.MakeRun(ctx, runs[i]) })
 }
 
-// MakeRun makes a run unless it is complete. It returns a [RunError] if the run fails. Otherwise
-// it returns the errors of [Maker.All].
+// MakeRun makes a run unless it is complete. It returns a [RunError] if the run fails; otherwise it returns the errors
+// of [Maker.All].
 func (m *Maker) MakeRun(ctx context.Context, r *Run) error {
 	if record := m.Plan.complete(r); record != nil {
 		s, err := metrics.FromRun(record, metrics.Options{})
@@ -329,8 +329,8 @@ func (m *Maker) attempt(ctx context.Context, r *Run) (s *metrics.Summary, failur
 	dir := m.Plan.path(r.Dir)
 	args := m.Plan.arguments(r)
 	now := status{Fingerprint: r.fingerprint, Command: append([]string{"rmreplay"}, args...)}
-	// The old record is removed before the new fingerprint is written. Otherwise the old record
-	// would seem to belong to the new inputs.
+	// The old record is removed before the new fingerprint is written; otherwise the old record would seem to belong to
+	// the new inputs.
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, nil, fmt.Errorf("removing an unfinished run: %w", err)
 	}
@@ -395,8 +395,7 @@ func (m *Maker) call(ctx context.Context, args []string, logPath string, out io.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	c.WaitDelay = patience
-	// The kernel sends PDEATHSIG when the forking thread ends. So this thread must not end before
-	// the child process.
+	// The kernel sends PDEATHSIG when the forking thread ends, so this thread must not end before the child process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	release := interrupt.Hold() // until the child has ended

@@ -22,7 +22,7 @@
 // While a thread runs, Wait returns only when ctx ends, after Interrupt, or with a [StallError].
 //
 // The last thread that begins to wait advances the clock itself, if no message or wake-up is in flight. This needs no
-// context switch to the driver. Otherwise Wait first checks in /proc that each thread that waits in the kernel is
+// context switch to the driver; otherwise Wait first checks in /proc that each thread that waits in the kernel is
 // asleep (state S). If all are asleep, no wake-up is on its way.
 package vclock
 
@@ -323,9 +323,8 @@ func (c *Clock) newSlot() int {
 	panic("vclock: no free slot")
 }
 
-// disown takes a slot from its process and reports whether it succeeded. The caller may free the
-// slot only if disown succeeded. Otherwise the process's parent frees the slot, and the slot may
-// already have a new owner.
+// disown takes a slot from its process and reports whether it succeeded. The caller may free the slot only if disown
+// succeeded; otherwise the process's parent frees the slot, and the slot may already have a new owner.
 func disown(s *slot, pid int) bool { return s.pid.CompareAndSwap(int32(pid), 0) }
 
 // freeSlot frees the slot of a dead thread, which then no longer counts as running. disown must

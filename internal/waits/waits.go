@@ -18,8 +18,8 @@
 //     until the job was the first of its partition, and then [Resources];
 //   - the rest is [Unknown].
 //
-// A replay queries reasons only every few minutes. So a reason for which a job was not eligible ends
-// at the latest when the job became eligible.
+// A replay queries reasons only every few minutes, so a reason for which a job was not eligible ends at the latest when
+// the job became eligible.
 package waits
 
 import (

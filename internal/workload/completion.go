@@ -47,8 +47,8 @@ func (f Field) Words() string {
 	return strings.ReplaceAll(string(f), "_", " ")
 }
 
-// Completion says how missing fields of a workload's record were made. It has all data that the
-// rules need. So any program can make the fields again with other draws.
+// Completion says how missing fields of a workload's record were made. It has all data that the rules need, so any
+// program can make the fields again with other draws.
 type Completion struct {
 	Fields []MadeField `json:"fields"`
 	Site   SiteFacts   `json:"site"`

@@ -58,11 +58,10 @@ type Info struct {
 	Endless int `json:"jobs_without_end"`
 	// DuplicateIDs is the number of jobs whose ID an earlier job has. No engine plays such a workload.
 	DuplicateIDs int `json:"jobs_with_duplicate_id"`
-	// NeverStarted is the number of tasks that, according to the record, ended before they started, or
-	// had not started when it ended.
-	// NeverStartedCPUS is their part of the offered work. How long they would have run is not known.
-	// So the offered work counts their time limits, unless the workload has shorter run times. The
-	// figures about used time omit them.
+	// NeverStarted is the number of tasks that, according to the record, ended before they started, or had not started
+	// when it ended. NeverStartedCPUS is their part of the offered work. How long they would have run is not known, so the
+	// offered work counts their time limits, unless the workload has shorter run times. The figures about used time omit
+	// them.
 	NeverStarted       int     `json:"tasks_never_started"`
 	NeverStartedCPUS   float64 `json:"never_started_cpu_s"`
 	neverStartedLimits int     // the tasks whose time limits count

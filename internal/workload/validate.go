@@ -208,8 +208,8 @@ type validator struct {
 	taskCount int  // number of tasks of arrays
 }
 
-// A few lines can request more tasks than fit into memory. So the number of tasks is limited to
-// maxTasks or, if that is more, to tasksPerJob on average over all jobs.
+// A few lines can request more tasks than fit into memory, so the number of tasks is limited to maxTasks or, if that is
+// more, to tasksPerJob on average over all jobs.
 const (
 	maxTasks    = 1_000_000
 	tasksPerJob = 100

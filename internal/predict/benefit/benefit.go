@@ -5,9 +5,9 @@
 //
 // # What is compared with what
 //
-// Backfilling the shortest jobs first improves the slowdown much even with time limits. So a
-// predictor is compared with the same policy under time limits. Clairvoyance shows about the largest
-// improvement that a predictor can reach under the same policy.
+// Backfilling the shortest jobs first improves the slowdown much even with time limits, so a predictor is compared with
+// the same policy under time limits. Clairvoyance shows about the largest improvement that a predictor can reach under
+// the same policy.
 //
 // # Two questions
 //

@@ -25,11 +25,10 @@ type Floor struct {
 	Neighbours   int     `json:"neighbour_jobs"`
 	// Resubmitted is the share of jobs with an earlier job of their class.
 	Resubmitted float64 `json:"resubmitted"`
-	// TwinMAE is the mean absolute distance of twins from the median of their group. Twins are jobs
-	// of one class between whose submissions no job of their user ended. For all twins of a group, a
-	// predictor sees the same request and the same ended jobs of the user. So it can distinguish them
-	// only by other events. The median is computed from the group itself, so the distance is too
-	// small rather than too large. Twins counts the twins.
+	// TwinMAE is the mean absolute distance of twins from the median of their group. Twins are jobs of one class between
+	// whose submissions no job of their user ended. For all twins of a group, a predictor sees the same request and the
+	// same ended jobs of the user, so it can distinguish them only by other events. The median is computed from the group
+	// itself, so the distance is too small rather than too large. Twins counts the twins.
 	TwinMAE float64 `json:"twin_floor_mae"`
 	Twins   int     `json:"twin_jobs"`
 

@@ -111,8 +111,8 @@ func (h *History) latest(maxGroups int) (kept []key) {
 	return kept
 }
 
-// forget keeps only h.maxGroups groups of each kind, and only the data of these groups and of open
-// jobs. So the memory of a service stays bounded, even if its users use ever new names.
+// forget keeps only h.maxGroups groups of each kind, and only the data of these groups and of open jobs, so the memory
+// of a service stays bounded, even if its users use ever new names.
 func (h *History) forget() {
 	groups := map[key]*group{}
 	h.counts = [kinds]int{}

@@ -16,12 +16,11 @@ import (
 // scale log(1+value), as in conformalized quantile regression (Romano, Patterson and Candès,
 // NeurIPS 2019).
 //
-// A value counts when its job ends, so no prediction depends on a later end. Between the
-// submission and the end, the bounds move. A value is compared with the present bounds instead of
-// the bounds at the submission. Otherwise a thousand equal jobs that are submitted at once would
-// move the bounds a thousand times. But the predictions were made with the older bounds, so a bias
-// remains. Therefore the target share is corrected by gain times the difference between a tenth
-// and the share of values outside the predicted bounds (the integral term of PID control).
+// A value counts when its job ends, so no prediction depends on a later end. Between the submission and the end, the
+// bounds move. A value is compared with the present bounds instead of the bounds at the submission; otherwise a
+// thousand equal jobs that are submitted at once would move the bounds a thousand times. But the predictions were made
+// with the older bounds, so a bias remains. Therefore the target share is corrected by gain times the difference
+// between a tenth and the share of values outside the predicted bounds (the integral term of PID control).
 type conformal struct {
 	Low  bound `json:"low"`  // how far P10 is lowered
 	High bound `json:"high"` // how far P90 is raised

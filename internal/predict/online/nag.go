@@ -28,7 +28,7 @@ type Regression struct {
 // |e| or weight * e^2.
 type Loss struct {
 	// OverSquared says that errors above 0 count by their squares, and UnderSquared that errors below 0 count by their
-	// squares. Otherwise errors count by their absolute values.
+	// squares; otherwise errors count by their absolute values.
 	OverSquared, UnderSquared bool
 	Weight                    Weight
 }

@@ -154,7 +154,7 @@ func (o *Options) File() string { return o.file }
 const retrain = 1
 
 // New returns a predictor, and the correction. Both results are nil if the options predict nothing. If the options name
-// a file, trained must be its model, and the predictor begins with the model's history. Otherwise the predictor begins
+// a file, trained must be its model, and the predictor begins with the model's history; otherwise the predictor begins
 // without jobs. Models without a file are trained on the jobs that end, as in `predict evaluate`.
 func (o *Options) New(trained *model.Model) (predict.Predictor, Correction) {
 	switch o.predictor {

@@ -141,7 +141,7 @@ func (p *parser) job(f *fields) (*hpc.Job, error) {
 }
 
 // fields are the words of a line after the first one: names, keys with values, and options of sbatch. Reading a value
-// removes it. So rest finds the keys that were never read.
+// removes it, so rest finds the keys that were never read.
 type fields struct {
 	epoch   hpc.Time
 	names   []string

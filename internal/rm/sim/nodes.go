@@ -617,8 +617,8 @@ func (n *nodes) enough(order []int, tasks int) bool {
 	return tasks <= 0
 }
 
-// fill puts tasks on the nodes of n.order, as many on each node as fit. But it leaves one task for each later node
-// that the job names or needs.
+// fill puts tasks on the nodes of n.order, as many on each node as fit, but it leaves one task for each later node that
+// the job names or needs.
 func (n *nodes) fill(q *demand) bool {
 	p := placement{nodes: make([]int32, 0, len(n.order)), tasks: make([]int32, 0, len(n.order))}
 	least := max(q.minNodes, q.required)

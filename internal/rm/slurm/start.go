@@ -87,8 +87,8 @@ func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err 
 	if err := e.loop.quietly(ctx, cfg.Epoch); err != nil {
 		return nil, err
 	}
-	// Computing takes no virtual time during the start. Otherwise a slow controller might not be
-	// ready by Epoch. The start is not part of the result.
+	// Computing takes no virtual time during the start; otherwise a slow controller might not be ready by Epoch. The start
+	// is not part of the result.
 	e.loop.clock.SetFactor(cfg.ClockFactor)
 	return e, nil
 }

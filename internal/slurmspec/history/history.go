@@ -135,8 +135,8 @@ func (l Lifetime) Absence(release slurmspec.Release) string {
 
 // OptionList describes the options of one key of slurm.conf whose value is a comma list.
 type OptionList struct {
-	// Refused says that slurmctld refuses a configuration with an option that it does not know.
-	// Otherwise it ignores the option.
+	// Refused says that slurmctld refuses a configuration with an option that it does not know; otherwise it ignores the
+	// option.
 	Refused bool
 	// Always has the options, in lower case, that all releases from 22.05 on know. It is set
 	// only if Refused is set.

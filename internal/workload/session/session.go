@@ -26,10 +26,10 @@
 //
 // # Size
 //
-// Ten thousand sessions at the same time, followed by ten thousand more, have a hundred million
-// edges. The graph never stores them one by one. In the list of sessions that is sorted by their
-// ends, the sessions on which a session depends are neighbours. So each session stores only the
-// first and the last index. Building all graphs of a log takes the time of sorting its jobs.
+// Ten thousand sessions at the same time, followed by ten thousand more, have a hundred million edges. The graph never
+// stores them one by one. In the list of sessions that is sorted by their ends, the sessions on which a session depends
+// are neighbours, so each session stores only the first and the last index. Building all graphs of a log takes the time
+// of sorting its jobs.
 package session
 
 import (
@@ -159,12 +159,11 @@ func newSession(jobs *workload.Jobs, ends []hpc.Time, mine []int, parent int) Se
 
 // link finds the edges of the transitive reduction.
 //
-// Let L be the session that began last among the sessions that had ended when s began. A session
-// that had ended before L began is not a direct dependency of s, because L is between them. A
-// session that ended between L's start and the start of s is a direct dependency: a session
-// between it and s would have begun after L and ended before s began. Such a session does not
-// exist, because L began last. So s directly depends on L and on the sessions that ended between
-// L's start and the start of s. Both ends of this range only move forward for later sessions s.
+// Let L be the session that began last among the sessions that had ended when s began. A session that had ended before
+// L began is not a direct dependency of s, because L is between them. A session that ended between L's start and the
+// start of s is a direct dependency: a session between it and s would have begun after L and ended before s began. Such
+// a session does not exist, because L began last, so s directly depends on L and on the sessions that ended between L's
+// start and the start of s. Both ends of this range only move forward for later sessions s.
 //
 // Two sessions without duration at the same instant would depend on each other. The order of
 // submission decides: a session depends on earlier sessions only.

@@ -49,8 +49,7 @@ type Anonymizer struct {
 
 // Anonymity says what an [Anonymizer] replaces beyond the names of users, accounts, jobs and nodes.
 type Anonymity struct {
-	// KeepHosts keeps the names of nodes and switches. Otherwise Switches, which are host lists, are
-	// replaced like nodes.
+	// KeepHosts keeps the names of nodes and switches; otherwise Switches, which are host lists, are replaced like nodes.
 	KeepHosts bool
 	Switches  []string
 	// Cluster is the name of the cluster, which is replaced. If it is empty, the name stays.

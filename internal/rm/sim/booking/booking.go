@@ -41,9 +41,9 @@ func (b *Bookings) Note(node int, begin hpc.Time) {
 	}
 }
 
-// Until returns nodes that are idle now but have reservations that begin too early for a job until
-// the instant end. If the job needs whole nodes and all reservations begin between now and end,
-// these are all booked nodes. Otherwise the set is empty.
+// Until returns nodes that are idle now but have reservations that begin too early for a job until the instant end. If
+// the job needs whole nodes and all reservations begin between now and end, these are all booked nodes; otherwise the
+// set is empty.
 func (b *Bookings) Until(whole bool, now, end hpc.Time) nodeset.Set {
 	if b.count > 0 && whole && now < b.first && b.last < end {
 		return b.nodes

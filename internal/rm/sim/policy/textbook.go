@@ -10,8 +10,7 @@ import (
 // TieRules say how EASY decides two cases of equality that the literature leaves open. The zero
 // value is the usual decision.
 type TieRules struct {
-	// EndBefore says that a backfilled job must end before the shadow time. Otherwise it may also
-	// end at the shadow time.
+	// EndBefore says that a backfilled job must end before the shadow time; otherwise it may also end at the shadow time.
 	EndBefore bool
 	// ExtraFirst limits the running jobs that count for the extra processors: only jobs up to the
 	// first job at whose end the head fits. Otherwise every job that is due by the shadow time counts.

@@ -196,7 +196,7 @@ func (c *creation) demand(j *rpc.JobDesc, p *partition) demand {
 	return d
 }
 
-// choose returns why the nodes of a partition do not suffice. It compares only sums over nodes. So it never excludes a
+// choose returns why the nodes of a partition do not suffice. It compares only sums over nodes, so it never excludes a
 // job that fits, but it may return nil for a job that does not fit.
 func (c *creation) choose(p *partition, d demand) *Finding {
 	var able []capacity // one for each class of usable nodes

@@ -1,8 +1,8 @@
 // Package audit compares slurmdbd's records of a run with the run's own record. It works on the
 // output of Slurm's commands and needs no daemon.
 //
-// A difference may make the result invalid. So the package describes each difference in a sentence
-// for the readers of the run.
+// A difference may make the result invalid, so the package describes each difference in a sentence for the readers of
+// the run.
 package audit
 
 import (

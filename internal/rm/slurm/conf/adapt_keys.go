@@ -193,7 +193,7 @@ func (a *adapter) taskPlugin(site string) string {
 }
 
 // slurmdParameters makes slurmctld take the nodes' hardware from slurm.conf (config_overrides). The replay's nodes
-// report the same hardware. Otherwise slurmctld might drain a node whose gres.conf describes less than slurm.conf, or
+// report the same hardware; otherwise slurmctld might drain a node whose gres.conf describes less than slurm.conf, or
 // split its configuration for select/cons_res.
 func (a *adapter) slurmdParameters(string) string { return "config_overrides" }
 

@@ -117,9 +117,9 @@ func (in *Installation) is(named string) bool {
 	return err == nil && !in.Release.IsZero() && (in.Release == want || want.Patch < 0 && in.Release.Series() == want)
 }
 
-// Need returns nil if a replay can run on this machine. Otherwise it returns a [*MissingError] that
-// names all missing requirements, a [*VersionError], a [*DirectoryError] or a [*BrokenError].
-// Without accounting, it does not require slurmdbd and MariaDB.
+// Need returns nil if a replay can run on this machine; otherwise it returns a [*MissingError] that names all missing
+// requirements, a [*VersionError], a [*DirectoryError] or a [*BrokenError]. Without accounting, it does not require
+// slurmdbd and MariaDB.
 func (in *Installation) Need(accounting bool) error {
 	if in.wrong != nil {
 		return in.wrong

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// MaxMessage is the largest size of a message, in bytes. Slurm itself allows 1 GiB (MAX_MSG_SIZE).
-// The largest message to a node is a batch script (max_script_size, 4 MiB by default) with its
-// environment. So a greater length shows that the stream was misread.
+// MaxMessage is the largest size of a message, in bytes. Slurm itself allows 1 GiB (MAX_MSG_SIZE). The largest message
+// to a node is a batch script (max_script_size, 4 MiB by default) with its environment, so a greater length shows that
+// the stream was misread.
 const MaxMessage = 256 << 20
 
 const authNone = 100 // plugin id of auth/none
