@@ -47,8 +47,8 @@ func (t *Thread) Close() {
 // thread is gone.
 //
 // State S alone does not prove that the thread sleeps. A thread enters the state before it checks its condition for the
-// last time. Between the two, it can lose its CPU although it is ready to run, but such a thread is on a run queue, and
-// a thread on a run queue has no wait channel.
+// last time. Between these two steps, the thread can lose its CPU although it is ready to run, but such a thread is on
+// a run queue, and a thread on a run queue has no wait channel.
 func (t *Thread) Asleep() (bool, error) {
 	channel, err := t.channel()
 	if err != nil || channel == running {

@@ -64,8 +64,8 @@ type Result struct {
 	// LatePresets are the preset jobs that did not run when the window began.
 	LatePresets []string
 	// Postponed are the jobs that waited for preset jobs when the window began. These jobs were submitted later than
-	// recorded, at most by PostponedBy, because preset jobs are submitted only at their starts, so the waits of the
-	// postponed jobs are too short.
+	// recorded, at most by PostponedBy, because preset jobs are submitted only at their starts. The waits of the postponed
+	// jobs are therefore too short.
 	Postponed   []string
 	PostponedBy time.Duration
 	// Undrained are the IDs of the jobs that the replay gave up, pending or running.

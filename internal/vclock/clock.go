@@ -21,9 +21,9 @@
 // One managed thread runs at a time, in an order that does not depend on the kernel: see turn.go.
 // While a thread runs, Wait returns only when ctx ends, after Interrupt, or with a [StallError].
 //
-// The last thread that begins to wait advances the clock itself, if no message or wake-up is in flight. This needs no
-// context switch to the driver; otherwise Wait first checks in /proc that each thread that waits in the kernel is
-// asleep (state S). If all are asleep, no wake-up is on its way.
+// If no message or wake-up is in flight, the last thread that begins to wait advances the clock itself, without a
+// context switch to the driver. If a message or wake-up may be in flight, Wait advances the clock, and first checks in
+// /proc that each thread that waits in the kernel is asleep (state S). If all are asleep, no wake-up is on its way.
 package vclock
 
 import (

@@ -67,8 +67,8 @@ func CheckPermitted(a hpc.Action, zone *time.Location) error {
 	return nil
 }
 
-// permits reports whether arguments begin with permitted options and a permitted subcommand; otherwise what is the word
-// that is not permitted.
+// permits reports whether arguments begin with permitted options and a permitted subcommand. If they do not, the result
+// what is the word that is not permitted.
 func (p *permission) permits(arguments []string) (what string, permitted bool) {
 	for _, word := range arguments {
 		switch {

@@ -193,8 +193,8 @@ func (a *adapter) taskPlugin(site string) string {
 }
 
 // slurmdParameters makes slurmctld take the nodes' hardware from slurm.conf (config_overrides). The replay's nodes
-// report the same hardware; otherwise slurmctld might drain a node whose gres.conf describes less than slurm.conf, or
-// split its configuration for select/cons_res.
+// report the same hardware. Without the option, slurmctld might drain a node whose gres.conf describes less than
+// slurm.conf, or split its configuration for select/cons_res.
 func (a *adapter) slurmdParameters(string) string { return "config_overrides" }
 
 // ownSubmitPlugins are Slurm's job_submit plugins that need no files of the site.
