@@ -28,8 +28,9 @@ const (
 	otherNodes = "start on other nodes"
 )
 
-// Whole compares a run of the model with a replay of the same seed, job by job. It counts the jobs that start in a
-// run, without preset jobs, whose starts the workload gives. A job agrees if it starts in the same second in both runs.
+// Whole compares a run of the model with a replay of the same seed, job by job. It counts the jobs that start in a run,
+// except preset jobs, because the workload gives their starts. A job agrees if it starts in the same second in both
+// runs.
 type Whole struct {
 	Seed uint64 `json:"seed"`
 	// Until is the instant up to which both runs are compared; empty if they are compared up to their

@@ -75,8 +75,8 @@ type Instant struct {
 }
 
 // Score says how good forecasts were. Errors are distances between the forecast median and the start in the run, in
-// seconds. With a horizon, all starts after the horizon count as equal. Only a job whose start and median are not
-// after the horizon has an error.
+// seconds. With a horizon, all starts after the horizon count as equal. A job has an error only if neither its start
+// nor its median is after the horizon.
 type Score struct {
 	// Pending counts the jobs that waited. Unstarted counts the waiting jobs that never started in the run, for example
 	// because they were cancelled or held. Unstarted jobs do not count in the other figures.
@@ -366,8 +366,8 @@ func (e *Evaluation) again(ctx context.Context, c *Course, instants []hpc.Time, 
 	return nil
 }
 
-// score compares two forecasts of an instant with the run, up to the horizon. The forecast limits
-// uses the time limits as run times.
+// score compares two forecasts of an instant with the run, up to the horizon. The parameter limits is the forecast in
+// which the time limits are the run times.
 func (e *Evaluation) score(c *Course, q *Queue, forecasts, limits Starts, opts EvaluateOptions) {
 	starts, horizon := c.starts(q.At), opts.horizon(q.At)
 	partitions := map[string]string{}

@@ -313,8 +313,8 @@ func (s *Shares) learnConcentrations() {
 		return sort.Search(len(edges), func(i int) bool { return edges[i] > job.used() })
 	}
 
-	// seen counts the earlier jobs of one of a job's groups. all is the number of the group's jobs that had ended when the
-	// job started, and same is how many of them are in the job's bin.
+	// seen counts the earlier jobs of one of a job's groups. The field all is the number of the group's jobs that had
+	// ended when the job started, and same is how many of them are in the job's bin.
 	type seen struct{ all, same float64 }
 	type tally struct {
 		all  float64

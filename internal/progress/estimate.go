@@ -35,7 +35,7 @@ const (
 	most = 3
 	// latestPart is the last part of a run. The speed of this part shows whether the run has become far slower.
 	latestPart = 0.1
-	// early is the share of a run up to which its speed says little about the rest of the run.
+	// Up to the share early of a run, the speed so far says little about the rest of the run.
 	early = 1. / 3
 	// A queue counts as growing if it has more than growth times the jobs that it had at the beginning of the recent part,
 	// plus fewPending jobs.

@@ -81,10 +81,10 @@ func Performance(factor float64) Rewriter {
 	}
 }
 
-// TwiceRunTime is a rewriter that raises each time limit to twice the run time, as in the
-// simulations of "Replay with Feedback" (FGCS 2024). The limits then kill no job. The limit of a
-// job does not change if the job ends only because of its limit. If [Performance] is used, too,
-// TwiceRunTime must come first, because it refers to the recorded run time.
+// TwiceRunTime is a rewriter that raises each time limit to twice the run time, as in the simulations of "Replay with
+// Feedback" (FGCS 2024). With the raised limits, no job is killed by its limit. The limit of a job does not change if
+// the job ends only because of its limit. If [Performance] is used, too, TwiceRunTime must come first, because it
+// refers to the recorded run time.
 func TwiceRunTime(job *hpc.Job) {
 	switch {
 	case job.RunTime == hpc.Unlimited:

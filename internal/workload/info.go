@@ -56,7 +56,7 @@ type Info struct {
 	// Endless is the number of jobs with neither a run time nor a time limit. Only the limit
 	// of their partition ends them. The offered work does not include them.
 	Endless int `json:"jobs_without_end"`
-	// DuplicateIDs is the number of jobs whose ID an earlier job has. No engine plays such a workload.
+	// DuplicateIDs is the number of jobs with the ID of an earlier job. No engine plays such a workload.
 	DuplicateIDs int `json:"jobs_with_duplicate_id"`
 	// NeverStarted is the number of tasks that, according to the record, ended before they started, or had not started
 	// when it ended. NeverStartedCPUS is their part of the offered work. How long they would have run is not known, so the

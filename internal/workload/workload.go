@@ -106,7 +106,7 @@ func (w *Workload) EmptyAtBegin(remedy string) string {
 		"time (want " + remedy + ")"
 }
 
-// LacksNodes reports whether a job is a preset job whose nodes the record does not name.
+// LacksNodes reports whether a job is a preset job and its record names no nodes.
 func (w *Workload) LacksNodes(job *hpc.Job) bool {
 	return w.Preset(job) && job.Array == "" && job.Recorded.Nodes == ""
 }

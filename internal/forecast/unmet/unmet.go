@@ -1,6 +1,6 @@
-// Package unmet finds jobs that never start, because a job that they depend on ended in a way that
-// does not fulfil the dependency. slurmctld does not report such waiting jobs. A realization of a
-// forecast that waited for their starts would end only after a day without an event.
+// Package unmet finds jobs that never start, because a job that they depend on ended in a way that does not fulfil the
+// dependency. slurmctld does not report such waiting jobs. A realization of a forecast that waited for the starts of
+// such jobs would end only after a day without an event.
 package unmet
 
 import (

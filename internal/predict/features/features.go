@@ -335,8 +335,8 @@ func (h *History) Measure(number int64, value float64) {
 	}
 }
 
-// End says that a job ends. It returns the target's value. known is false if the job did not run,
-// is requeued (state [hpc.Pending]), is unknown, or has no measured value.
+// End says that a job ends. It returns the target's value. The result known is false if the job did not run, is
+// requeued (state [hpc.Pending]), is unknown, or has no measured value.
 func (h *History) End(number int64, at hpc.Time, state hpc.State) (value float64, known bool) {
 	j := h.jobs[number]
 	if j == nil {

@@ -83,9 +83,9 @@ func (c *conformal) learn(raw, made predict.Prediction, value float64) {
 	c.Most = max(c.Most, value)
 }
 
-// move moves a bound after an answer. now says whether the answer is outside the current bound.
-// made says whether the answer is outside the bound that was predicted for it. answers is the
-// number of answers so far.
+// move moves a bound after an answer. The parameter now says whether the answer is outside the current bound, and made
+// says whether it is outside the bound that was predicted for it. The parameter answers is the number of answers so
+// far.
 func (b *bound) move(now, made bool, answers float64) {
 	if made {
 		b.Outside++

@@ -78,7 +78,7 @@ type nodes struct {
 	// idleFirst makes reservations prefer idle nodes ([Machine.ReserveIdle]).
 	idleFirst bool
 
-	// The last result of place, and its buffers.
+	// The last result of the method place, and the buffers of that method.
 	found placement
 	ready ready   // inputs of found; zero if the nodes have changed since
 	caps  []int32 // for how many tasks each node has room

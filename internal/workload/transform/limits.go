@@ -76,7 +76,7 @@ const (
 
 	// The percentage of jobs by popularity rank r, from 2 to 20: a*exp(b*r) + c.
 	headA, headB, headC = 14.0491, -0.177531, 0.462513
-	// The weight of the ranks from 21 on, which share the jobs that the popular estimates leave: r^b.
+	// The other jobs share the ranks from 21 on, where rank r has the weight r^b.
 	tailB = -2.267
 	// An estimate outside the head with relative rank x is the share (a-1)x/(a-x) of the largest
 	// estimate, with a = 1 + p*K^q for K different estimates.

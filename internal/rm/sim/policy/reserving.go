@@ -83,8 +83,8 @@ func (p *reserving) Schedule() {
 	}
 }
 
-// pass starts jobs behind the head that do not delay the head, and reports whether it started one.
-// It reserves for the head only when it finds a job that fits.
+// pass starts jobs behind the head that do not delay the head, and reports whether it started one. It makes the head's
+// reservation only when it finds a job that fits.
 func (p *reserving) pass(first *sim.Job) (some bool) {
 	m, reserved := p.machine, false
 	p.queue = slices.DeleteFunc(p.queue, func(k keyed) bool {

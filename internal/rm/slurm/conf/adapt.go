@@ -138,7 +138,7 @@ type adapter struct {
 	kept    []string        // unchanged lines of slurm.conf
 	set     []string        // changed and added lines of slurm.conf
 	errs    []error
-	// translated has the keys whose lines the translation to the release has changed.
+	// translated has the keys of the lines that the translation to the release has changed.
 	translated map[string]bool
 	// topologyConf is the topology.conf that replaces the site's topology.yaml; nil if the release reads the site's
 	// files.

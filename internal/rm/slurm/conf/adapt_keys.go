@@ -51,8 +51,8 @@ func (a *adapter) communication(site string) string {
 	return strings.Join(options, ",")
 }
 
-// selectOptions returns the options of a comma list that wanted accepts. wanted gets the option's
-// name in lower case, without "=" and the value.
+// selectOptions returns the options of a comma list that wanted accepts. The function wanted gets the option's name in
+// lower case, without "=" and the value.
 func selectOptions(list string, wanted func(name string) bool) []string {
 	return slices.DeleteFunc(syntax.List(list), func(option string) bool {
 		name, _, _ := strings.Cut(option, "=")

@@ -41,7 +41,8 @@ func (a *adapter) translate() {
 	a.out.SelectType, _ = translated.Get("SelectType")
 }
 
-// find adds a finding. from and to are the old and the new value; an empty to means that the key must be removed.
+// find adds a finding. The parameters from and to are the old and the new value; if to is empty, the key must be
+// removed.
 func (t *translation) find(s Statement, key, from, to, reason string) {
 	t.findings = append(t.findings, Change{Key: key, From: from, To: to, Reason: reason, File: s.File, Line: s.Line})
 }
