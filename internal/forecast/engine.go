@@ -56,8 +56,8 @@ func EngineOf(c *Course, want experiment.Spec, fromStart bool) (experiment.Spec,
 	return want, nil
 }
 
-// Unplayed returns notes about those options of a run that changed its scheduling, but that forecasts with the given
-// engine ignore.
+// Unplayed returns notes about those options of a run that changed its scheduling, but have no effect in forecasts with
+// the given engine.
 func Unplayed(c *Course, engine *experiment.Spec) (notes []string) {
 	made, err := experiment.SpecOf(c.Dir, &c.Manifest)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 )
 
 // posterior has the distributions of a realization. The few jobs of a user or an array that have ended do not show
-// exactly how long that user's jobs or that array's tasks run. If the prediction for one of them is too short, the
-// predictions for the others are probably also too short. So a realization first draws a distribution for each group,
-// from the distributions that are likely given the group's ended jobs. The realization then draws run times from the
-// distribution of the job's group. In one realization all jobs of a group are therefore long, or all are short.
+// exactly how long that user's jobs or that array's tasks run. If the prediction for one of these jobs is too short,
+// the predictions for the others are probably also too short. So a realization first draws a distribution for each
+// group, from the distributions that are likely given the group's ended jobs. The realization then draws run times from
+// the distribution of the job's group. In one realization all jobs of a group are therefore long, or all are short.
 //
 // The distribution of the widest group is a Bayesian bootstrap of its jobs (Rubin, "The Bayesian bootstrap", The
 // Annals of Statistics 9(1), 1981). The distribution of each narrower group is a draw of the Dirichlet process of

@@ -177,8 +177,7 @@ type reader struct {
 	spare [spares]unsafe.Pointer
 }
 
-// spares is the largest number of structs, behind the pointers of a record, that [Store.Get]
-// reuses.
+// spares is the largest number of structs that [Store.Get] reuses. The pointers of a record refer to these structs.
 const spares = 2
 
 // record unpacks the nonzero fields into a zero record.

@@ -346,8 +346,8 @@ func (w *Writer) Cluster(files map[string]string) error {
 var ErrUnjournaled = errors.New("the record has no journal")
 
 // Amend makes [Writer.Finish] call the function change with every row before it writes the row, after the functions of
-// earlier calls. Amend is for values that are known only after the run. One goroutine makes all calls. The rows of a
-// partial record are not amended. Without a journal, rows may be on the disk already, so Amend fails with
+// earlier calls of Amend. Amend is for values that are known only after the run. One goroutine makes all calls. The
+// rows of a partial record are not amended. Without a journal, rows may be on the disk already, so Amend fails with
 // [ErrUnjournaled].
 func (w *Writer) Amend(change func(*Row)) error {
 	w.mu.Lock()

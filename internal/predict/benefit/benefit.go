@@ -86,8 +86,8 @@ type Scheduler struct {
 	Wait      float64   `json:"mean_wait_s"`
 	P99Wait   float64   `json:"p99_wait_s"`
 	MaxWait   float64   `json:"max_wait_s"`
-	// TimedOut is the number of jobs that their limit ended, and LostCoreHours the core-hours that
-	// these jobs had used.
+	// TimedOut is the number of jobs that were ended by their limit, and LostCoreHours the core-hours that these jobs had
+	// used.
 	TimedOut      float64 `json:"timed_out_jobs"`
 	LostCoreHours float64 `json:"lost_core_hours"`
 
@@ -266,8 +266,8 @@ func (s *Scheduler) simulate(ctx context.Context, spec experiment.Spec, o *Optio
 	return doubt, err
 }
 
-// read adds the jobs of a record to the weeks. It returns the number of jobs that their limits
-// ended, and the core-hours that these jobs had used.
+// read adds the jobs of a record to the weeks. It returns the number of jobs that were ended by their limits, and the
+// core-hours that these jobs had used.
 func (s *Scheduler) read(dir string, w *workload.Workload) (timedOut, hours float64, err error) {
 	record, err := run.Open(dir)
 	if err != nil {

@@ -240,7 +240,8 @@ const (
 	kindNode        = "node"
 )
 
-// note notes a name that is replaced. Of a name's kinds it keeps the one that is found in the shortest words.
+// note notes a name that is replaced. If a name has several kinds, note keeps the kind whose names are searched from
+// the shortest length on ([longFrom]).
 func (a *Anonymizer) note(kind, name string) {
 	if old, ok := a.originals[name]; !ok || longFrom(kind) < longFrom(old) {
 		a.originals[name] = kind

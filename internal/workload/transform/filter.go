@@ -31,7 +31,7 @@ type Fields struct {
 	GRES        string `expr:"gres"`
 	Dependency  string `expr:"dependency"`
 
-	Nodes    int  `expr:"nodes"` // the least number of nodes
+	Nodes    int  `expr:"nodes"` // the minimum number of nodes
 	CPUs     int  `expr:"cpus"`
 	Memory   int  `expr:"memory_mib"` // requested on all its nodes; 0 without a request, for all memory, or per GPU
 	Tasks    int  `expr:"tasks"`
@@ -132,9 +132,8 @@ func meant(text, problem string, env any) string {
 	return "; did you mean " + name + "?"
 }
 
-// meantField returns the field that a user probably means by a wrong name, or "". The field has
-// the wrong name as a usual name, is the only field with all words of the name, or has the most
-// similar name.
+// meantField returns the field that a user probably means by a wrong name, or "". The wrong name is a usual name of the
+// field, or the field is the only field with all words of the name, or the field has the most similar name.
 func meantField(wrong string, fields []string) string {
 	wrong = strings.ToLower(wrong)
 	if name := otherNames[wrong]; slices.Contains(fields, name) {

@@ -301,8 +301,8 @@ func stillThere(job *hpc.Job, at hpc.Time) bool {
 	return r.End != 0 || r.Nodes != "" // a job without both may have ended long ago
 }
 
-// jobsBefore returns words for an error: a source that has the jobs that run at an instant. It is
-// called if the workload has no job that is known to run then.
+// jobsBefore returns the end of an error's text: where to find the jobs that run at an instant. jobsBefore is called if
+// the workload has no job that is known to run then.
 func jobsBefore(w *workload.Workload, at hpc.Time) string {
 	unrecorded := 0
 	for _, job := range w.Jobs.All() {

@@ -133,8 +133,8 @@ func (o outage) covers(s span) bool {
 	return starts && around(s.end, o.end) && strings.EqualFold(onRecord(s.reason), onRecord(o.reason))
 }
 
-// onRecord returns the beginning of a reason, which slurmdbd certainly stores. slurmdbd's column
-// for reasons has 255 bytes (tinytext), and the last character may be cut.
+// onRecord returns the part of a reason that slurmdbd certainly stores: its beginning. slurmdbd's column for reasons
+// has 255 bytes (tinytext), and the last character may be cut.
 func onRecord(reason string) string { return reason[:min(len(reason), 255-utf8.UTFMax+1)] }
 
 // outages returns the outages of each node by name. An outage begins with the event that takes the

@@ -299,8 +299,8 @@ func (c *Cluster) Register(n int) {
 	c.env.Send(rpc.MessageNodeRegistration, c.codec.Body(&reg))
 }
 
-// secondsBootedBefore is the uptime that the nodes report when the run begins. slurmctld takes a
-// boot after the node's last message for a reboot.
+// secondsBootedBefore is the uptime that the nodes report when the run begins. If a node booted after its last message,
+// slurmctld treats this as a reboot.
 const secondsBootedBefore = 86400
 
 // prolog runs a job's prolog on one node (_rpc_prolog). With PrologFlags=DeferBatch slurmctld
