@@ -29,14 +29,16 @@ const (
 // The bounds of the uses. They were chosen by judgement. The report has the measured numbers.
 const (
 	// Starts of single jobs can be trusted if at least the share jobsStarts of all started jobs, and the share jobsWaited
-	// of the jobs that waited a minute, start at the same time in Slurm and in the model. Waits can also be explained if
-	// at least the share jobsReasons of the pending reasons agree when the model decides in Slurm's state.
+	// of the jobs that waited a minute, start at the same time in Slurm and in the model. The model can also explain waits
+	// if, deciding in Slurm's state, it gives the same reason as Slurm in at least the share jobsReasons of the
+	// comparisons.
 	jobsStarts, jobsWaited, jobsReasons = 0.99, 0.98, 0.95
 	// meansOff is the largest relative difference of the mean waits, unless Slurm's own runs differ by more.
 	meansOff = 0.05
 	// screenStarts is the smallest share of equal starts for [ForScreens], when the model decides in Slurm's state.
 	screenStarts = 0.9
-	// Without fewWaits jobs that waited a minute and started, on average over the runs, there is no judgement.
+	// fewWaits is the smallest number of jobs for a judgement, on average over the runs. Only jobs that waited at least a
+	// minute and started count.
 	fewWaits = 30
 )
 

@@ -96,8 +96,8 @@ func (d *drawn) likely(rng *rand.Rand, of *pool, limit float64) empirical.Distri
 		masses, own := d.propose(nil, rng, of, limit)
 		return d.distribution(masses, own, limit)
 	}
-	// The largest sum of log weight and Gumbel noise is a weighted choice. The candidates are in descending order of
-	// their noise, because then most of them need not be drawn.
+	// The largest sum of log weight and Gumbel noise is a weighted choice. The candidates are in descending order of their
+	// noise, because then most candidates need not be drawn.
 	var noise [candidates]float64
 	for i := range noise {
 		noise[i] = -math.Log(rng.ExpFloat64())

@@ -19,8 +19,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// realization is one run of a queue. It ends as soon as all jobs of the field open have started. Jobs that can never
-// start are not in open. If all jobs that are left in open are above a limit, the realization ends as well.
+// realization is one run of a queue. It ends as soon as all jobs in the field open have started. Jobs that can never
+// start are not in open. The realization also ends if every remaining job in open requests more than a limit allows.
 type realization struct {
 	from  hpc.Time
 	until hpc.Time // the realization does not end before this instant, except at the horizon

@@ -20,7 +20,7 @@ type frame struct {
 	moved    bool // whether some run is on other dates
 }
 
-// otherDates is the difference of origins above which runs are on different dates.
+// If the origins of two runs differ by more than otherDates, the runs are on different dates.
 const otherDates = 24 * time.Hour
 
 // newFrame returns the period of all runs. The period is empty without jobs.

@@ -15,7 +15,7 @@ type lanes struct{ first, count uint8 }
 // rowLanes is the number of lanes of each row.
 const rowLanes = 64
 
-// whole is the share of a node's processors from which on a job has the whole row.
+// A job that has at least the share whole of a node's processors has all lanes of the node's row.
 const whole = 0.98
 
 // share returns the lanes as fractions of the row.

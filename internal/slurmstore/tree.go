@@ -39,8 +39,8 @@ func newTree(dir string) (*tree, error) {
 
 func (t *tree) close() { _ = t.root.Close() } // the directory was only read
 
-// whiteout begins the names of entries in an image's layer that remove files of the layers below.
-// opaque removes all files in its directory. Source: OCI image specification, layer.md.
+// If the name of an entry in an image's layer begins with whiteout, the entry removes a file of the layers below. An
+// entry with the name opaque removes all files in its directory. Source: OCI image specification, layer.md.
 const (
 	whiteout = ".wh."
 	opaque   = whiteout + whiteout + ".opq"

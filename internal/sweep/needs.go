@@ -79,7 +79,8 @@ func (c CellSummary) oneRealization() bool {
 	return n > 1
 }
 
-// samples returns the samples of a figure, of the cells that have a value and are not one realization.
+// samples returns a sample of a figure for each cell that has values of it, without cells that consist of one
+// realization.
 func (s *Summary) samples(key string) (list []sample) {
 	for _, c := range s.Cells {
 		if c.oneRealization() {

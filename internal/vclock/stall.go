@@ -121,7 +121,7 @@ func (w *stallWatch) moved(s *shared) bool {
 // lasts reports whether there was no progress for d of real time.
 func (w *stallWatch) lasts(d time.Duration) bool { return time.Since(w.last) >= d }
 
-// stuck reports whether the last w.after brought no progress and hardly any CPU time, although the
+// stuck reports whether, for w.after, the processes made no progress and used hardly any CPU time, although their
 // threads did not have to wait for a CPU.
 func (w *stallWatch) stuck(used func() demand) bool {
 	if time.Since(w.last) < w.after {
@@ -159,10 +159,10 @@ func (w *restWatch) returned(now time.Time) {
 	w.seen = now
 }
 
-// rests reports whether, for w.after, the processes used hardly any CPU time and hardly waited for a CPU. The watch
-// starts anew after a time without looks, in which the driver was busy or the machine was suspended. If the driver's
-// threads waited for a CPU, the processes may have waited for the driver. In that case the watch continues, at most
-// w.excuses times.
+// rests reports whether, for w.after, the processes used hardly any CPU time and hardly waited for a CPU. If rests was
+// not called for some time, because the driver was busy or the machine was suspended, the watch starts anew. If the
+// driver's threads waited for a CPU, the processes may have waited for the driver. In that case the watch continues, at
+// most w.excuses times.
 func (w *restWatch) rests(now time.Time, used func() demand) bool {
 	gap := now.Sub(w.looked) > restGap
 	w.looked = now

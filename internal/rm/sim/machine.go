@@ -37,8 +37,8 @@ type Machine struct {
 type space interface {
 	// fits reports whether a job can start now and run for as long as expected.
 	fits(j *Job) bool
-	// earliest returns the first instant, not before after, at which a job will fit; hpc.Never if it
-	// never fits.
+	// earliest returns the first instant at which a job will fit; hpc.Never if it never fits. The parameter after is the
+	// earliest possible result.
 	earliest(j *Job, after hpc.Time) hpc.Time
 	// add adds the use of a job from an instant at which the job fits, for its expected run time.
 	add(j *Job, at hpc.Time)

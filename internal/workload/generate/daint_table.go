@@ -90,8 +90,7 @@ func table(rng *rand.Rand) []*draft {
 	return list
 }
 
-// more draws n drafts. The cells of the new drafts have the same proportions as the cells of the drafts in the list
-// like.
+// more draws n drafts with cells in the same proportions as in the list like.
 func more(rng *rand.Rand, like []*draft, n int) []*draft {
 	list := make([]*draft, n)
 	order := rng.Perm(len(like))

@@ -393,10 +393,9 @@ func clipReservations(events []hpc.ReservationEvent, from hpc.Time) []hpc.Reserv
 	return append(open, rest...)
 }
 
-// Merge adds another workload. name is the other workload's name in the step's text. If the ID of
-// a new job or the name of a new reservation is taken, "~" and a number are added to it. The step
-// fails if two different users have the same name, or if both workloads have windows with
-// different starts.
+// Merge adds another workload. name is the other workload's name in the step's text. If the ID of a new job or the name
+// of a new reservation already exists, the step appends "~" and a number. The step fails if two different users have
+// the same name, or if both workloads have windows with different starts.
 func Merge(other *workload.Workload, name string) Step {
 	return Step{"--merge " + name, func(w *workload.Workload, env *Environment) (int, error) {
 		add := clone(other)

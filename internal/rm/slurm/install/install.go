@@ -231,10 +231,10 @@ func SupportedSeries() string {
 	return strings.Join(names, " or ")
 }
 
-// InstallCommand returns a text with two commands, each of which installs the requirements. The
-// first installs packages of Debian and its derivatives; the second needs no root. The first
-// leaves out recommended packages, which include slurmd and a configured database server. On other
-// systems the text advises to copy the store from another machine.
+// InstallCommand returns a text with two commands, each of which installs the requirements. The first command installs
+// packages of Debian and its derivatives; the second command needs no root. The first command leaves out recommended
+// packages, which include slurmd and a configured database server. On other systems the text advises to copy the store
+// from another machine.
 func InstallCommand(reqs []Requirement) string {
 	command, option := storeCommand(reqs)
 	if _, err := exec.LookPath("apt-get"); err != nil {

@@ -35,9 +35,8 @@ type ReservationDesc struct {
 // NewReservationDesc returns the description of a workload's reservation, as scontrol makes it
 // (scontrol/create_res.c).
 //
-// An update changes only the values that r gives. A new reservation needs a start, a duration,
-// users or accounts, and one of nodes, node count, licenses and partition. The error names a
-// missing value or an unknown flag.
+// An update changes only the values that r gives. A new reservation needs a start, a duration, users or accounts, and
+// one of these: nodes, a number of nodes, licenses, a partition. The error names a missing value or an unknown flag.
 //
 // Slurm counts durations in minutes. If a duration is not a number of whole minutes, the
 // description gives the end instead ([ExactEnd]). If the end is not known, it rounds the duration
