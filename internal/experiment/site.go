@@ -164,7 +164,7 @@ func neededQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 }
 
 // maxPerJob returns how much of a resource a QOS allows for one job; 0 without a limit. Limits per user, per account
-// and of the whole QOS count as well, because a job that exceeds one of them never starts.
+// and of the whole QOS count as well, because a job that exceeds one of these limits never starts.
 func maxPerJob(policy *associations.Policy, resource string) (most int) {
 	for _, limits := range []associations.TRES{policy.MaxTRESPerJob, policy.MaxTRESPerUser, policy.MaxTRESPerAccount, policy.GrpTRES} {
 		if limit, set := limits[resource]; set && limit > 0 && (most == 0 || int(limit) < most) {
@@ -204,9 +204,9 @@ func (p *Prepared) made() []workload.MadeField {
 // the index of the field. In the first half of the realizations, realization i has draw i of every field. The second
 // half uses the same draws of each field once more, in a different order for each field, so two realizations share the
 // draw of at most one field. The correlation of the results of two realizations that share a draw is the part of the
-// variance that this field causes. This is replicated sampling (McKay, NUREG/CR-6311, 1995; Mara and Rakoto Joseph, J.
-// Stat. Comput. Simul. 78, 2008). If a half has fewer realizations than there are fields, there are too few orders, and
-// no draw is used twice.
+// variance that this field causes. The method is replicated sampling (McKay, NUREG/CR-6311, 1995; Mara and Rakoto
+// Joseph, J. Stat. Comput. Simul. 78, 2008). If a half has fewer realizations than there are fields, there are too few
+// orders, and no draw is used twice.
 func (s Set) drawOf(place, fields, number int, seed uint64) uint64 {
 	i, half := number-1, s.Count/2
 	if i < half || i >= 2*half || half < fields {

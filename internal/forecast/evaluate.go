@@ -86,8 +86,8 @@ type Score struct {
 	// Never counts the jobs that started in the run, but not in most realizations. The errors of these jobs are infinite,
 	// and the mean leaves them out.
 	Never int `json:"never"`
-	// Beyond counts the jobs whose start in the run and whose P10 are both after the horizon. Such a start is always
-	// inside the interval from P10 to P90, so it does not test the interval's width.
+	// Beyond counts the jobs whose start in the run and whose P10 are both after the horizon. If both are after the
+	// horizon, the start is always inside the interval from P10 to P90, so it does not test the interval's width.
 	Beyond int `json:"beyond"`
 	// Exact is the share of jobs with an error below half a second. Covered is the share of jobs whose start is between
 	// P10 and P90, both included, without the jobs of Beyond. CoveredAll also counts the jobs of Beyond, as covered.

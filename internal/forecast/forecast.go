@@ -20,8 +20,8 @@ type Options struct {
 	// Engine specifies the engine that simulates the scheduler. The specification's workload, output
 	// and seed are ignored.
 	Engine experiment.Spec
-	// Realizations is the number of realizations, at least 1. Parallel is how many of them run at
-	// once; 0 means one for each CPU.
+	// Realizations is the number of realizations, at least 1. Parallel is how many realizations run at once; 0 means one
+	// for each CPU.
 	Realizations, Parallel int
 	Seed                   uint64
 	RunTimes               RunTimes

@@ -44,7 +44,7 @@ type Queue struct {
 	future *workload.Workload
 	// past has the jobs that end before the window begins.
 	past map[string]bool
-	// added says that the job of a [Variant] is submitted at the instant. This job is forecast, too.
+	// added says that the job of a [Variant] is submitted at the instant. The forecast includes this job.
 	added bool
 	// states (the state of each job) and seed (the run's seed) are set only if the realizations begin at the run's
 	// beginning ([Course.Rewind]).

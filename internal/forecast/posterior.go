@@ -87,10 +87,10 @@ func (p *posterior) level(levels []pool, limit float64) *drawn {
 // candidates is the number of distributions from which the function likely chooses.
 const candidates = 50
 
-// likely draws a group's distribution. If jobs of the group run and no job of the group has ended,
-// likely draws several distributions and chooses one of them. The weight of a distribution is its
-// probability of run times beyond the present run times of the running jobs (sampling importance
-// resampling: Rubin, "Using the SIR algorithm to simulate posterior distributions", 1988).
+// likely draws a group's distribution. If jobs of the group run and no job of the group has ended, likely draws several
+// distributions and chooses one. The weight of a distribution is its probability of run times beyond the present run
+// times of the running jobs (sampling importance resampling: Rubin, "Using the SIR algorithm to simulate posterior
+// distributions", 1988).
 func (d *drawn) likely(rng *rand.Rand, of *pool, limit float64) empirical.Distribution {
 	if len(of.running) == 0 || d.wider == nil {
 		masses, own := d.propose(nil, rng, of, limit)
@@ -128,9 +128,9 @@ const shortfall = 0.01
 
 // propose draws the weights of a group's distribution, given the group's ended jobs, and appends them to masses: first
 // the group's own weights, and then the weights of the sticks. The own weights are those of the group's run times and
-// of its tail. The tail also consists of sticks. These sticks are drawn from the part of the wider group's draw that is
-// longer than the group's longest job so far (Susarla and Van Ryzin, "Nonparametric Bayesian estimation of survival
-// curves from incomplete observations", Journal of the American Statistical Association 71(356), 1976).
+// of its tail. The tail also consists of sticks. The tail's sticks are drawn from the part of the wider group's draw
+// that is longer than the group's longest job so far (Susarla and Van Ryzin, "Nonparametric Bayesian estimation of
+// survival curves from incomplete observations", Journal of the American Statistical Association 71(356), 1976).
 func (d *drawn) propose(masses []empirical.Mass, rng *rand.Rand, of *pool, limit float64) (all []empirical.Mass,
 	own int) {
 	add := func(list []empirical.Mass) {

@@ -314,7 +314,7 @@ func (s *Shares) learnConcentrations() {
 	}
 
 	// seen counts the earlier jobs of one of a job's groups. The field all is the number of the group's jobs that had
-	// ended when the job started, and same is how many of them are in the job's bin.
+	// ended when the job started, and same is how many of these jobs are in the job's bin.
 	type seen struct{ all, same float64 }
 	type tally struct {
 		all  float64

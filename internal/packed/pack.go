@@ -98,9 +98,9 @@ func (p *packer) append(b []byte, l *layout, record unsafe.Pointer) []byte {
 }
 
 // A number x is packed as the varint of 2z. z is x with its sign moved to the lowest bit (zigzag encoding). Most large
-// numbers are times and durations in nanoseconds that are whole seconds. Such a number is packed as 2z+1, where z is
-// made from the number of seconds. 0 is always packed as 0, so the code 1 is free. The code 1 precedes numbers that fit
-// neither form.
+// numbers are times and durations in nanoseconds that are whole seconds. A number of whole seconds is packed as 2z+1,
+// where z is made from the number of seconds. 0 is always packed as 0, so the code 1 is free. The code 1 precedes
+// numbers that fit neither form.
 const (
 	second     = 1e9
 	unscalable = 1

@@ -57,7 +57,7 @@ type Cases struct {
 	// NeverRan counts jobs that left the queue without a start. Unknown counts jobs whose end is
 	// unknown. Predictors also receive the submissions of these jobs.
 	NeverRan, Unknown int
-	// NoStart counts jobs whose start is not recorded. Such a job is assumed to start at its
+	// NoStart counts jobs whose start is not recorded. A job without a recorded start is assumed to start at its
 	// submission, the earliest possible instant.
 	NoStart int
 	// LeftOut counts the source's records that are not jobs, by the rule that excludes them, for example a

@@ -77,8 +77,8 @@ const (
 )
 
 // channel reads the wait channel. Managed threads wait mostly in the functions named here, and a thread in such a
-// function is never in state D, so the wait channel alone proves that the thread sleeps. Then Asleep need not read the
-// stat file, which takes longer than everything else.
+// function is never in state D, so the wait channel alone proves that the thread sleeps. If a thread waits in such a
+// function, Asleep need not read the stat file, which takes longer than everything else.
 func (t *Thread) channel() (channel, error) {
 	if t.wchan < 0 {
 		return anyState, nil

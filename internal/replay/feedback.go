@@ -15,11 +15,11 @@ import (
 // Model is a model of how users react to the ends of their jobs.
 type Model string
 
-// These are the models. All except [NoFeedback] play the graphs of package session. A session
-// without dependencies is submitted at its recorded instant. Any other session is submitted after
-// the sessions that it depends on have ended. The models differ in two ways: in the unit that they
-// move (a session, or a batch of overlapping jobs), and in the times at which a user is present.
-// docs/FEEDBACK.md names the paper for each rule, and says which rules are our own.
+// The models of how users react to the ends of their jobs. All except [NoFeedback] play the graphs of package session.
+// A session without dependencies is submitted at its recorded instant. Any other session is submitted after the
+// sessions that it depends on have ended. The models differ in two ways: in the unit that they move (a session, or a
+// batch of overlapping jobs), and in the times at which a user is present. docs/FEEDBACK.md names the paper for each
+// rule, and says which rules are our own.
 const (
 	// NoFeedback is rigid replay: the recorded instants.
 	NoFeedback Model = "none"

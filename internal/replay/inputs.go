@@ -34,8 +34,8 @@ const (
 	wake // wakes the controller
 )
 
-// windowBegins is the sequence number of the action that begins the window. This action comes before the workload's own
-// actions at that instant.
+// windowBegins is the sequence number of the action that begins the window. The window's action comes before the
+// workload's own actions at the same instant.
 const windowBegins = -1
 
 // load puts all inputs with known instants into the queue at the beginning.

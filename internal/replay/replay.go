@@ -2,10 +2,9 @@
 // submission, cancellation, node event and reservation at its instant of virtual time, until all
 // jobs have ended. It works with any resource manager.
 //
-// A [Controller] decides when jobs are submitted and which commands they get. The controller of
-// [NewRigid] submits jobs at their recorded instants. That of [NewController] models users who
-// react to the ends of their jobs. [Rewriting] changes the jobs of any controller before their
-// submission.
+// A [Controller] decides when jobs are submitted and which commands they get. The controller of [NewRigid] submits jobs
+// at their recorded instants. The controller of [NewController] models users who react to the ends of their jobs.
+// [Rewriting] changes the jobs of any controller before their submission.
 package replay
 
 import (
@@ -63,7 +62,7 @@ type Result struct {
 	Progress
 	// LatePresets are the preset jobs that did not run when the window began.
 	LatePresets []string
-	// Postponed are the jobs that waited for preset jobs when the window began. These jobs were submitted later than
+	// Postponed are the jobs that waited for preset jobs when the window began. Postponed jobs were submitted later than
 	// recorded, at most by PostponedBy, because preset jobs are submitted only at their starts. The waits of the postponed
 	// jobs are therefore too short.
 	Postponed   []string

@@ -30,7 +30,8 @@ const ForMaintenance = "Reserved for maintenance"
 func HeldForReason(name string) bool { return strings.HasPrefix(name, "JobHeld") }
 
 // AboveLimit reports whether a reason says that the job itself asks for more, or less, than a limit for one job allows
-// ("QOSMaxCpuPerJobLimit", "QOSMinCpuNotSatisfied"). Such a job waits until somebody changes the job or the limit.
+// ("QOSMaxCpuPerJobLimit", "QOSMinCpuNotSatisfied"). A job above a limit waits until somebody changes the job or the
+// limit.
 func AboveLimit(reason string) bool {
 	name, _, _ := strings.Cut(reason, ":")
 	return strings.Contains(name, "PerJob") || strings.HasPrefix(name, "QOSMin")
@@ -123,7 +124,7 @@ var reasonNames = [...]string{
 	"QOSGrpBilling", "QOSGrpBillingMinutes", "QOSGrpBillingRunMinutes", "QOSMaxBillingPerJob",
 	"QOSMaxBillingPerNode", "QOSMaxBillingPerUser", "QOSMaxBillingMinutesPerJob",
 	"MaxBillingPerAccount", "QOSMinBilling", "ReservationDeleted",
-	// These are in releases after 22.05.
+	// The following reasons are in releases after 22.05.
 	"ReservationInvalid", "Constraints",
 	"MaxBBRunMinsPerAccount", "MaxBillingRunMinsPerAccount", "MaxCpuRunMinsPerAccount", "MaxEnergyRunMinsPerAccount",
 	"MaxGRESRunMinsPerAccount", "MaxNodeRunMinsPerAccount", "MaxLicenseRunMinsPerAccount", "MaxMemoryRunMinsPerAccount",

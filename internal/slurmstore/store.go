@@ -294,8 +294,8 @@ func (s *Store) begin() (dir string, claim *os.File, err error) {
 	return dir, claim, err
 }
 
-// sweep removes the temporary directories that no process uses. Such directories are left from releases that were
-// removed, and from processes that were killed.
+// sweep removes the temporary directories that no process uses. Unused temporary directories are left from releases
+// that were removed, and from processes that were killed.
 func (s *Store) sweep() error {
 	return s.locked(func() error {
 		paths, err := filepath.Glob(filepath.Join(s.dir, temporaryPrefix+"*"))

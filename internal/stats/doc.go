@@ -68,11 +68,11 @@
 //     loses power. The probability of a false rejection is still at most the level.
 //
 // All p-values come from permuting the runs. If there are few enough arrangements, a test counts all of them; otherwise
-// it draws random arrangements with a seed, and p = (1 + extreme) / (1 + drawn). This p is never 0, and the probability
-// of a false rejection stays at most the level (Phipson and Smyth, SAGMB 9(1), 2010). Permutation assumes that runs are
-// independent of each other. Realizations with the same seeds on both sides are pairs and violate this assumption. For
-// such realizations the tests are too cautious. With three runs on each side the smallest possible p-value is 0.1, even
-// for the largest difference: see [SmallestP].
+// it draws random arrangements with a seed, and p = (1 + extreme) / (1 + drawn). This value of p is never 0, and the
+// probability of a false rejection stays at most the level (Phipson and Smyth, SAGMB 9(1), 2010). Permutation assumes
+// that runs are independent of each other. Realizations with the same seeds on both sides are pairs and violate this
+// assumption. For such realizations the tests are too cautious. With three runs on each side the smallest possible
+// p-value is 0.1, even for the largest difference: see [SmallestP].
 //
 // A test that does not reject does not show equality. [Detectable] returns the difference that the
 // runs would probably have detected. If smaller differences matter, there are too few runs.

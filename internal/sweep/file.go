@@ -6,8 +6,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// The functions of this file are for files that describe other experiments than grids, such as searches
-// for a setting. Such files have the limits of an experiment file, and their errors have the same form.
+// The functions of this file are for files that describe other experiments than grids, such as searches for a setting.
+// Files of other experiments have the same limits as an experiment file, and their errors have the same form.
 
 // Decode reads a YAML file with the limits of an experiment file. Unknown keys are errors. Errors
 // name the file and the line.

@@ -59,8 +59,8 @@ func (a *sample) like(b *sample) bool {
 	return a.mean == b.mean || a.mean*b.mean > 0 && max(a.mean/b.mean, b.mean/a.mean) <= 2
 }
 
-// oneRealization reports whether a cell has several complete runs and all of them have the same metrics, as with the
-// simulator on a workload without a random part. Such runs have the same schedule, and show nothing about chance.
+// oneRealization reports whether a cell has several complete runs, all with the same metrics, as with the simulator on
+// a workload without a random part. Runs with equal metrics have the same schedule, and show nothing about chance.
 func (c CellSummary) oneRealization() bool {
 	var first map[string]metrics.Float
 	n := 0
@@ -79,7 +79,7 @@ func (c CellSummary) oneRealization() bool {
 	return n > 1
 }
 
-// samples returns a sample of a figure for each cell that has values of it, without cells that consist of one
+// samples returns a sample of a figure for each cell that has values of the figure, without cells that consist of one
 // realization.
 func (s *Summary) samples(key string) (list []sample) {
 	for _, c := range s.Cells {

@@ -13,8 +13,8 @@ import (
 
 // The constants of the search.
 const (
-	// level is the significance level of the tests in a race. These tests only decide which settings
-	// are tried next.
+	// level is the significance level of the tests in a race. The tests in a race only decide which settings are tried
+	// next.
 	level = 0.05
 	// firstTest is the number of blocks before the first test of a race.
 	firstTest = 3

@@ -81,8 +81,8 @@ func knownEffects() map[string]Effect {
 	return effects
 }
 
-// cLibraryImports returns the names of the symbols that a file imports from the GNU C library,
-// sorted. These symbols have versions such as GLIBC_2.34.
+// cLibraryImports returns the names of the symbols that a file imports from the GNU C library, sorted. Symbols of the
+// GNU C library have versions such as GLIBC_2.34.
 func cLibraryImports(path string) ([]string, error) {
 	f, err := elf.Open(path)
 	if err != nil {

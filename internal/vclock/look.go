@@ -20,8 +20,7 @@ type Snapshot struct {
 	// Limit is the time of the driver's next event; [hpc.Never] if there is none. Managed threads do
 	// not advance the clock beyond it.
 	Limit hpc.Time
-	// Running is the number of threads that count as running. The driver counts as one of them while
-	// it works.
+	// Running is the number of threads that count as running. While the driver works, it counts as a running thread.
 	Running int
 	// Inbox is the number of bytes that were sent to the driver and that the driver has not read.
 	Inbox int64

@@ -45,8 +45,8 @@ type stallWatch struct {
 	rest         restWatch
 }
 
-// begin is called when the driver starts to wait. This counts as progress: virtual time has
-// advanced, or the driver has handled an input.
+// begin is called when the driver starts to wait. A call of begin counts as progress: virtual time has advanced, or the
+// driver has handled an input.
 func (w *stallWatch) begin() {
 	now := time.Now()
 	w.progress()
@@ -232,11 +232,10 @@ func (c *Clock) processes() map[int]bool {
 	return pids
 }
 
-// repair completes a step of the clock during which a process was killed. Such a step has counted
-// sleepers as running without waking them, or has changed the count without changing the thread's
-// state. repair acts only while every thread sleeps and nothing has changed for repairAfter.
-// Otherwise a live thread could be between the two changes, because the look at all threads is not
-// a snapshot.
+// repair completes a step of the clock during which a process was killed. An incomplete step has counted sleepers as
+// running without waking them, or has changed the count without changing the thread's state. repair acts only while
+// every thread sleeps and nothing has changed for repairAfter. Otherwise a live thread could be between the two
+// changes, because the look at all threads is not a snapshot.
 func (c *Clock) repair() {
 	s := c.s
 	c.user.become()

@@ -219,7 +219,7 @@ func Decompose(row *run.Row, end hpc.Time) []Span {
 
 // neverEligible reports whether the record says that a job was not eligible at any time of the period: the job has no
 // eligible date, and the simulator recorded its place in the queue, or its dependencies can never be met, or its last
-// reason is one for which it is not eligible. Without one of these, the record may lack the eligible date.
+// reason is one for which it is not eligible. Without one of these three signs, the record may lack the eligible date.
 func (p *Period) neverEligible(row *run.Row) bool {
 	if p.Eligible != 0 || p.Again || !row.AskedDependency && !row.AskedHold {
 		return false

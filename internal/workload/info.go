@@ -118,8 +118,8 @@ type SizeTable struct {
 	Sizes     []string `json:"sizes"`
 	Durations []string `json:"durations"`
 	Jobs      [][]int  `json:"jobs"` // by size, then by duration
-	// NeverStarted is the number of jobs that, according to the record, did not start; see
-	// [Info.NeverStarted]. These jobs are not in the table.
+	// NeverStarted is the number of jobs that, according to the record, did not start; see [Info.NeverStarted]. Jobs that
+	// never started are not in the table.
 	NeverStarted int `json:"never_started"`
 }
 

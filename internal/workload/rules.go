@@ -31,9 +31,8 @@ func (b *RuleBook) Fall(rule, format string, args ...any) error {
 	return nil
 }
 
-// Note counts n decisions that a reader made because the source lacks a fact that the workload
-// needs. These decisions are not mistakes of the source, so a strict book counts them without an
-// error.
+// Note counts n decisions that a reader made because the source lacks a fact that the workload needs. Decisions about
+// missing facts are not mistakes of the source, so a strict book counts them without an error.
 func (b *RuleBook) Note(what string, n int) {
 	if n == 0 {
 		return

@@ -56,7 +56,7 @@ type command struct {
 	required bool
 }
 
-// commands returns the commands of a capture. None of them changes anything. Finished jobs are read from the instant
+// commands returns the commands of a capture. No command changes anything. Finished jobs are read from the instant
 // since on. If since is zero, no finished jobs are read.
 func commands(since time.Time) []command {
 	list := []command{

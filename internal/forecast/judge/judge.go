@@ -79,7 +79,7 @@ var Distances = [3]time.Duration{time.Minute, 5 * time.Minute, time.Hour}
 // Tally counts forecasts of jobs that started.
 type Tally struct {
 	// Forecasts counts the forecasts. Beyond counts the forecasts whose start and P10 were both after the horizon.
-	// These do not test the intervals, and Forecasts does not count them.
+	// Forecasts beyond the horizon do not test the intervals, and the field Forecasts does not count them.
 	Forecasts int `json:"forecasts"`
 	Beyond    int `json:"beyond,omitempty"`
 	// Covered counts starts between P10 and P90, both included. Near counts, for each of [Distances], the starts within

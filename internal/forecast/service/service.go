@@ -195,8 +195,8 @@ func (s *Service) Torn() []wal.Torn { return s.torn }
 // Close saves the state and closes the directory.
 func (s *Service) Close() error { return errors.Join(s.snapshot(), s.state.Close()) }
 
-// adopt replaces the present round and tries by the round and tries of next. If next has only one
-// of the two, the other stays.
+// adopt replaces the present round and tries by the round and tries of next. If next has only one of the two, the
+// service keeps its present value of the other.
 func (s *Service) adopt(next known) {
 	if next.Round != nil {
 		s.known.Round, s.rows = next.Round, newRows(next.Round)

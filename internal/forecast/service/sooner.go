@@ -70,8 +70,8 @@ func (g *Gain) Words(quantile string) string {
 	return least + quantity.Duration(*seconds)
 }
 
-// forward has the data to simulate the scheduler again from the queue of the last forecast on. These data are not
-// stored on the disk.
+// forward has the data to simulate the scheduler again from the queue of the last forecast on. A forward is not stored
+// on the disk.
 type forward struct {
 	queue   *forecast.Queue
 	how     forecast.Options

@@ -2,9 +2,9 @@
 // history before the submission. The package receives only the events that a [predict.Predictor]
 // receives, so a feature cannot depend on anything after the submission.
 //
-// Names (users, accounts, partitions, job names) become numbers: statistics of the run times of
-// ended jobs that had the same name. Such a feature is an ordered target statistic (Prokhorenkova et
-// al., "CatBoost: unbiased boosting with categorical features", NeurIPS 2018, section 3.2).
+// Names (users, accounts, partitions, job names) become numbers: statistics of the run times of ended jobs that had the
+// same name. A feature of a name is an ordered target statistic (Prokhorenkova et al., "CatBoost: unbiased boosting
+// with categorical features", NeurIPS 2018, section 3.2).
 package features
 
 import (

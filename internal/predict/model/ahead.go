@@ -19,8 +19,8 @@ type ahead struct {
 const (
 	// aheadRows is the number of submissions whose features are sent at once.
 	aheadRows = 256
-	// maxAhead is the maximum number of submissions whose features are computed but not yet used.
-	// These features need 100 MB.
+	// maxAhead is the maximum number of submissions whose features are computed but not yet used. The features of maxAhead
+	// submissions need 100 MB.
 	maxAhead = 1 << 18
 )
 

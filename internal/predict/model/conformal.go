@@ -19,8 +19,8 @@ import (
 // A value counts when its job ends, so no prediction depends on a later end. Between the submission and the end, the
 // bounds move. A value is compared with the present bounds instead of the bounds at the submission; otherwise a
 // thousand equal jobs that are submitted at once would move the bounds a thousand times. But the predictions were made
-// with the older bounds, so a bias remains. Therefore the target share is corrected by gain times the difference
-// between a tenth and the share of values outside the predicted bounds (the integral term of PID control).
+// with the bounds at the submission, so a bias remains. Therefore the target share is corrected by gain times the
+// difference between a tenth and the share of values outside the predicted bounds (the integral term of PID control).
 type conformal struct {
 	Low  bound `json:"low"`  // how far P10 is lowered
 	High bound `json:"high"` // how far P90 is raised

@@ -25,8 +25,8 @@ type Options struct {
 	Window int
 	// First is the number of ended jobs at which a model is first trained; 0 means 200.
 	First int
-	// Given, if not nil, returns another program's prediction for the job with this number. This prediction replaces the
-	// model's prediction, and is then calibrated.
+	// Given, if not nil, returns another program's prediction for the job with this number. The other program's prediction
+	// replaces the model's prediction, and is then calibrated.
 	Given func(number int64) (p predict.Prediction, ok bool)
 }
 

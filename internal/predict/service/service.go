@@ -388,6 +388,6 @@ func (s *Service) Replay(records [][]byte) error {
 	return nil
 }
 
-// anyTime is the latest allowed instant of events in a journal. These events were checked when they were received. The
-// present time is not used for these events, because the clock may have been set back since then.
+// anyTime is the latest allowed instant of events in a journal. Events in a journal were checked when they were
+// received. They may be later than the present time, because the clock may have been set back since then.
 const anyTime = hpc.Time(math.MaxInt64)

@@ -23,8 +23,8 @@ type demand struct {
 	minNodes, maxNodes int // maxNodes is 0 if there is no maximum
 	tasksPerNode       int // at most; 0 if there is no maximum
 	perNode, perTask   []int64
-	// among are the nodes on which the job may run. required is the number of nodes that the job
-	// names. The named nodes are the first in the list among, and the job needs all of them.
+	// among are the nodes on which the job may run. required is the number of nodes that the job names. The nodes that the
+	// request names are the first nodes of the list among, and the job needs all named nodes.
 	among    *nodeSet
 	required int
 

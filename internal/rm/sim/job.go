@@ -92,9 +92,9 @@ func (j *Job) recordedEnd() hpc.State {
 	return hpc.Completed
 }
 
-// outlived reports whether the record says that a job ran longer than its time limit and did not
-// end in TIMEOUT. Such records exist because resource managers check limits only every half minute
-// or minute. In addition, logs in SWF have one state for all failures.
+// outlived reports whether the record says that a job ran longer than its time limit and did not end in TIMEOUT. A job
+// may run longer than its limit because resource managers check limits only every half minute or minute. In addition,
+// logs in SWF have one state for all failures.
 func (j *Job) outlived() bool {
 	r := j.of.job.Recorded
 	return j.task < 0 && r != nil && r.Start != 0 && r.State.Ended() && r.State != hpc.TimedOut &&

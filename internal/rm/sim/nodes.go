@@ -86,7 +86,7 @@ type nodes struct {
 	ahead []int32 // buffer of foresee
 }
 
-// These are the resources of every node. Generic resources follow.
+// The indices of the resources that every node has. Generic resources follow.
 const (
 	cpu = iota
 	mem // MiB

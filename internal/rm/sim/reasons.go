@@ -10,8 +10,8 @@ import (
 // because is the reason why a job waits.
 type because uint8
 
-// These are the reasons. With becauseOrdinary, the first job of a partition waits for resources, and other jobs wait
-// for their turn: see [rm.Outcome.First]. Changed reasons cause events.
+// The reasons for which jobs wait. With becauseOrdinary, the first job of a partition waits for resources, and other
+// jobs wait for their turn: see [rm.Outcome.First]. Changed reasons cause events.
 const (
 	becauseOrdinary because = iota
 	becauseHeld             // a command holds the job

@@ -44,9 +44,8 @@ var permissions = map[string]permission{
 // shortest is the smallest number of letters to which an action may abbreviate a subcommand.
 const shortest = 3
 
-// CheckPermitted returns an error for an action that could write arbitrary files or run arbitrary
-// programs. Such an action needs the consent of the user who replays the workload. The error gives
-// the action's instant in the given time zone.
+// CheckPermitted returns an error for an action that could write arbitrary files or run arbitrary programs. The user
+// who replays the workload must consent to such an action. The error gives the action's instant in the given time zone.
 func CheckPermitted(a hpc.Action, zone *time.Location) error {
 	if a.Shell != "" {
 		return fmt.Errorf("the action at %s is a shell line (%.60q): it runs only with --allow-shell, because a "+

@@ -56,7 +56,7 @@ func barrier(w rm.Window, now hpc.Time) hpc.ReservationEvent {
 // pending jobs that name the reservation.
 //
 // A reservation without named nodes is made at its recorded instant, because the resource manager's choice of nodes
-// depends on the running jobs. Such a reservation is made earlier only if a job names it earlier.
+// depends on the running jobs. A reservation without named nodes is made earlier only if a job names it earlier.
 func Reservations(w rm.Window) []hpc.ReservationEvent {
 	open, later := slices.Clone(w.Open), slices.Clone(w.Later)
 	cut := map[string]time.Duration{} // how much later than recorded a reservation begins

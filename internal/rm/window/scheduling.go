@@ -34,7 +34,7 @@ var queueOptions = []string{
 // Scheduling returns the SchedulerParameters of the pre-roll. They are derived from the site's SchedulerParameters.
 // burst is the largest number of preset jobs that start together. Until the window begins, only preset jobs may start,
 // and slurmctld looks no further down the queue. With the site's parameters the schedulers would try all other jobs
-// again and again. That would take as much CPU time as a day of a full machine.
+// again and again. These attempts would take as much CPU time as a day of a full machine.
 //
 // backfill is the interval of backfill cycles; 0 turns backfill off. Because of the barrier these
 // cycles start no jobs.

@@ -13,8 +13,8 @@ type Recorded struct {
 	Submission
 	// LeftOut has an error for each option that could not be read, as [Parse] would return it.
 	LeftOut []error
-	// Wrapped says that options follow --wrap. These options belong to the wrapped command or to sbatch, and were not
-	// read.
+	// Wrapped says that options follow --wrap. Options after --wrap belong to the wrapped command or to sbatch, and were
+	// not read.
 	Wrapped bool
 }
 
@@ -137,8 +137,8 @@ var laterOptions = optionsByName([]*option{
 	{long: "tres-bind", arg: requiredArgument, set: later},
 })
 
-// stepOptions are the options of srun and salloc that sbatch does not have. These options decide about steps and
-// terminals. Some share their letter with an option of sbatch.
+// stepOptions are the options of srun and salloc that sbatch does not have, and that decide about steps and terminals.
+// Some share their letter with an option of sbatch.
 var stepOptions = func() map[string]*option {
 	m := optionsByName([]*option{
 		{long: "accel-bind", arg: requiredArgument},

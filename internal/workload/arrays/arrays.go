@@ -317,8 +317,8 @@ func IndexList(list []int) string {
 	return b.String()
 }
 
-// Same reports whether two tasks can belong to one job. The limit on the number of running tasks
-// may be known for only one of them.
+// Same reports whether two tasks can belong to one job. The limit on the number of running tasks may be known for only
+// one of the two jobs.
 func Same(a, b *hpc.Job) bool {
 	x, y := a.Request, b.Request
 	if x.Array == "" || y.Array == "" {

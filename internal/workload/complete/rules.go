@@ -21,8 +21,7 @@ type Rule struct {
 	Doc   string
 }
 
-// Rules are all rules. The rules of a field are together, and the field's default is the first of
-// them.
+// Rules are all rules. The rules of a field are together, and the field's default is its first rule.
 var Rules = []Rule{
 	{workload.FieldPartition, "fitting", "the default partition if the job fits there, else the smallest one that it fits"},
 	{workload.FieldUser, "bursts", "a user for each batch; few users have most batches"},

@@ -47,8 +47,7 @@ type draft struct {
 	size, duration int     // the cell
 	u, v           float64 // the position in the cell
 	timesOut       bool
-	// These numbers are exponentially distributed, for the weighted choices of preset jobs and of
-	// multicore jobs.
+	// Two exponentially distributed numbers, for the weighted choices of preset jobs and of multicore jobs.
 	presetChance, mcChance float64
 	key                    float64 // by which the drafts are sorted at the moment
 

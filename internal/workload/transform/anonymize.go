@@ -57,16 +57,16 @@ type Anonymity struct {
 	// Strict also replaces names that normally stay, such as partitions, QOS and features, if they
 	// contain a replaced name.
 	Strict bool
-	// Allow has names that are also words with another meaning, for example if a user has the name of an option of
-	// a site's own plugin. These words may stay. As names of users, accounts, jobs or nodes they are replaced.
+	// Allow has names that are also words with another meaning, for example if a user has the name of an option of a
+	// site's own plugin. Words in Allow may stay, but not where they are names of users, accounts, jobs or nodes.
 	Allow []string
 	// Accounts are the commands for sacctmgr, whose names are replaced.
 	Accounts []byte
 }
 
-// NewAnonymizer prepares the anonymization of a workload and of its cluster, if it has a cluster.
-// It needs all nodes and users before it renames the first of them. It returns an error for a key
-// shorter than [LeastKey] and for host lists that it cannot read.
+// NewAnonymizer prepares the anonymization of a workload and of its cluster, if it has a cluster. It needs all nodes
+// and users before it renames the first node or user. It returns an error for a key shorter than [LeastKey] and for
+// host lists that it cannot read.
 func NewAnonymizer(key []byte, w *workload.Workload, nodes []string, users []hpc.User) (*Anonymizer, error) {
 	return NewAnonymizerWith(key, w, nodes, users, Anonymity{})
 }

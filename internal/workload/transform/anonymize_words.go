@@ -23,7 +23,8 @@ func holdsNames(key string) bool {
 		strings.HasPrefix(key, "part") || strings.Contains(key, "tres")
 }
 
-// ours reports whether a word belongs to Slurm or to the trace format. Such words always stay.
+// ours reports whether a word belongs to Slurm or to the trace format. Words of Slurm and of the trace format always
+// stay.
 func ours(word string) bool { return vocabulary[strings.ToLower(word)] }
 
 // vocabulary are the words of the formats of a trace and of a cluster's files that are not keys.

@@ -103,11 +103,12 @@ var estimateCounts = []struct{ jobs, estimates float64 }{
 	{0, 0}, {20, 10}, {200, 20}, {1000, 35}, {10000, 90}, {70000, 340}, {250000, 565},
 }
 
-// ModalEstimates gives the jobs of each partition time limits that resemble users' estimates, by the model of
-// Tsafrir, Etsion and Feitelson (JSSPP 2005). A few round numbers cover nearly all jobs, and the largest number is
-// the most popular. Beginning with the longest job, every job gets a random remaining estimate that is not shorter
-// than its run time. The step fails for a partition without a time limit. The authors' program pairs popularity with
-// length as in its four logs. This step pairs them at random, except that the largest estimate is the most popular.
+// ModalEstimates gives the jobs of each partition time limits that resemble users' estimates, by the model of Tsafrir,
+// Etsion and Feitelson (JSSPP 2005). A few round numbers cover nearly all jobs, and the largest number is the most
+// popular. Beginning with the longest job, every job gets a random remaining estimate that is not shorter than its run
+// time. The step fails for a partition without a time limit. The authors' program pairs popularity with length as in
+// its four logs. ModalEstimates pairs popularity with length at random, except that the largest estimate is the most
+// popular.
 func ModalEstimates() Step {
 	return Step{"--time-limit-model tsafrir", func(w *workload.Workload, env *Environment) (int, error) {
 		limits := newCaps(w, env)

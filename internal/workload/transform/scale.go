@@ -115,10 +115,10 @@ func ScaleRuntime(factor float64) (Step, error) {
 	}}, nil
 }
 
-// ScaleNodes multiplies the numbers of nodes, tasks and GPUs that jobs ask for, and rounds them. A
-// number stays at least 1, and the number of nodes at most the partition's. A job that names its
-// nodes, and a preset job, can only become smaller. Such a job then keeps the first of its nodes.
-// It returns an error if the factor is not above 0.
+// ScaleNodes multiplies the numbers of nodes, tasks and GPUs that jobs ask for, and rounds them. A number stays at
+// least 1, and the number of nodes at most the partition's. A job that names its nodes, and a preset job, can only
+// become smaller. A job that becomes smaller keeps the first of its nodes. It returns an error if the factor is not
+// above 0.
 func ScaleNodes(factor float64) (Step, error) {
 	if err := checkFactor(factor); err != nil {
 		return Step{}, err

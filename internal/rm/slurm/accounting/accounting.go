@@ -36,8 +36,8 @@ type Config struct {
 	// Cluster is the cluster's name. Commands are the site's commands for sacctmgr.
 	Cluster  string
 	Commands string
-	// TRES are the trackable resources of the site, as AccountingStorageTRES lists them. These resources are registered
-	// before the commands run, so that the commands can limit them.
+	// TRES are the trackable resources of the site, as AccountingStorageTRES lists them. The resources are registered
+	// before the commands for sacctmgr run, so that the commands can set limits on the resources.
 	TRES string
 	// Since is the earliest instant that the run's records can have.
 	Since hpc.Time

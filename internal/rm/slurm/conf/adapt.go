@@ -46,7 +46,7 @@ type Environment struct {
 	// PluginDir is the directory of Slurm's plugins. If it is empty, Adapt leaves PluginDir out and
 	// assumes that all plugins are installed.
 	PluginDir string
-	// KeepScripts keeps PrologSlurmctld and EpilogSlurmctld. These scripts run on this machine.
+	// KeepScripts keeps PrologSlurmctld and EpilogSlurmctld. Both scripts run on this machine.
 	KeepScripts bool
 	// WithoutAccounting turns the site's accounting off. The replay needs no database, and
 	// associations, limits, QOS and fair-share have no effect.

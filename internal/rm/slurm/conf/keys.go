@@ -33,7 +33,7 @@ type rule struct {
 	// warning is set if the change may alter scheduling. For the site's value, it returns a text
 	// about the difference, or "".
 	warning func(site string) string
-	// plugin is the prefix of a kept key's value ("select/"). That plugin must be installed.
+	// plugin is the prefix of a kept key's value ("select/"). The plugin that the value names must be installed.
 	plugin string
 	// secret hides the value in reports.
 	secret bool

@@ -235,8 +235,8 @@ func CheckBackfill(s *rm.Scheduler, parameters string, frozen bool, warn Warn) {
 // seconds (backfill.c, _attempt_backfill).
 func checkBackfill(s *rm.Scheduler, l limits, frozen bool, warn Warn) {
 	if took := l.longest(s.BackfillMax); took >= l.maxTime.Seconds()-1 && s.BackfillMax > 0 {
-		// Such cuts do not make a result with the measured clock invalid: showing them is the purpose of
-		// that clock. With the frozen clock, only the yields of a cycle take time.
+		// Cuts of backfill cycles do not make a result with the measured clock invalid: the measured clock is for showing
+		// such cuts. With the frozen clock, only the yields of a cycle take time.
 		warn("backfill-cut", fmt.Sprintf("backfill cycles were cut by bf_max_time=%v: the longest took %.1f s, with "+
 			"%.1f s of computing; on average a cycle considered %.0f of %.0f jobs",
 			l.maxTime, took, s.BackfillMax, s.BackfillDepthMean, s.BackfillQueueMean), frozen)

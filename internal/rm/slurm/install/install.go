@@ -244,7 +244,8 @@ func InstallCommand(reqs []Requirement) string {
 	return "apt-get install --no-install-recommends " + strings.Join(packages(reqs), " ") + "; without root: " + command + option
 }
 
-// stableRelease is the supported series in Debian's stable suite. This release is the fastest to install in the store.
+// stableRelease is the supported series in Debian's stable suite. The stable release is the fastest to install in the
+// store.
 const stableRelease = "24.11"
 
 // storeCommand returns the command that installs the requirements in the user's store. option is a

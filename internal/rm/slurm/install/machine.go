@@ -28,7 +28,7 @@ type Check struct {
 	Fix      string // a command or advice that corrects it
 }
 
-// minScratch is the space, in bytes, for a replay's state. This space includes a reserve: the database needs about 150
+// minScratch is the space, in bytes, for a replay's state. minScratch includes a reserve: the database needs about 150
 // MiB, and slurmctld's state of 100,000 jobs about 200 MiB.
 const minScratch = 512 << 20
 

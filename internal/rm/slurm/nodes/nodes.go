@@ -205,8 +205,8 @@ func (c *Cluster) Handle(index int, m *rpc.Message) (*rpc.Message, error) {
 	return reply, nil
 }
 
-// decode reads a message. It returns a function that carries out the message on one node. This
-// function returns the node's answer; nil for no answer.
+// decode reads a message. It returns a function that carries out the message on one node. The returned function returns
+// the node's answer; nil for no answer.
 func (c *Cluster) decode(m *rpc.Message) (func(node int) *answer, error) {
 	switch m.Type {
 	case rpc.RequestNodeRegistration:
@@ -388,8 +388,7 @@ func ExitLatency(job uint32, start hpc.Time) time.Duration {
 	return least + room*time.Duration(job*379%1000)/1000 // consecutive jobs differ much
 }
 
-// plan sets the instant at which the script ends. This end replaces an end that was planned
-// before.
+// plan sets the instant at which the script ends. The new end replaces an end that was planned before.
 func (c *Cluster) plan(j *job, end hpc.Time) {
 	j.end = max(end, c.env.Now())
 	j.generation++

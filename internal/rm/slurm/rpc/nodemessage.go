@@ -16,8 +16,8 @@ type NodeRegistration struct {
 	Time, Start int64
 	// Status is 0, or the error number of a failed prolog or slurmd.
 	Status uint32
-	// FeaturesActive and FeaturesAvailable are the features of node feature plugins. These fields exclude the features
-	// from slurm.conf.
+	// FeaturesActive and FeaturesAvailable are the features of node feature plugins. Features from slurm.conf are not in
+	// these two fields.
 	FeaturesActive, FeaturesAvailable string
 	// Host is the host name. Node is the node's name in slurm.conf.
 	Host, Node string

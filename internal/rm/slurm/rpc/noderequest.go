@@ -71,7 +71,7 @@ type BatchLaunch struct {
 	CoreSpec                uint16
 	// CPUsPerNode are the allocated CPUs on the job's nodes, in the order of Nodes.
 	CPUsPerNode []Run
-	// Nodes is the host list of the job's nodes. The script runs on the first of them.
+	// Nodes is the host list of the job's nodes. The script runs on the first node.
 	Nodes                          string
 	Script, WorkDir                string
 	StdErr, StdIn, StdOut          string

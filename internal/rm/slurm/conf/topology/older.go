@@ -11,10 +11,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Older translates the file for a release before 25.05: into the value of TopologyPlugin and the
-// lines of topology.conf (none for topology/flat). The error says why the release has no
-// equivalent. Such a release has one topology for the whole cluster, fewer plugins, and stricter
-// rules for switches and blocks.
+// Older translates the file for a release before 25.05: into the value of TopologyPlugin and the lines of topology.conf
+// (none for topology/flat). The error says why the release has no equivalent. A release before 25.05 has one topology
+// for the whole cluster, fewer plugins, and stricter rules for switches and blocks.
 func (f *File) Older(release slurmspec.Release, c Cluster) (plugin string, lines []string, err error) {
 	t := f.Topologies[0]
 	for partition, name := range c.Partitions {
