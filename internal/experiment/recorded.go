@@ -148,8 +148,8 @@ func madeWith(installation string, m *run.Manifest) string {
 }
 
 // RerunSpec returns the specification with which a run is repeated. The workload is read from the same file as in the
-// run. It is read from the record's copy instead if that file has changed or is missing, or if the run drew the fields
-// that rules made.
+// run. The record's copy of the workload is read instead if that file has changed or is missing, or if the run drew the
+// fields that rules made.
 func RerunSpec(r *run.Run) (Spec, error) {
 	s, err := SpecOf(r.Dir, &r.Manifest)
 	if err != nil {

@@ -100,9 +100,9 @@ func (c *Cases) MadeNote() string {
 // CasesOf returns the jobs of a workload for predictions of run times: see [TargetCases].
 func CasesOf(w *workload.Workload) (*Cases, error) { return TargetCases(w, RunTime) }
 
-// TargetCases returns the jobs of a workload. Each task of an array is a job. A job's run time is
-// its recorded end minus its recorded start, or the workload's run time if these are not recorded.
-// It returns an error if the array of a job is not valid.
+// TargetCases returns the jobs of a workload. Each task of an array is a job. A job's run time is its recorded end
+// minus its recorded start, or the workload's run time if these are not recorded. TargetCases returns an error if the
+// array of a job is not valid.
 func TargetCases(w *workload.Workload, t Target) (*Cases, error) {
 	c := &Cases{Target: t, List: make([]Case, 0, w.Jobs.Len()), LeftOut: map[string]int{}, Made: map[workload.Field]int{}}
 	for _, u := range w.Unusable {
@@ -273,10 +273,10 @@ func play(ctx context.Context, cases []Case, p Predictor, seen func(c *Case, p P
 	return due, nil
 }
 
-// Quantiles calls a predictor with the events of a workload. For each job it returns the quantile q
-// of the run time, in seconds, as predicted at the job's submission. For an array it returns the
-// largest value of its tasks. The jobs must be in the order of their submissions
-// ([workload.Workload.Sort]). It returns the context's error, or the error of [CasesOf].
+// Quantiles calls a predictor with the events of a workload. For each job it returns the quantile q of the run time, in
+// seconds, as predicted at the job's submission. For an array it returns the largest value of its tasks. The jobs must
+// be in the order of their submissions ([workload.Workload.Sort]). Quantiles returns the context's error, or the error
+// of [CasesOf].
 func Quantiles(ctx context.Context, w *workload.Workload, p Predictor, q float64) ([]float64, error) {
 	cases, err := CasesOf(w)
 	if err != nil {

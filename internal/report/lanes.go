@@ -117,8 +117,8 @@ func (o *occupation) processorsPerNode() float64 {
 	return float64(o.row.Processors) / float64(max(1, nodes))
 }
 
-// sweep calls visit for the starts and ends of all jobs in order of time. At one instant, ends come
-// before starts. It leaves out jobs with a run time of 0.
+// sweep calls visit for the starts and ends of all jobs in order of time. At one instant, ends come before starts.
+// sweep leaves out jobs with a run time of 0.
 func (g *Gantt) sweep(visit func(job *occupation, starts bool)) {
 	byStart, byEnd := make([]*occupation, 0, len(g.jobs)), make([]*occupation, 0, len(g.jobs))
 	for i := range g.jobs {

@@ -266,8 +266,8 @@ func (r *Report) worstStory(set int, o *metrics.Overview) string {
 	return strings.Join(parts, " ")
 }
 
-// longestWaiting returns the group with the longest mean wait. Groups with few jobs do not
-// count. It returns nil if only one group counts.
+// longestWaiting returns the group with the longest mean wait. Groups with few jobs do not count. longestWaiting
+// returns nil if only one group counts.
 func longestWaiting(list []metrics.Usage, jobs int) *metrics.Usage {
 	var worst *metrics.Usage
 	counted := 0

@@ -44,9 +44,9 @@ type ResourceManager interface {
 	SubmitPreset(job *hpc.Job) error
 	// BeginWindow begins the window: from now on all jobs may start.
 	BeginWindow() error
-	// AdvanceTo runs virtual time to t, or to the first instant before t at which there are events. It
-	// returns the events of that instant in order. If there is no event and no error, virtual time is
-	// t. It returns ctx's error when ctx is cancelled.
+	// AdvanceTo runs virtual time to t, or to the first instant before t at which there are events. It returns the events
+	// of that instant in order. If there is no event and no error, virtual time is t. AdvanceTo returns ctx's error when
+	// ctx is cancelled.
 	AdvanceTo(ctx context.Context, t hpc.Time) ([]Event, error)
 	// Now returns the current virtual time.
 	Now() hpc.Time
@@ -127,9 +127,9 @@ type Outcome struct {
 	// Backfill is the backfill scheduler's action on a pending job in the last cycle that concerned
 	// the job; empty if the resource manager does not report it.
 	Backfill Backfill
-	// First is the instant at which the job became the first in the queue of its partition. Before this instant the
-	// job waited for the jobs ahead, and afterwards for resources. If the job was never the first, First is its
-	// start. It is zero if the job did not wait, or if the resource manager does not report it.
+	// First is the instant at which the job became the first in the queue of its partition. Before this instant the job
+	// waited for the jobs ahead, and afterwards for resources. If the job was never the first, First is its start. First
+	// is zero if the job did not wait, or if the resource manager does not report it.
 	First hpc.Time
 	// PreemptedBy is the job that preempted this one, by the workload's ID (ID_TASK for a task of an
 	// array). It is empty if the run was not preempted, or if the resource manager does not report

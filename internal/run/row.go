@@ -90,9 +90,8 @@ type Row struct {
 	// is empty if the record has events of a job but not the job.
 	Request string `parquet:"request"`
 
-	// Segments are the periods in which the job held processors, in order. The list is empty for a
-	// job that never ran. It is also empty for a job that ran once without suspension or preemption:
-	// its only period is Start to End.
+	// Segments are the periods in which the job held processors, in order. The list is empty for a job that never ran. The
+	// list is also empty for a job that ran once without suspension or preemption: its only period is Start to End.
 	Segments []Segment `parquet:"segments,list"`
 
 	// Reasons are the reasons for which the job waited, from its submission to its last start.

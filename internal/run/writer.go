@@ -35,9 +35,8 @@ type Options struct {
 	Unjournaled bool
 }
 
-// Writer writes a run record during the run. Several goroutines may use it, because a lock guards
-// its state. It calls functions of the caller without holding the lock, except the function of
-// [Writer.Update].
+// Writer writes a run record during the run. Several goroutines may use it, because a lock guards its state. The writer
+// calls functions of the caller without holding the lock, except the function of [Writer.Update].
 //
 // After an error of the file system, every further call returns that error. Readers then find a
 // partial record with everything that was written before.

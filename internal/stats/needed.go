@@ -38,9 +38,9 @@ func Needed(shift, alpha, power float64) int {
 	return high
 }
 
-// PooledDeviation returns the standard deviation within sets of observations, and its degrees of
-// freedom. Sets of one observation add nothing. It assumes that all sets have the same variance. The
-// deviation is NaN if no set has two observations.
+// PooledDeviation returns the standard deviation within sets of observations, and its degrees of freedom. Sets of one
+// observation add nothing. PooledDeviation assumes that all sets have the same variance. The deviation is NaN if no set
+// has two observations.
 func PooledDeviation(sets ...[]float64) (deviation float64, freedom int) {
 	squares := 0.0
 	for _, set := range sets {

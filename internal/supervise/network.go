@@ -74,9 +74,8 @@ func (g *guard) prepareNetwork() error {
 	return unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 }
 
-// RaiseLoopback raises the loopback interface of the caller's network namespace. The interface
-// then has the addresses 127.0.0.0/8. It needs the capability NET_ADMIN there. The errors are the
-// errors of netdevice(7).
+// RaiseLoopback raises the loopback interface of the caller's network namespace. The interface then has the addresses
+// 127.0.0.0/8. RaiseLoopback needs the capability NET_ADMIN there. The errors are the errors of netdevice(7).
 //
 // The C library looks up host names only on a machine with an address other than 127.0.0.1
 // (AI_ADDRCONFIG, getaddrinfo(3)), so the interface gets a second address.

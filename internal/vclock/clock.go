@@ -4,10 +4,9 @@
 // the next deadline or to the driver's next event. On a slow machine a replay takes longer, but
 // its result is the same. There is no clock rate to choose.
 //
-// A managed process is one that runs with the preload library in directory shim. It shares one
-// memory-mapped file, the clock, with the driver, which is the program that calls this package.
-// Each thread of the process has a slot in the file. The comment in shim/clock.c describes the
-// protocol. The driver follows these rules:
+// A managed process is one that runs with the preload library in directory shim. A managed process shares one
+// memory-mapped file, the clock, with the driver, which is the program that calls this package. Each thread of the
+// process has a slot in the file. The comment in shim/clock.c describes the protocol. The driver follows these rules:
 //
 //   - The driver counts as one more running thread, except in [Clock.Wait]. Wait returns when the
 //     driver's own next event is due, when a managed process has sent the driver something, or
@@ -98,9 +97,9 @@ type Policy struct {
 	Inherited []string
 }
 
-// New creates the clock's file in dir, readable by its owner only. Virtual time stays at start
-// until the first Wait, because the driver counts as running. It returns errors of the file system
-// and of mmap, and an error if policy has too many variables.
+// New creates the clock's file in dir, readable by its owner only. Virtual time stays at start until the first Wait,
+// because the driver counts as running. New returns errors of the file system and of mmap, and an error if policy has
+// too many variables.
 func New(dir string, start hpc.Time, policy Policy) (*Clock, error) {
 	path := filepath.Join(dir, "clock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)

@@ -41,8 +41,8 @@ var ErrStatic = errors.New("linked statically, so it cannot run under the virtua
 
 // UnhandledImports returns the functions of the GNU C library that programs and shared libraries import, except
 // functions that the preload library replaces or that are known to be harmless. The functions are ordered by file and
-// name. It examines only these files, not the libraries that they load. The error is [ErrStatic], or names the file
-// that cannot be read.
+// name. UnhandledImports examines only these files, not the libraries that they load. The error is [ErrStatic], or
+// names the file that cannot be read.
 func UnhandledImports(paths ...string) ([]Import, error) {
 	effects := knownEffects()
 	var out []Import

@@ -36,9 +36,9 @@ type Snapshot struct {
 // ErrNotClock means that a file is not a clock of this version of rmreplay.
 var ErrNotClock = errors.New("not a virtual clock of this version of rmreplay")
 
-// Look reads the clock in a file that [New] has created in another process. It does not change the
-// file. The error wraps [os.ErrNotExist] if the file does not exist, for example because that
-// process has ended. It wraps [ErrNotClock] if the file is not a clock of this version.
+// Look reads the clock in a file that [New] has created in another process. It does not change the file. The error
+// wraps [os.ErrNotExist] if the file does not exist, for example because that process has ended. The error wraps
+// [ErrNotClock] if the file is not a clock of this version.
 func Look(path string) (Snapshot, error) {
 	f, err := os.Open(path)
 	if err != nil {

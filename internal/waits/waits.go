@@ -12,7 +12,7 @@
 //   - before the job was eligible, or always if it never was, its request: a begin time; a hold or a dependency,
 //     until the first task of its array was eligible; or a limit of its array, if the record comes from a replay. If
 //     fewer tasks run than this limit allows, a task that is not eligible is [Priority] in the simulator, where it is
-//     in the queue behind other tasks of its array. It is [Unknown] in accounting, which has no reason for it;
+//     in the queue behind other tasks of its array. In accounting, which has no reason, it is [Unknown];
 //   - before the window of a workload ([run.BeforeWindow]), [Unknown];
 //   - after the job was eligible, its place in the queue ([run.Row.First]), which the simulator records: [Priority]
 //     until the job was the first of its partition, and then [Resources];

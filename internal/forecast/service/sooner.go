@@ -152,7 +152,7 @@ func (s *Service) soonerAsked(id string, w who) (kept *Sooner, q *question, err 
 }
 
 // sooner returns the changes with which a job would start sooner. The service stores the answer until the next
-// forecast. It answers one question at a time.
+// forecast. The service answers one question at a time.
 func (s *Service) sooner(ctx context.Context, id string, w who) (*Sooner, error) {
 	kept, q, err := s.soonerAsked(id, w)
 	if kept != nil || err != nil {

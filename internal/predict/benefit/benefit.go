@@ -41,9 +41,8 @@ import (
 
 // Options configures a comparison.
 type Options struct {
-	// Spec is the simulation: the workload as a value, the machine, the jitter and the first seed. Its
-	// output is a directory for the sets of realizations, one for each scheduler. Its policy is
-	// ignored.
+	// Spec is the simulation: the workload as a value, the machine, the jitter and the first seed. Its output is a
+	// directory for the sets of realizations, one for each scheduler. The simulation's policy is ignored.
 	Spec experiment.Spec
 	Set  experiment.Set
 	// Model is the file of a trained model, for the scheduler named model. If Model is "", a boosted

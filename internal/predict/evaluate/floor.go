@@ -108,7 +108,7 @@ func (f *Floor) addTwins(ctx context.Context, cases *predict.Cases) error {
 	return nil
 }
 
-// floor computes the errors of the oracles. The oracles use all run times, including the run times of later jobs. It
+// floor computes the errors of the oracles. The oracles use all run times, including the run times of later jobs. floor
 // returns the context's error.
 func floor(ctx context.Context, cases *predict.Cases) (*Floor, error) {
 	classes := map[predict.ClassKey][]float64{}

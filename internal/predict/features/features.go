@@ -451,9 +451,9 @@ var (
 	similar     = slices.Index(Names(), "similar_p50")
 )
 
-// Guess returns a first guess of the run time in seconds for a vector: the average of the class. For
-// a new class it returns the average of the user, and for a new user the average of all ended jobs.
-// It returns 0 before any job has ended.
+// Guess returns a first guess of the run time in seconds for a vector: the average of the class. For a new class it
+// returns the average of the user, and for a new user the average of all ended jobs. Guess returns 0 before any job has
+// ended.
 func Guess(x []float32) float64 { return first(x, average, userAverage, all) }
 
 // LastTwo returns the mean run time of the user's last two ended jobs in seconds, or [Guess] before

@@ -73,8 +73,8 @@ func compareKeys(a, b key) int {
 		cmp.Compare(a.limit, b.limit), cmp.Compare(a.manual, b.manual), cmp.Compare(a.queue, b.queue))
 }
 
-// MarshalJSON writes the history. Equal histories give equal texts. It leaves out open jobs. If a
-// kind has more than maxSaved groups, it leaves out the groups whose last job ended longest ago.
+// MarshalJSON writes the history. Equal histories give equal texts. MarshalJSON leaves out open jobs. If a kind has
+// more than maxSaved groups, it leaves out the groups whose last job ended longest ago.
 func (h *History) MarshalJSON() ([]byte, error) {
 	s := saved{All: h.all}
 	kept := h.latest(maxSaved)

@@ -142,9 +142,9 @@ func (h *History) appendSimilar(x []float32, place *place, at hpc.Time) []float3
 
 func logSeconds(s float64) float32 { return float32(math.Log1p(s)) }
 
-// quartiles returns the quartiles of the product-limit estimator. If the estimated share of longer
-// run times never falls to the level of a quartile, this quartile is the longest observation. It
-// sorts the list, which must not be empty.
+// quartiles returns the quartiles of the product-limit estimator. If the estimated share of longer run times never
+// falls to the level of a quartile, this quartile is the longest observation. quartiles sorts the list, which must not
+// be empty.
 func quartiles(list []stats.Observation) (q [3]float64) {
 	const rounding = 1e-12
 	found := 0

@@ -106,8 +106,8 @@ func (m *Machine) NodeCount() int {
 }
 
 // Earliest returns the first instant at which a waiting job can start and run for as long as expected. The parameter
-// after is the earliest possible result. It considers running jobs and reservations of other jobs. If there is no such
-// instant, the result is [hpc.Never].
+// after is the earliest possible result. Earliest considers running jobs and reservations of other jobs. If there is no
+// such instant, the result is [hpc.Never].
 func (m *Machine) Earliest(j *Job, after hpc.Time) hpc.Time {
 	return m.space.earliest(j, max(after, m.now))
 }

@@ -151,12 +151,12 @@ func (m *Machine) Running() iter.Seq[*Job] {
 	return func(yield func(*Job) bool) { m.running.Each(func(e *order.Entry[Job]) bool { return yield(e.Job) }) }
 }
 
-// Shadow returns the shadow time of EASY for a job of this size: the instant at which enough processors
-// will be free if every running job runs for as long as expected. It also returns how many processors
-// then remain. The result extra counts the processors of jobs in the order of Running, up to the first
-// job at whose end enough processors are free. The result extraAll counts the processors of all jobs
-// that are due by the shadow time. If size exceeds the machine's processors, Shadow returns
-// [hpc.Never], 0, 0. It takes logarithmic time. It is for pools: it ignores reservations and nodes.
+// Shadow returns the shadow time of EASY for a job of this size: the instant at which enough processors will be free if
+// every running job runs for as long as expected. It also returns how many processors then remain. The result extra
+// counts the processors of jobs in the order of Running, up to the first job at whose end enough processors are free.
+// The result extraAll counts the processors of all jobs that are due by the shadow time. If size exceeds the machine's
+// processors, Shadow returns [hpc.Never], 0, 0. Shadow takes logarithmic time. It is for pools: it ignores reservations
+// and nodes.
 func (m *Machine) Shadow(size int) (at hpc.Time, extra, extraAll int) {
 	if size <= m.free {
 		return m.now, m.free - size, m.free - size

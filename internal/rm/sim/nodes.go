@@ -574,8 +574,8 @@ func (v *visit) open(set *nodeSet, which func(w int) uint64) (more bool) {
 	return true
 }
 
-// some visits nodes, beginning with the index from. If the function which is not nil, some visits
-// only nodes that it accepts. It reports whether more nodes are needed.
+// some visits nodes, beginning with the index from. If the function which is not nil, some visits only nodes that it
+// accepts. some reports whether more nodes are needed.
 func (v *visit) some(from int, which func(*node) bool) (more bool) {
 	n, q := v.n, v.j.demand
 	full := n.crowded(q) != nil

@@ -104,8 +104,8 @@ func (m *maker) apart(do func() error) error {
 }
 
 // limits makes the time limits. A batch has one limit, which is at least its longest run time. If a limit ended a job,
-// the limit is the job's run time in whole minutes. It is also the limit of those jobs of the batch that ended earlier.
-// Drawn limits are then lowered to limits that the record allows.
+// the limit is the job's run time in whole minutes. The limit also applies to those jobs of the batch that ended
+// earlier. Drawn limits are then lowered to limits that the record allows.
 func (m *maker) limits(field *workload.MadeField) error {
 	return m.apart(func() error { return m.batchLimits(field) })
 }

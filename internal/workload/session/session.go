@@ -3,16 +3,16 @@
 //
 // # Sessions
 //
-// A log says when jobs were submitted and when they ended. It does not say what their users were
-// doing. A [Delimitation] estimates from the gaps between a user's jobs when the user was absent.
-// The jobs between two such gaps are a [Session].
+// A log says when jobs were submitted and when they ended. A log does not say what the users were doing. A
+// [Delimitation] estimates from the gaps between a user's jobs when the user was absent. The jobs between two such gaps
+// are a [Session].
 //
 // # The graph
 //
-// A session depends on every session of the same user whose last job had ended when the first job
-// of the session was submitted: the user may have looked at those results first (Madon, Da Costa &
-// Pierson, "Replay with Feedback", FGCS 155, 2024, definition 5). The time between that end and
-// that submission is the think time (definition 6). It is never negative.
+// A session depends on every session of the same user whose last job had ended when the first job of the session was
+// submitted: the user may have looked at those results first (Madon, Da Costa & Pierson, "Replay with Feedback", FGCS
+// 155, 2024, definition 5). The time between that end and that submission is the think time (definition 6). A think
+// time is never negative.
 //
 // "Session A ended before session B began" is an interval order. Most of its pairs follow from
 // other pairs: a user who waited for the last session also waited for the sessions before it. The

@@ -217,14 +217,13 @@ func later(t hpc.Time, shift time.Duration) hpc.Time {
 	return t.Add(shift)
 }
 
-// Window cuts the workload to the submissions from one instant up to, but excluding, another, as in
-// Fig. 2 of Martinasso et al. (SC'18). Jobs that were recorded as running at the start become
-// preset jobs; running tasks of arrays become preset jobs of their own. Jobs that were recorded as
-// waiting at the start keep their submit time. Nodes and reservations begin in the state that they
-// had reached. Actions before the start are left out, with a note, because it is not known which of
-// their effects still last. With a zero instant the window has no bound on that side. It returns an
-// error if the window's end is not after its begin. The step fails if no job remains or if the
-// window begins before the workload's own window.
+// Window cuts the workload to the submissions from one instant up to, but excluding, another, as in Fig. 2 of
+// Martinasso et al. (SC'18). Jobs that were recorded as running at the start become preset jobs; running tasks of
+// arrays become preset jobs of their own. Jobs that were recorded as waiting at the start keep their submit time. Nodes
+// and reservations begin in the state that they had reached. Actions before the start are left out, with a note,
+// because it is not known which of their effects still last. With a zero instant the window has no bound on that side.
+// Window returns an error if the window's end is not after its begin. The step fails if no job remains or if the window
+// begins before the workload's own window.
 func Window(from, to hpc.Time) (Step, error) {
 	if from != 0 && to != 0 && to <= from {
 		return Step{}, fmt.Errorf("%s to %s: the end is not after the start", from, to)
@@ -337,8 +336,8 @@ func settle(w *workload.Workload, env *Environment) (homeless int) {
 	return homeless
 }
 
-// openAt makes an instant the window's start. The node events and reservations before it
-// take effect when the window begins. It returns the number of actions that it left out.
+// openAt makes an instant the window's start. The node events and reservations before it take effect when the window
+// begins. openAt returns the number of actions that it left out.
 func openAt(w *workload.Workload, from hpc.Time) (actions int) {
 	actions = len(w.Actions)
 	w.Start, w.Epoch = from, from

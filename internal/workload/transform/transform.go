@@ -184,9 +184,9 @@ func (c caps) of(job *hpc.Job) time.Duration {
 	return longest
 }
 
-// rewriteDependency renames the IDs in the job's dependencies. It removes a dependency for which
-// the function rename returns an empty ID. A dependency that cannot be read stays, so that Slurm
-// can refuse it. It reports whether the job has dependencies left.
+// rewriteDependency renames the IDs in the job's dependencies. It removes a dependency for which the function rename
+// returns an empty ID. A dependency that cannot be read stays, so that Slurm can refuse it. rewriteDependency reports
+// whether the job has dependencies left.
 func rewriteDependency(job *hpc.Job, rename func(id string) string) bool {
 	if job.Dependency == "" {
 		return false

@@ -4,10 +4,9 @@
 // users and limits than the site. A refused command declares nothing: if a cluster is refused, its
 // accounts and users are refused, too.
 //
-// The package follows src/sacctmgr of Slurm: words and quotes follow sacctmgr.c; the options of
-// each entity follow account_functions.c, association_functions.c, cluster_functions.c,
-// qos_functions.c and user_functions.c. It accepts every abbreviation of an option, even an
-// abbreviation that is too short for sacctmgr.
+// The package follows src/sacctmgr of Slurm: words and quotes follow sacctmgr.c; the options of each entity follow
+// account_functions.c, association_functions.c, cluster_functions.c, qos_functions.c and user_functions.c. The package
+// accepts every abbreviation of an option, even an abbreviation that is too short for sacctmgr.
 package associations
 
 import (

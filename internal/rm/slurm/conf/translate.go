@@ -73,8 +73,8 @@ func shown(r *rule, value string) string {
 	return value
 }
 
-// missing handles a key that the release does not know. The adaptation drops it. If the release reads some of the
-// key's options from another key, missing moves these options there. It warns of a loss that changes scheduling.
+// missing handles a key that the release does not know. The adaptation drops it. If the release reads some of the key's
+// options from another key, missing moves these options there. missing warns of a loss that changes scheduling.
 func (t *translation) missing(s Statement, r *rule) {
 	switch r.key {
 	case "PreemptParameters":

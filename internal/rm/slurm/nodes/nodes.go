@@ -3,9 +3,8 @@
 // clock: it gets messages from its caller, and sends messages and sets timers through
 // [Environment].
 //
-// A node behaves as slurmd/req.c of Slurm 22.05 does for a batch script that sleeps. The script
-// runs only on the job's first node. It ends at once on the signals that end a sleep, and leaves
-// no process behind.
+// A node behaves as slurmd/req.c of Slurm 22.05 does for a batch script that sleeps. The script runs only on the job's
+// first node. The script ends at once on the signals that end a sleep, and leaves no process behind.
 package nodes
 
 import (
@@ -418,12 +417,11 @@ func (c *Cluster) stop(j *job) {
 	delete(c.nodes[j.host].steps, j.launch.JobID)
 }
 
-// terminate ends a job on one node (_rpc_terminate_job, _rpc_timelimit, _rpc_abort_job). If a node
-// runs nothing of the job and does not report epilogs, its answer says that the job is gone.
-// slurmctld then expects no other message from this node. The answer to [rpc.RequestAbortJob] is
-// always success. For any other code slurmctld treats the node as not responding. It then repeats
-// the message in its own protocol version instead of the node's (_thread_per_group_rpc and
-// _queue_agent_retry in slurmctld/agent.c).
+// terminate ends a job on one node (_rpc_terminate_job, _rpc_timelimit, _rpc_abort_job). If a node runs nothing of the
+// job and does not report epilogs, its answer says that the job is gone. slurmctld then expects no other message from
+// this node. The answer to [rpc.RequestAbortJob] is always success. For any other code slurmctld treats the node as not
+// responding. slurmctld then repeats the message in slurmctld's own protocol version instead of the node's
+// (_thread_per_group_rpc and _queue_agent_retry in slurmctld/agent.c).
 func (c *Cluster) terminate(n int, typ rpc.Type, id uint32) *answer {
 	j := c.jobs[id]
 	ran := false

@@ -137,9 +137,9 @@ func Decode(frame []byte) (*Message, error) {
 // must be forwarded to further nodes, the return list has an entry with the same answer for each
 // of them.
 //
-// slurmctld takes the reply itself as the answer of the node that it connected to. It finds the
-// answers of the other nodes by their names (slurm_receive_msgs in slurm_protocol_api.c,
-// _thread_per_group_rpc in agent.c). A node that is missing in the list counts as not responding.
+// slurmctld takes the reply itself as the answer of the node that it connected to. slurmctld finds the answers of the
+// other nodes by their names (slurm_receive_msgs in slurm_protocol_api.c, _thread_per_group_rpc in agent.c). A node
+// that is missing in the list counts as not responding.
 func Reply(request *Message, typ Type, body []byte, forwarded []string) *Message {
 	m := &Message{Version: request.Version, Type: typ, Body: body}
 	for _, node := range forwarded {
