@@ -13,6 +13,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/fairshare"
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/limits"
+	"rmreplay/internal/rm/slurmmodel/partitions"
 	"rmreplay/internal/rm/slurmmodel/priority"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/rm/slurmmodel/tres"
@@ -34,14 +35,6 @@ type accounting struct {
 	// These two are buffers of the functions request and compute.
 	requested  tres.Vector
 	partitions []*priority.Partition
-}
-
-// accountedPartition holds the settings of a partition for priorities, billing and limits.
-type accountedPartition struct {
-	priority *priority.Partition
-	limits   *limits.Partition
-	weights  []float64 // TRESBillingWeights
-	qos      *accounts.QOS
 }
 
 // accounted holds a job's association, QOS, usage and limits. It implements [fairshare.Job].
@@ -100,28 +93,15 @@ func (a *accounting) useInitially() int64 {
 func (a *accounting) readPartitions() error {
 	var list []*priority.Partition
 	for i, p := range a.e.parts {
-		get := a.e.cfg.Partitions[i].Get
-		factor := max(keys.Number(get, "PriorityJobFactor", 1), keys.Number(get, "Priority", 0))
-		of := &accountedPartition{priority: &priority.Partition{
-			JobFactor: uint16(factor), MaxMinutes: slurmspec.Infinite, TRES: amounts.Sum(a.table, a.e.tester.Machine, p.nodes),
-		}}
-		if p.maxMinutes >= 0 {
-			of.priority.MaxMinutes = uint32(p.maxMinutes)
+		of, err := partitions.Read(a.e.cfg.Partitions[i].Get, partitions.Hardware{
+			Name: p.name, MaxMinutes: p.maxMinutes, DefaultMinutes: p.defaultMinutes,
+			TRES: amounts.Sum(a.table, a.e.tester.Machine, p.nodes),
+		}, a.table, a.accounts)
+		if err != nil {
+			return err
 		}
-		var err error
-		if of.weights, err = a.table.Weights(keys.Value(get, "TRESBillingWeights")); err != nil {
-			return fmt.Errorf("partition %s: %w", p.name, err)
-		}
-		if name := strings.ToLower(keys.Value(get, "QOS")); name != "" && a.accounts != nil {
-			of.qos = a.accounts.QOS[name]
-			p.preempt.QOS = of.qos
-		}
-		of.limits = &limits.Partition{QOS: of.qos, MaxMinutes: of.priority.MaxMinutes, DefaultMinutes: slurmspec.NoVal}
-		if p.defaultMinutes >= 0 {
-			of.limits.DefaultMinutes = uint32(p.defaultMinutes)
-		}
-		p.account = of
-		list = append(list, of.priority)
+		p.account, p.preempt.QOS = of, of.QOS
+		list = append(list, of.Priority)
 	}
 	priority.NormalizePartitions(list)
 	for i := range a.e.tester.Nodes { // including nodes that are in no partition
@@ -212,7 +192,7 @@ func (a *accounting) compute(j *job, now int64) {
 	}
 	a.partitions = a.partitions[:0]
 	for _, part := range j.parts {
-		a.partitions = append(a.partitions, part.account.priority)
+		a.partitions = append(a.partitions, part.account.Priority)
 	}
 	p.Partitions, p.Own = a.partitions, max(0, slices.Index(j.parts, j.part))
 	parts := a.settings.Parts(&p, a.cluster, now)
@@ -229,7 +209,7 @@ func (a *accounting) request(j *job, nodes, cpus int) tres.Vector {
 	v := a.requested
 	amounts.Requested(a.table, v, &j.request, cpus, nodes)
 	amounts.AddLicenses(a.table, v, j.licenses.List)
-	v[tres.Billing] = uint64(math.Trunc(a.table.Bill(j.part.account.weights, v, a.settings.MaxTRES)))
+	v[tres.Billing] = uint64(math.Trunc(a.table.Bill(j.part.account.Weights, v, a.settings.MaxTRES)))
 	return v
 }
 
@@ -241,10 +221,10 @@ func (a *accounting) begin(j *job) {
 	}
 	v := amounts.Allocated(a.table, a.e.tester.Machine, j.alloc)
 	amounts.AddLicenses(a.table, v, j.licensed)
-	billing := a.table.Bill(j.part.account.weights, v, a.settings.MaxTRES)
+	billing := a.table.Bill(j.part.account.Weights, v, a.settings.MaxTRES)
 	v[tres.Billing] = uint64(billing)
 	of.running = &fairshare.Running{
-		Association: of.assoc, QOS: of.qos, PartitionQOS: j.part.account.qos, User: strings.ToLower(j.of.job.User),
+		Association: of.assoc, QOS: of.qos, PartitionQOS: j.part.account.QOS, User: strings.ToLower(j.of.job.User),
 		Start: j.estimate, LimitEnd: j.end, Billing: billing, TRES: v,
 	}
 	l := a.view(j)
@@ -365,11 +345,11 @@ func (a *accounting) view(j *job) *limits.Job {
 			Required: j.request.Required, Submit: j.submit,
 		}
 		for i := 0; len(j.parts) > 1 && i < len(j.parts); i++ {
-			of.limits.Partitions = append(of.limits.Partitions, j.parts[i].account.limits)
+			of.limits.Partitions = append(of.limits.Partitions, j.parts[i].account.Limits)
 		}
 	}
 	l := of.limits
-	l.Partition, l.Tasks, l.Reason = j.part.account.limits, len(j.tasks), j.reason
+	l.Partition, l.Tasks, l.Reason = j.part.account.Limits, len(j.tasks), j.reason
 	l.Begin, l.Accrue, l.Held = j.begin, j.accrue, j.priority == 0
 	l.Dependent, l.ByAdmin = j.dependent, j.byAdmin
 	switch l.Minutes = slurmspec.NoVal; {
@@ -401,7 +381,7 @@ func (a *accounting) afterSelection(j *job, alloc *selection.Allocation, nodes i
 		return a.told(j, l, a.limits.PostSelect(l, wants, nil))
 	}
 	wants[tres.Memory] = uint64(amounts.Memory(alloc))
-	wants[tres.Billing] = uint64(math.Trunc(a.table.Bill(j.part.account.weights, wants, a.settings.MaxTRES)))
+	wants[tres.Billing] = uint64(math.Trunc(a.table.Bill(j.part.account.Weights, wants, a.settings.MaxTRES)))
 	return a.told(j, l, a.limits.PostSelect(l, wants, alloc.Nodes))
 }
 

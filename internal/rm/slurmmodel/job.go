@@ -12,6 +12,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/gang"
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/licenses"
+	"rmreplay/internal/rm/slurmmodel/partitions"
 	"rmreplay/internal/rm/slurmmodel/preemption"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
@@ -137,7 +138,7 @@ type partition struct {
 	memory             int64 // default memory of jobs in MiB; 0 for the whole memory
 	memoryPerCPU       bool
 	whole, leastLoaded bool
-	account            *accountedPartition
+	account            *partitions.Partition
 	preempt            *preemption.Partition
 	failed             bool // the present pass of the main scheduler considers no more of its jobs
 	planned            int  // number of its jobs that the present backfill cycle has planned
