@@ -217,9 +217,10 @@ func Decompose(row *run.Row, end hpc.Time) []Span {
 	return list
 }
 
-// neverEligible reports whether the record says that a job was not eligible at any time of the period: the job has no
-// eligible date, and the simulator recorded its place in the queue, or its dependencies can never be met, or its last
-// reason is one for which it is not eligible. Without one of these three signs, the record may lack the eligible date.
+// neverEligible reports whether the record says that a job was not eligible at any time of the period. Such a job has
+// no eligible date, and the record has one of three signs: the simulator recorded the job's place in the queue; the
+// job's dependencies can never be met; the job is not eligible for its last reason. Without such a sign, the record may
+// lack the eligible date.
 func (p *Period) neverEligible(row *run.Row) bool {
 	if p.Eligible != 0 || p.Again || !row.AskedDependency && !row.AskedHold {
 		return false

@@ -3,8 +3,8 @@
 //
 // slurmctld resets its counters in the second after every midnight (controller.c, _slurmctld_background), so Counters
 // requests the statistics many times around midnight. From 23.11 on, a reconfiguration also resets the counters, so the
-// engine requests the statistics before each reconfiguration. Counters also requests them at regular intervals, to
-// record some of the peaks and the development over time.
+// engine requests the statistics before each reconfiguration. Counters also requests the statistics at regular
+// intervals, to record some of the peaks and the development over time.
 package counters
 
 import (

@@ -276,7 +276,7 @@ func (f prologFields) read(d *decoder) *PrologLaunch {
 //     to the script's standard error (_rpc_timelimit). slurmctld has put the job into its final
 //     state, or back into the queue, and only waits for the epilogs.
 //   - [RequestAbortJob]: slurmd sends SIGKILL at once. It does not report the end of steps and of
-//     the script. It runs the epilog and reports the epilog's end (_rpc_abort_job).
+//     the script. slurmd runs the epilog and reports the epilog's end (_rpc_abort_job).
 //
 // slurmctld repeats the message to nodes that have not reported the end of their epilog.
 type KillJob struct {

@@ -205,8 +205,8 @@ func (p *Sandbox) isFree(socket func() (int, error), port int) (bool, error) {
 		return false, err
 	}
 	defer unix.Close(fd)
-	// A process that forks now inherits a copy of the socket until it executes its program. With this
-	// option, which slurmctld also sets, the copy does not keep slurmctld from listening.
+	// A process that forks now inherits a copy of the socket until it executes its program. With SO_REUSEADDR, which
+	// slurmctld also sets, the copy does not keep slurmctld from listening.
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 		return false, err
 	}
