@@ -344,8 +344,8 @@ func refuseErrors(problems []workload.Problem) error {
 	return errors.New(strings.Join(first, "; "))
 }
 
-// absolute returns the absolute form of a path, for the manifest. If the current directory is not
-// known, it returns the path unchanged.
+// absolute returns the absolute form of a path, for the manifest. If the current directory is not known, absolute
+// returns the path unchanged.
 func absolute(path string) string {
 	if path == "" {
 		return ""

@@ -138,7 +138,7 @@ func keptCluster(dir, cluster string) string {
 }
 
 // madeWith returns the Slurm that made a run: the Slurm that the run's options named. If the options named no Slurm,
-// it returns "" (the default Slurm), or the run's release if the present default has another release.
+// madeWith returns "" (the default Slurm), or the run's release if the present default has another release.
 func madeWith(installation string, m *run.Manifest) string {
 	release, err := slurmspec.ParseRelease(m.Versions.Slurm)
 	if installation != "" || err != nil || install.Series("") == release.Series().String() {
@@ -173,8 +173,8 @@ func RerunSpec(r *run.Run) (Spec, error) {
 	return s, inputError(err)
 }
 
-// keep copies the cluster's files, and the files of actions that replace slurm.conf, into the record. If they cannot
-// be copied, it records a warning.
+// keep copies the cluster's files, and the files of actions that replace slurm.conf, into the record. If they cannot be
+// copied, keep records a warning.
 func keep(record *run.Writer, c *conf.Cluster, actions []hpc.Action) error {
 	files, err := c.Kept()
 	dir := filepath.Dir(c.Path)

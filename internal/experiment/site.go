@@ -117,8 +117,8 @@ func siteQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 var administrators = []string{"adm", "root", "maint", "operator", "sysop"}
 
 // ordinary returns the first QOS of a list that ordinary users probably may use. It skips QOS with an administrators'
-// name, and QOS that a hidden or down partition allows, because these are probably for maintenance. If no QOS is
-// left, it returns the first QOS of the list.
+// name, and QOS that a hidden or down partition allows, because these are probably for maintenance. If no QOS is left,
+// ordinary returns the first QOS of the list.
 func ordinary(c *conf.Cluster, names []string) string {
 	for _, name := range names {
 		lower := strings.ToLower(name)

@@ -14,8 +14,8 @@ import (
 type Executor struct {
 	// Parallel is the largest number of tasks at once. 0 means the number of CPUs.
 	Parallel int
-	// GoOn reports whether the other tasks continue after a task has failed with err. If GoOn is nil,
-	// they do not.
+	// GoOn reports whether the other tasks continue after a task has failed with err. If GoOn is nil, the other tasks do
+	// not continue.
 	GoOn func(err error) bool
 }
 

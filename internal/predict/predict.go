@@ -148,8 +148,8 @@ func (p Prediction) Probability(seconds float64) float64 {
 
 // QuantileAfter is [Prediction.Quantile] for a job that has already run for elapsed seconds. The result is the quantile
 // of the whole run time, among the run times longer than elapsed. If the distribution has no longer run times, the
-// result is elapsed. For an elapsed time above the median, it computes with the share s of longer run times, because
-// 1-s rounds to 1 in the far tail. The share s(1-q) of all run times is longer than the result.
+// result is elapsed. For an elapsed time above the median, QuantileAfter computes with the share s of longer run times,
+// because 1-s rounds to 1 in the far tail. The share s(1-q) of all run times is longer than the result.
 func (p Prediction) QuantileAfter(q, elapsed float64) float64 {
 	q = within(q, 0, 1)
 	ran := p.Probability(elapsed)

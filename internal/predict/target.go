@@ -15,8 +15,8 @@ const (
 	RunTime Target = "run-time" // from start to end, in seconds
 	// Memory is the largest memory that the job had in use, in MiB for each of its processors.
 	Memory Target = "memory"
-	// IO is the data that the job reads and writes, in MiB. If it is not recorded, it is computed from
-	// the job's I/O phases.
+	// IO is the data that the job reads and writes, in MiB. If this amount is not recorded, it is computed from the job's
+	// I/O phases.
 	IO Target = "io"
 )
 

@@ -16,7 +16,7 @@ type Part struct {
 	Text string
 }
 
-// Fit joins the parts that are not empty in their order. If width is above 0, it leaves parts out so that the line has
+// Fit joins the parts that are not empty in their order. If width is above 0, Fit leaves parts out so that the line has
 // at most width characters. If the last remaining part is still too long, Fit shortens it.
 func Fit(width int, parts ...Part) string {
 	const between = "  "

@@ -93,8 +93,8 @@ func (l lanes) mask() uint64 {
 	return (1<<l.count - 1) << l.first
 }
 
-// freeLanes returns count consecutive free lanes. If there are no such lanes, it returns count/2 lanes, or count/4,
-// and so on. If no lane is free, the result overlaps other jobs.
+// freeLanes returns count consecutive free lanes. If there are no such lanes, freeLanes returns count/2 lanes, or
+// count/4, and so on. If no lane is free, the result overlaps other jobs.
 func freeLanes(busy uint64, count uint8) lanes {
 	for n := count; n > 0; n /= 2 {
 		free := ^busy

@@ -1,6 +1,5 @@
-// Package resources reads what a process may use of this machine: open files, processes, memory,
-// and space on file systems. When an operation has failed, it says in plain words which resource
-// was short.
+// Package resources reads what a process may use of this machine: open files, processes, memory, and space on file
+// systems. When an operation has failed, the package says in plain words which resource was short.
 package resources
 
 import (

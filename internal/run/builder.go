@@ -594,8 +594,7 @@ func (r *taskRow) mergeNames(o *rm.Outcome) {
 // same reports whether a name is empty or equal to the requested name.
 func same(name, asked string) bool { return name == "" || name == asked }
 
-// mergeSubmit stores the first submit time. For a requeued job, it also stores the latest submit
-// time.
+// mergeSubmit stores the first submit time. For a requeued job, mergeSubmit also stores the latest submit time.
 func (r *taskRow) mergeSubmit(at hpc.Time) {
 	switch {
 	case at == 0:

@@ -145,10 +145,9 @@ type Versions struct {
 
 // Clock is the run's model of virtual time.
 type Clock struct {
-	// Model is "frozen", "measured" or "charged". With "frozen", slurmctld's computing takes no
-	// virtual time. With "measured", it takes its CPU time times Factor. Only the model of Slurm has
-	// "charged": each job that the main scheduler tests takes MainJob seconds, and each job for
-	// which backfill searches nodes takes BackfillJob seconds.
+	// Model is "frozen", "measured" or "charged". With "frozen", slurmctld's computing takes no virtual time. With
+	// "measured", computing takes its CPU time times Factor. Only the model of Slurm has "charged": each job that the main
+	// scheduler tests takes MainJob seconds, and each job for which backfill searches nodes takes BackfillJob seconds.
 	Model       string  `json:"model"`
 	Factor      float64 `json:"factor,omitempty"`
 	MainJob     float64 `json:"main_job_s,omitempty"`

@@ -137,9 +137,9 @@ func (r *Row) requeues() []Span {
 	return list
 }
 
-// Spans returns the reasons of a job, from its first submission until its last start. For a job without a start, they
-// last until the job's end or the run's end. The reasons start again at each requeue. The time before a window has the
-// reason [BeforeWindow].
+// Spans returns the reasons of a job, from its first submission until its last start. For a job without a start, the
+// reasons last until the job's end or the run's end. The reasons start again at each requeue. The time before a window
+// has the reason [BeforeWindow].
 func (r *Reasons) Spans(row *Row) []Span {
 	until := cmp.Or(row.Start, row.End, r.end)
 	seen := r.seen[reasonKey{row.Job, row.Task}]

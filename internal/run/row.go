@@ -65,9 +65,9 @@ type Row struct {
 	Restarts int    `parquet:"restarts"`    // number of requeues
 	Reason   string `parquet:"reason,dict"` // why the job was rejected, requeued or ended
 
-	// Priority is the job's priority at its start; 0 if unknown. For a job that started at once or
-	// has not ended, it comes from accounting: the priority when the job became eligible. If a job
-	// never started, [Run.Histories] sets Priority to the last priority in the events.
+	// Priority is the job's priority at its start; 0 if unknown. For a job that started at once or has not ended, Priority
+	// comes from accounting: the priority when the job became eligible. If a job never started, [Run.Histories] sets
+	// Priority to the last priority in the events.
 	Priority uint32 `parquet:"priority"`
 
 	// The main numbers of the request; 0 if the job does not request them.

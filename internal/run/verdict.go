@@ -19,10 +19,9 @@ type Verdict struct {
 	RecordedMedian float64 `json:"recorded_median_wait_s"`
 	ReplayedMedian float64 `json:"replayed_median_wait_s"`
 	MeanAbsolute   float64 `json:"mean_absolute_difference_s"`
-	// Distance is the Euclidean distance between the vectors of recorded and replayed waits. For
-	// several replays, it is the mean of their distances. BetweenReplays is the mean distance
-	// between the replays; 0 for one replay. If Distance is much larger than BetweenReplays, chance
-	// does not explain it.
+	// Distance is the Euclidean distance between the vectors of recorded and replayed waits. For several replays, Distance
+	// is the mean of their distances. BetweenReplays is the mean distance between the replays; 0 for one replay. If
+	// Distance is much larger than BetweenReplays, chance does not explain it.
 	Distance       float64 `json:"distance_s"`
 	BetweenReplays float64 `json:"distance_between_replays_s,omitempty"`
 

@@ -71,10 +71,10 @@ var (
 	ErrClosed = errors.New("run record is closed")
 )
 
-// Create starts a record in the directory dir, and makes the directory if it does not exist. If
-// dir is not empty and opts does not allow overwriting, Create fails with [ErrNotEmpty]. If
-// opts allows overwriting and dir holds something other than a record, it fails with
-// [ErrNotRun]. If another process is writing that record, it fails with [ErrLive].
+// Create starts a record in the directory dir, and makes the directory if it does not exist. If dir is not empty and
+// opts does not allow overwriting, Create fails with [ErrNotEmpty]. If opts allows overwriting and dir holds something
+// other than a record, Create fails with [ErrNotRun]. If another process is writing that record, Create fails with
+// [ErrLive].
 //
 // The caller must end the record with Finish, and may defer Close.
 func Create(dir string, m Manifest, opts Options) (*Writer, error) {
@@ -551,8 +551,8 @@ func (w *Writer) finalManifest(state State, change func(*Manifest)) Manifest {
 	return m
 }
 
-// Close releases the writer's files. After Finish it does nothing. Without Finish, it leaves a
-// record like a killed process: readable and partial.
+// Close releases the writer's files. After Finish it does nothing. Without Finish, Close leaves a record like a killed
+// process: readable and partial.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -32,9 +32,9 @@ const SharedDir = "/var/cache/rmreplay/slurm"
 // At returns the store in a directory, which does not have to exist.
 func At(dir string) *Store { return &Store{dir: dir} }
 
-// Default returns the user's store, $XDG_CACHE_HOME/rmreplay/slurm. If the variable is not set, it
-// is [SharedDir] for root and ~/.cache/rmreplay/slurm for other users. A user's store also includes
-// the releases in SharedDir.
+// Default returns the user's store, $XDG_CACHE_HOME/rmreplay/slurm. If the variable is not set, the store is
+// [SharedDir] for root and ~/.cache/rmreplay/slurm for other users. A user's store also includes the releases in
+// SharedDir.
 func Default() (*Store, error) {
 	if os.Geteuid() == 0 && os.Getenv("XDG_CACHE_HOME") == "" {
 		return At(SharedDir), nil

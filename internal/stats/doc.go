@@ -25,10 +25,9 @@
 //     difference. Look at the interval of the difference.
 //   - It is used as a prediction of a single run. It is an interval for the mean over runs.
 //
-// [MeanTest] is a permutation test of the same difference. Its p-value is exact in finite samples
-// if the two sets have the same distribution. With equal means but different spreads (and unequal
-// sizes), it may reject too often. In a table of twenty metrics, one p-value is below 0.05 by
-// chance on average: [Holm] corrects for the number of metrics.
+// [MeanTest] is a permutation test of the same difference. Its p-value is exact in finite samples if the two sets have
+// the same distribution. With equal means but different spreads (and unequal sizes), the test may reject too often. In
+// a table of twenty metrics, one p-value is below 0.05 by chance on average: [Holm] corrects for the number of metrics.
 //
 // [HedgesG] measures how large a difference is in standard deviations of a run, with a correction
 // for few runs, and [CliffsDelta] in shares of pairs of runs. A large g with a small absolute

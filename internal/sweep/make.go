@@ -96,8 +96,8 @@ func isBadInput(err error) bool {
 // patience is the time in which an interrupted run must close its record.
 const patience = time.Minute
 
-// Check computes the fingerprints of all runs without making any run or input. If an input of a run
-// is not prepared, it sets the run's error.
+// Check computes the fingerprints of all runs without making any run or input. If an input of a run is not prepared,
+// Check sets the run's error.
 func (m *Maker) Check() {
 	p := m.Plan
 	p.fingerprints(m.Version)

@@ -46,8 +46,8 @@ func writeJSON(path string, v any) error {
 	return output.Text(path, string(text)+"\n")
 }
 
-// fingerprints computes the fingerprints of all inputs and runs. If it cannot read an input of a
-// run, it sets the run's error, because other cells may not need that input.
+// fingerprints computes the fingerprints of all inputs and runs. If an input of a run cannot be read, fingerprints sets
+// the run's error, because other cells may not need that input.
 func (p *Plan) fingerprints(version string) {
 	contents := contents{}
 	for _, d := range p.derived {

@@ -1,8 +1,8 @@
 // Package vclock is the virtual clock under which unmodified programs run.
 //
-// Virtual time stands still while any managed thread can run. When all of them wait, it jumps to
-// the next deadline or to the driver's next event. On a slow machine a replay takes longer, but
-// its result is the same. There is no clock rate to choose.
+// Virtual time stands still while any managed thread can run. When all managed threads wait, virtual time jumps to the
+// next deadline or to the driver's next event. On a slow machine a replay takes longer, but its result is the same.
+// There is no clock rate to choose.
 //
 // A managed process is one that runs with the preload library in directory shim. A managed process shares one
 // memory-mapped file, the clock, with the driver, which is the program that calls this package. Each thread of the

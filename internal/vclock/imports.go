@@ -22,9 +22,8 @@ const (
 	NotKnown Effect = "is not known"
 )
 
-// Import is a function of the C library that a file imports and that the preload library does not
-// replace. If such a function waits, the virtual clock may stand still for ever. If it reads the
-// time, it gets real time.
+// Import is a function of the C library that a file imports and that the preload library does not replace. If such a
+// function waits, the virtual clock may stand still for ever. If such a function reads the time, it gets real time.
 type Import struct {
 	Path   string // the file
 	Name   string // the function

@@ -73,8 +73,8 @@ func (w *spinWatch) reset(now time.Time) {
 	w.since, w.watched = now, false
 }
 
-// spins returns the CPU time since the watch began if it exceeds the limits, and otherwise 0.
-// While an instant is short, it does not read the CPU time.
+// spins returns the CPU time since the watch began if it exceeds the limits, and otherwise 0. While an instant is
+// short, spins does not read the CPU time.
 func (w *spinWatch) spins(now hpc.Time, cpuUsed func() time.Duration) time.Duration {
 	if now != w.now {
 		w.now = now

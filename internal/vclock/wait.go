@@ -151,9 +151,9 @@ const (
 	miscounted                        // the driver has read more bytes than were sent to it
 )
 
-// advance lets the next thread run. If all threads wait and nothing is in flight, it moves the
-// clock to the next deadline and wakes the thread that is due then. If several threads are due, it
-// wakes the one with the first slot, as advance_in_place in shim/clock.c does.
+// advance lets the next thread run. If all threads wait and nothing is in flight, advance moves the clock to the next
+// deadline and wakes the thread that is due then. If several threads are due, advance wakes the one with the first
+// slot, as advance_in_place in shim/clock.c does.
 func (c *Clock) advance(limit hpc.Time) advanceResult {
 	s := c.s
 	if s.turn.Load() != 0 {

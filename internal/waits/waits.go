@@ -204,7 +204,8 @@ type Span struct {
 }
 
 // Decompose returns the spans of a job's wait, in order. Together they are the whole wait until the last start. For a
-// job that did not start, they end at the job's end. If the job has no end either, they end at the parameter end.
+// job that did not start, the spans end at the job's end. If the job has no end either, the spans end at the parameter
+// end.
 func Decompose(row *run.Row, end hpc.Time) []Span {
 	var list []Span
 	var places [4]Period

@@ -48,8 +48,8 @@ type Info struct {
 	WithDependency int `json:"jobs_with_dependency"`
 	WithGPUs       int `json:"jobs_with_gres"`
 	Exclusive      int `json:"jobs_exclusive"`
-	// WithCancellation is the number of jobs that the workload cancels some time after their
-	// submission. In a workload from accounting records, they ended before they started.
+	// WithCancellation is the number of jobs that the workload cancels some time after their submission. In a workload
+	// from accounting records, these jobs ended before they started.
 	WithCancellation int `json:"jobs_with_cancellation"`
 	UntilLimit       int `json:"jobs_until_time_limit"` // jobs with a limit and a run time that reaches it or has no end
 	Failing          int `json:"jobs_with_exit_code"`

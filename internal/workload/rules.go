@@ -70,8 +70,8 @@ type OrderCheck struct {
 	latest  hpc.Time
 }
 
-// Job counts a submission in the book if [RuleOutOfOrder] or [RuleClockJump] applies. If the book
-// is strict, it returns the book's error.
+// Job counts a submission in the book if [RuleOutOfOrder] or [RuleClockJump] applies. If the book is strict, Job
+// returns the book's error.
 func (c *OrderCheck) Job(book *RuleBook, submit hpc.Time) error {
 	latest, started := c.latest, c.started
 	c.started = true

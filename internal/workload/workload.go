@@ -183,8 +183,8 @@ const (
 	// RuleNoLineEnd counts last lines without a line end, if the reader cannot find out whether
 	// they are complete.
 	RuleNoLineEnd = "last_line_without_end"
-	// RuleFewerNodes counts jobs whose options of sbatch request more nodes than tasks. As with
-	// sbatch, they get as many nodes as tasks.
+	// RuleFewerNodes counts jobs whose options of sbatch request more nodes than tasks. As with sbatch, such jobs get as
+	// many nodes as tasks.
 	RuleFewerNodes = "nodes_above_tasks"
 	// RuleLeftRunning counts jobs that ran when a window began, but are left out because their nodes
 	// are unknown.

@@ -1,6 +1,6 @@
-// Package judge compares forecasts of pending jobs with the jobs' later starts. It stores the
-// forecasts of pending jobs. For started jobs, it counts how often the start was between P10 and
-// P90, and how often the start was within a minute, five minutes and an hour of the median.
+// Package judge compares forecasts of pending jobs with the jobs' later starts. It stores the forecasts of pending
+// jobs. For started jobs, the package counts how often the start was between P10 and P90, and how often the start was
+// within a minute, five minutes and an hour of the median.
 //
 // Only jobs that started count, because the start of a cancelled job is not known.
 package judge

@@ -221,8 +221,7 @@ func (h *History) renew(p *place) {
 	}
 }
 
-// group returns the group with a key. If the history has no group with the key, it adds the given
-// group.
+// group returns the group with a key. If the history has no group with the key, group adds the given group.
 func (h *History) group(k key, added *group) *group {
 	g := h.groups[k]
 	if g == nil {

@@ -74,7 +74,7 @@ func compareKeys(a, b key) int {
 }
 
 // MarshalJSON writes the history. Equal histories give equal texts. MarshalJSON leaves out open jobs. If a kind has
-// more than maxSaved groups, it leaves out the groups whose last job ended longest ago.
+// more than maxSaved groups, MarshalJSON leaves out the groups whose last job ended longest ago.
 func (h *History) MarshalJSON() ([]byte, error) {
 	s := saved{All: h.all}
 	kept := h.latest(maxSaved)

@@ -46,8 +46,8 @@ type describer interface {
 	End(number int64, at hpc.Time, state hpc.State) (value float64, known bool)
 }
 
-// Online is a [predict.Predictor] with a model of any [Kind]. Before the first training, it makes
-// the predictions of [predict.LastTwo].
+// Online is a [predict.Predictor] with a model of any [Kind]. Before the first training, Online makes the predictions
+// of [predict.LastTwo].
 type Online struct {
 	Options
 	simple    measuring

@@ -239,7 +239,7 @@ func (g *grower) fill(l *leaf) {
 }
 
 // search finds the best split of a leaf: the largest reduction of the squared error of the gradients. If splits are
-// equal, it takes the first column and the lowest bin.
+// equal, search takes the first column and the lowest bin.
 func (g *grower) search(l *leaf) {
 	if len(l.rows) < 2*g.minRows {
 		return

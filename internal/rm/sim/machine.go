@@ -102,9 +102,9 @@ func (m *Machine) Start(j *Job) {
 
 // Reserve reserves processors or nodes for a waiting job. It returns the begin of the reservation. The reservation
 // begins at the earliest instant at which the job can start and run for as long as expected, given the running jobs
-// until they are due and the reservations of other jobs. If there is no such instant, it reserves nothing and returns
-// [hpc.Never]. Reserve first cancels an earlier reservation of the job, so a second call returns no later instant,
-// unless the machine has become smaller.
+// until they are due and the reservations of other jobs. If there is no such instant, Reserve reserves nothing and
+// returns [hpc.Never]. Reserve first cancels an earlier reservation of the job, so a second call returns no later
+// instant, unless the machine has become smaller.
 func (m *Machine) Reserve(j *Job) hpc.Time {
 	m.Unreserve(j)
 	at := m.space.earliest(j, m.now)

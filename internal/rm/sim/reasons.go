@@ -75,8 +75,8 @@ func (e *Engine) head(j *Job) bool {
 	return len(e.heads) < len(e.machine.nodes.cluster.Partitions)
 }
 
-// obstacle returns why the first job of a partition waits. If it is the first job of the whole
-// queue and fits, it waits for the bandwidth of a file system.
+// obstacle returns why the first job of a partition waits. If this job is the first of the whole queue and fits, the
+// job waits for the bandwidth of a file system.
 func (e *Engine) obstacle(j *Job, first bool) because {
 	n := e.machine.nodes
 	switch {

@@ -92,8 +92,8 @@ func (e *Engine) planBackfill(start hpc.Time) {
 	}
 }
 
-// wakeScheduler makes slurmctld examine its queue at its next full second. For this, it updates a
-// node without changing it (_slurm_rpc_update_node in proc_req.c).
+// wakeScheduler makes slurmctld examine its queue at its next full second. For this, wakeScheduler updates a node
+// without changing it (_slurm_rpc_update_node in proc_req.c).
 func (e *Engine) wakeScheduler() {
 	update := rpc.NodeUpdate{Nodes: e.conf.adapted.Nodes[0].Name, State: slurmspec.NoVal}
 	e.loop.ask(rpc.RequestUpdateNode, e.loop.codec.Body(&update), func(reply *rpc.Message, err error) {

@@ -27,8 +27,8 @@ var popular = func() []time.Duration {
 	return list
 }()
 
-// roundUp returns the shortest popular limit of at least d. If d is longer than all popular limits,
-// it rounds d up to whole days.
+// roundUp returns the shortest popular limit of at least d. If d is longer than all popular limits, roundUp rounds d up
+// to whole days.
 func roundUp(d time.Duration) time.Duration {
 	if i, _ := slices.BinarySearch(popular, d); i < len(popular) {
 		return popular[i]

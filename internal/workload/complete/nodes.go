@@ -136,8 +136,8 @@ func (m *maker) take(left map[string]*node, f *fact, name string, n int) {
 	}
 }
 
-// choose returns the first n nodes without jobs. If there are too few, it returns the first n nodes with enough CPUs
-// left for a job that shares nodes. choose returns nil if too few nodes have enough CPUs.
+// choose returns the first n nodes without jobs. If there are too few, choose returns the first n nodes with enough
+// CPUs left for a job that shares nodes. choose returns nil if too few nodes have enough CPUs.
 func choose(names []string, n, cpus int, whole bool, left map[string]*node) []string {
 	for _, shared := range []bool{false, true} {
 		var chosen []string

@@ -178,8 +178,8 @@ func (o *outages) day(midnight hpc.Time) {
 
 const never = hpc.Time(1<<63 - 1)
 
-// single resumes nodes that have been out of service for long. If all of these are in service
-// again, it drains a node without resuming it.
+// single resumes nodes that have been out of service for long. If all of these nodes are in service again, single
+// drains a node without resuming it.
 func (o *outages) single(midnight hpc.Time, n int) {
 	for range n {
 		at := o.within(midnight, 8, 17)

@@ -156,8 +156,8 @@ type caps struct {
 	seen  map[string]time.Duration // the longest time limit of a job
 }
 
-// newCaps returns the time limits of the partitions. For a partition without a known limit, it
-// uses the longest time limit of a job in that partition, because Slurm accepted that job.
+// newCaps returns the time limits of the partitions. For a partition without a known limit, newCaps uses the longest
+// time limit of a job in that partition, because Slurm accepted that job.
 func newCaps(w *workload.Workload, env *Environment) caps {
 	c := caps{known: env.Partitions, seen: map[string]time.Duration{}}
 	for _, job := range w.Jobs.All() {

@@ -25,8 +25,8 @@ type keyed struct {
 	key float64
 }
 
-// Add implements [sim.Policy]. If nothing has changed since a pass that backfilled no job, it
-// tests only the new job, because the others still do not fit.
+// Add implements [sim.Policy]. If nothing has changed since a pass that backfilled no job, Add tests only the new job,
+// because the others still do not fit.
 func (p *reserving) Add(j *sim.Job) {
 	k := keyed{j, p.key(j)}
 	p.sorted = p.sorted && (len(p.queue) == 0 || p.queue[len(p.queue)-1].compare(k) < 0)

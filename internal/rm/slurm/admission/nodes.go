@@ -461,8 +461,8 @@ func gresWord(word string) (name, typ string, n int64, ok bool) {
 	return parts[0], typ, n, true
 }
 
-// gresOn returns the amount that a node has for each request. If a node has too little, it returns
-// the rule of the finding.
+// gresOn returns the amount that a node has for each request. If a node has too little, gresOn returns the rule of the
+// finding.
 func gresOn(n *hpc.Node, wanted []gresDemand) (has []int64, lacks string) {
 	for _, g := range wanted {
 		sum := int64(0)

@@ -96,9 +96,9 @@ func (s *Jobs) job(id uint32) (r sacctRecord, ok bool) {
 	return r, ok
 }
 
-// Compare compares the rows of a run with slurmdbd's records. For every job that slurmctld
-// accepted and that has ended, it compares submit, start and end times to the second, state,
-// nodes, account and QOS. The result has one sentence for each difference.
+// Compare compares the rows of a run with slurmdbd's records. For every job that slurmctld accepted and that has ended,
+// Compare compares submit, start and end times to the second, state, nodes, account and QOS. The result has one
+// sentence for each difference.
 func (s *Jobs) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 	for row := range rows {
 		if row.RMJob == 0 || row.State == hpc.Rejected || !row.State.Ended() {

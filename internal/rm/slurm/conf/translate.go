@@ -148,8 +148,8 @@ func (t *translation) value(s Statement, r *rule) Statement {
 	return s
 }
 
-// options splits a list into the options that the release knows, and the reasons for leaving out
-// all others. If effective is set, it warns about changes of scheduling.
+// options splits a list into the options that the release knows, and the reasons for leaving out all others. If
+// effective is set, options warns about changes of scheduling.
 func (t *translation) options(s Statement, key string, effective bool, list history.OptionList) (to string, reasons []string) {
 	var kept []string
 	release := t.a.release
@@ -248,8 +248,8 @@ func (t *translation) partitionOptions(s Statement, key, from string) []Attribut
 	return []Attribute{{key, to}}
 }
 
-// refusals reports the values that keep slurmctld of the release from starting. For a repeated
-// key, it checks the last value.
+// refusals reports the values that keep slurmctld of the release from starting. For a repeated key, refusals checks the
+// last value.
 func (t *translation) refusals() {
 	translated := Cluster{Statements: t.out}
 	refuse := func(s Statement, key, value string, err error) {

@@ -118,7 +118,7 @@ func (in *Installation) is(named string) bool {
 }
 
 // Need returns nil if a replay can run on this machine; otherwise it returns a [*MissingError] that names all missing
-// requirements, a [*VersionError], a [*DirectoryError] or a [*BrokenError]. Without accounting, it does not require
+// requirements, a [*VersionError], a [*DirectoryError] or a [*BrokenError]. Without accounting, Need does not require
 // slurmdbd and MariaDB.
 func (in *Installation) Need(accounting bool) error {
 	if in.wrong != nil {

@@ -10,7 +10,7 @@ const (
 	StepInteractive = uint32(0xfffffffa) // SLURM_INTERACTIVE_STEP
 )
 
-// StepID names a step of a job. If Step is [slurmspec.NoVal], it names the whole job.
+// StepID names a step of a job. If Step is [slurmspec.NoVal], StepID names the whole job.
 type StepID struct {
 	Job, Step uint32
 	// HetComponent is [slurmspec.NoVal], except for the components of heterogeneous steps.

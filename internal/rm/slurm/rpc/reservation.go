@@ -38,9 +38,8 @@ type ReservationDesc struct {
 // An update changes only the values that r gives. A new reservation needs a start, a duration, users or accounts, and
 // one of these: nodes, a number of nodes, licenses, a partition. The error names a missing value or an unknown flag.
 //
-// Slurm counts durations in minutes. If a duration is not a number of whole minutes, the
-// description gives the end instead ([ExactEnd]). If the end is not known, it rounds the duration
-// up.
+// Slurm counts durations in minutes. If a duration is not a number of whole minutes, the description gives the end
+// instead ([ExactEnd]). If the end is not known, NewReservationDesc rounds the duration up.
 func NewReservationDesc(r hpc.Reservation, update bool) (*ReservationDesc, error) {
 	d := &ReservationDesc{
 		Name: r.Name, Start: int64(slurmspec.NoVal), End: int64(slurmspec.NoVal), Duration: slurmspec.NoVal,

@@ -78,9 +78,9 @@ func (p *Sandbox) Make() (err error) {
 	return p.Give(p.Library)
 }
 
-// makeDirectories makes Dir and the directories in it. If the daemons run as another user, they
-// can write only into their own directories. In all other directories, they cannot replace a file
-// by a link that would lead the driver elsewhere.
+// makeDirectories makes Dir and the directories in it. If the daemons run as another user, they can write only into
+// their own directories. In all other directories, the daemons cannot replace a file by a link that would lead the
+// driver elsewhere.
 func (p *Sandbox) makeDirectories() error {
 	if err := os.Mkdir(p.Dir, 0o700); err != nil {
 		return err
@@ -197,8 +197,8 @@ func (p *Sandbox) FreePorts(socket func() (int, error), ports ...*uint16) error 
 	return nil
 }
 
-// isFree reports whether a port of the control address is free. For a number that is not a port, it
-// returns the error of [unix.Bind].
+// isFree reports whether a port of the control address is free. For a number that is not a port, isFree returns the
+// error of [unix.Bind].
 func (p *Sandbox) isFree(socket func() (int, error), port int) (bool, error) {
 	fd, err := socket()
 	if err != nil {

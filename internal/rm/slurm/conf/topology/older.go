@@ -58,9 +58,9 @@ func (t *Topology) switches(release slurmspec.Release) (lines []string, err erro
 	return lines, nil
 }
 
-// blocks returns the lines for topology/block. The planning base is the first of BlockSizes.
-// Without sizes, it is the number of nodes of the first block. 23.11 has BlockLevels in place of
-// BlockSizes: level n means 2ⁿ times the first block's size.
+// blocks returns the lines for topology/block. The planning base is the first of BlockSizes. Without sizes, the
+// planning base is the number of nodes of the first block. 23.11 has BlockLevels in place of BlockSizes: level n means
+// 2ⁿ times the first block's size.
 func (t *Topology) blocks(release slurmspec.Release, c Cluster) (lines []string, err error) {
 	base := 0
 	if len(t.Sizes) > 0 {
