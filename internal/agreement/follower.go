@@ -196,9 +196,8 @@ func (f *Follower) Start(v guide.View, nodes string) (on string, blocks bool) {
 	return p.nodes, false
 }
 
-// startsBehind reports whether a job other than k starts in this second in the record, but not yet
-// in the model. If such a job exists, the waiting job k does not block its partition, or blocks it
-// only briefly.
+// startsBehind reports whether a job other than k starts in this second in the record, but not yet in the model. If
+// another job starts in this second, the waiting job k does not block its partition, or blocks it only briefly.
 func (f *Follower) startsBehind(k key) bool {
 	return slices.ContainsFunc(f.truth.bySecond[f.now.second], func(p *period) bool {
 		return p.key != k && !f.wanted[p.key]

@@ -46,8 +46,8 @@ type Lockstep struct {
 	recorded, model *rm.Scheduler
 }
 
-// unseen is a text about the state that cannot be read from outside slurmctld. The model computes
-// this state itself.
+// unseen is a text about the state that cannot be read from outside slurmctld. The model computes the hidden state
+// itself.
 const unseen = "not in the record: node weights and job sizes that earlier tests of jobs changed, usage between two " +
 	"decays, backfill's plan, or instants of passes that started no job (the model computes its own values)"
 

@@ -227,8 +227,8 @@ func (p *Prepared) manifest(one realization) (run.Manifest, error) {
 	}, err
 }
 
-// absent returns a warning about days of the week on which the workload has no submissions. The
-// users of [replay.Distribution] submit no jobs on these days.
+// absent returns a warning about days of the week on which the workload has no submissions. The users of
+// [replay.Distribution] submit no jobs on days of the week without recorded submissions.
 func (p *Prepared) absent() []run.Warning {
 	n := replay.AbsentDays(&p.workload.Jobs)
 	if p.spec.Users.Model != replay.Distribution || n == 0 || p.workload.Jobs.Len() == 0 {

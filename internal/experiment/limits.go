@@ -101,7 +101,7 @@ func killedOnRecord(killed map[string]hpc.Recorded, rows iter.Seq[*run.Row]) []r
 
 // unrecordedLimits returns a warning about jobs that were ended at a time limit although the workload has no limit for
 // them. The map without contains the jobs that have no limit and did not end at a time limit in the record, with their
-// recorded states. A run that ends such jobs has a different load than the record.
+// recorded states. A run that ends these jobs at a time limit has a different load than the record.
 func unrecordedLimits(without map[string]hpc.State, rows iter.Seq[*run.Row]) []run.Warning {
 	if len(without) == 0 {
 		return nil

@@ -79,9 +79,9 @@ func sitePartition(c *conf.Cluster, p conf.Partition) workload.SitePartition {
 	return sp
 }
 
-// siteQOS returns the QOS that the cluster's commands for sacctmgr declare. The usual QOS come first:
-// QOS with the name of a partition, and QOS that Slurm itself makes. All others follow in the order of
-// their names. Without such commands, siteQOS returns the QOS that the partitions need, without limits.
+// siteQOS returns the QOS that the cluster's commands for sacctmgr declare. The usual QOS come first: QOS with the name
+// of a partition, and QOS that Slurm itself makes. All others follow in the order of their names. Without commands for
+// sacctmgr, siteQOS returns the QOS that the partitions need, without limits.
 func siteQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 	if c.Accounts == nil {
 		return neededQOS(c)

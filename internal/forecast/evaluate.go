@@ -83,8 +83,8 @@ type Score struct {
 	Pending   int `json:"pending"`
 	Unstarted int `json:"unstarted"`
 	Jobs      int `json:"jobs"`
-	// Never counts the jobs that started in the run, but not in most realizations. The errors of these jobs are infinite,
-	// and the mean leaves them out.
+	// Never counts the jobs that started in the run, but not in most realizations. Jobs that do not start in most
+	// realizations have an infinite error, and the mean leaves them out.
 	Never int `json:"never"`
 	// Beyond counts the jobs whose start in the run and whose P10 are both after the horizon. If both are after the
 	// horizon, the start is always inside the interval from P10 to P90, so it does not test the interval's width.

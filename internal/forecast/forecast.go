@@ -87,7 +87,7 @@ func Make(ctx context.Context, q *Queue, opts Options) (starts Starts, doubts []
 	return q.forecast(ctx, q.Pending(), opts)
 }
 
-// forecast is [Make] for some of the jobs that wait. A realization ends when these jobs have started.
+// forecast is [Make] for some of the jobs that wait. A realization ends when the given jobs have started.
 func (q *Queue) forecast(ctx context.Context, pending []Key, opts Options) (starts Starts, doubts []string, err error) {
 	all, err := q.realize(ctx, pending, opts)
 	if err != nil {

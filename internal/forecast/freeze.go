@@ -44,7 +44,7 @@ type Queue struct {
 	future *workload.Workload
 	// past has the jobs that end before the window begins.
 	past map[string]bool
-	// added says that the job of a [Variant] is submitted at the instant. The forecast includes this job.
+	// added says that the job of a [Variant] is submitted at the instant. The forecast includes the variant's job.
 	added bool
 	// states (the state of each job) and seed (the run's seed) are set only if the realizations begin at the run's
 	// beginning ([Course.Rewind]).
@@ -170,8 +170,8 @@ type phase struct {
 	start, launched      hpc.Time // start of the allocation and of the script
 	nodes                string
 	processors           int
-	// next is when a waiting job starts, and end is when a running job ends by itself. Each is 0 if the run has no
-	// such event.
+	// next is when a waiting job starts, and end is when a running job ends by itself. Each is 0 if the run has no such
+	// start or end.
 	next, end hpc.Time
 	// requeued is when a waiting job was requeued; 0 if it was not requeued.
 	requeued hpc.Time

@@ -29,7 +29,7 @@ type heldEvent struct {
 }
 
 // Trained returns a [Learner] of a model that was trained on everything until an instant. The model does not learn from
-// these events again, but from later jobs, and from earlier jobs that had not ended by that instant.
+// the events until that instant again, but from later jobs, and from earlier jobs that had not ended by that instant.
 func Trained(until hpc.Time, model predict.Predictor) Learner {
 	return Modelled{&trained{Predictor: model, until: until, open: map[int64]*heldJob{}}}
 }

@@ -75,11 +75,11 @@ func sameHost(origin, host string) bool {
 	return ok && strings.EqualFold(after, host)
 }
 
-// rebound reports whether a browser may have reached an address of this machine by the name of
-// another site (DNS rebinding). To the browser, such a server and that site's pages have the same
-// origin. Browsers send Origin with all methods except GET and HEAD. Slurm's plugin
-// jobcomp/elasticsearch sends no Origin, so its POST requests may name any host. On an address
-// that other machines reach, a server without a secret is open to the whole network in any case.
+// rebound reports whether a browser may have reached an address of this machine by the name of another site (DNS
+// rebinding). To the browser, a server under the other site's name and the pages of the other site have the same
+// origin. Browsers send Origin with all methods except GET and HEAD. Slurm's plugin jobcomp/elasticsearch sends no
+// Origin, so its POST requests may name any host. On an address that other machines reach, a server without a secret is
+// open to the whole network in any case.
 func rebound(r *http.Request) bool {
 	if local, known := r.Context().Value(http.LocalAddrContextKey).(net.Addr); known {
 		if tcp, ok := local.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {

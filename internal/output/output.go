@@ -1,8 +1,7 @@
 // Package output writes the files that users ask for.
 //
-// A file appears under its name once it is complete. Until then it has a temporary name in the
-// same directory. A program that ends early calls [Abandon], which removes such files. The
-// umask decides about the permissions.
+// A file appears under its name once it is complete. Until then it has a temporary name in the same directory. A
+// program that ends early calls [Abandon], which removes the temporary files. The umask decides about the permissions.
 package output
 
 import (

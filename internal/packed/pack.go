@@ -177,7 +177,8 @@ type reader struct {
 	spare [spares]unsafe.Pointer
 }
 
-// spares is the largest number of structs that [Store.Get] reuses. The pointers of a record refer to these structs.
+// spares is the largest number of structs that [Store.Get] reuses. The pointers of a record refer to the reused
+// structs.
 const spares = 2
 
 // record unpacks the nonzero fields into a zero record.

@@ -57,8 +57,8 @@ func (l *ledger[T]) end(number int64, at hpc.Time, state hpc.State) (what T, val
 	return job.what, max(at.Sub(job.start).Seconds(), 0), true
 }
 
-// fallback predicts jobs for which a predictor has no data. It predicts the value that the user requested. Without such
-// a value, fallback predicts the mean of all ended jobs, or 0 before any job has ended.
+// fallback predicts jobs for which a predictor has no data. It predicts the value that the user requested. Without a
+// requested value, fallback predicts the mean of all ended jobs, or 0 before any job has ended.
 type fallback struct {
 	sum   float64
 	count float64
@@ -73,8 +73,8 @@ func (f *fallback) value(t Target, r *hpc.Request) float64 {
 	return f.sum / f.count
 }
 
-// UserLimit predicts the value that the user requested: the time limit, or the memory. For a job
-// without such a request it predicts the mean of all ended jobs.
+// UserLimit predicts the value that the user requested: the time limit, or the memory. For a job without a request,
+// UserLimit predicts the mean of all ended jobs.
 type UserLimit struct {
 	ledger[struct{}]
 	all fallback

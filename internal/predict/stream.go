@@ -54,8 +54,8 @@ func (c *Case) Value() float64 {
 // data.
 type Cases struct {
 	List []Case
-	// NeverRan counts jobs that left the queue without a start. Unknown counts jobs whose end is
-	// unknown. Predictors also receive the submissions of these jobs.
+	// NeverRan counts jobs that left the queue without a start. Unknown counts jobs whose end is unknown. Predictors also
+	// receive the submissions of jobs that never ran or whose end is unknown.
 	NeverRan, Unknown int
 	// NoStart counts jobs whose start is not recorded. A job without a recorded start is assumed to start at its
 	// submission, the earliest possible instant.
@@ -81,8 +81,8 @@ func NoStartNote(n int) string {
 		"starts of "+quantity.Regular(n, "job")+" are not known; these jobs are assumed to start at their submission")
 }
 
-// MadeNote returns a note about fields that predictors read and that rules made, and about what this
-// means for scores. It returns "" if there is no such field.
+// MadeNote returns a note about fields that predictors read and that rules made, and about what this means for scores.
+// It returns "" if rules made no field that predictors read.
 func (c *Cases) MadeNote() string {
 	var made []string
 	for _, f := range workload.Fields {

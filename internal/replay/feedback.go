@@ -30,8 +30,8 @@ const (
 	ThinkTime Model = "think-time"
 	// Adjusted moves batches in the same way (Zakay & Feitelson, MASCOTS 2014).
 	Adjusted Model = "adjusted"
-	// Fluid takes the recorded sessions as the times at which a user is present. A batch is
-	// submitted during such a session, or else at the start of the next session (ibid.).
+	// Fluid takes the recorded sessions as the times at which a user is present. A batch is submitted during a recorded
+	// session of the user, or else at the start of the next session (ibid.).
 	Fluid Model = "fluid"
 	// Distribution submits a batch in random hours. The probability of an hour follows the
 	// user's recorded submissions (ibid.).

@@ -74,7 +74,7 @@ type Result struct {
 	PendingReasons map[string]int
 	// Rejected are the submissions that the resource manager rejected in the replay but not when the workload was
 	// recorded. Missing are the rejected submissions with jobs that ran when the workload was recorded, or that have no
-	// record. The Tasks of an element of Missing count only such jobs.
+	// record. The Tasks of an element of Missing count only jobs that ran or that have no record.
 	Rejected []Rejection
 	Missing  []Rejection
 }
@@ -127,8 +127,8 @@ type player struct {
 	reasons  map[int]string // last reason of each job that has waited and has not ended
 	order    []int32        // the jobs in the order of their submission
 	byID     map[string]int // jobs by ID; nil until the first search
-	// administers says that there are inputs besides submissions and cancellations. The resource manager
-	// may answer such inputs after the last job's end.
+	// administers says that there are inputs besides submissions and cancellations. The resource manager may answer the
+	// other inputs after the last job's end.
 	administers  bool
 	reservations []hpc.ReservationEvent // reservations that the resource manager does not know yet
 	presets      presets
@@ -444,8 +444,8 @@ func (p *player) undrained() []string {
 	return out
 }
 
-// pendingReasons counts the open jobs without a running task, by their last reason to wait. It
-// returns nil if there are no such jobs.
+// pendingReasons counts the open jobs without a running task, by their last reason to wait. It returns nil if every
+// open job has a running task.
 func (p *player) pendingReasons() map[string]int {
 	var counts map[string]int
 	for job, reason := range p.reasons {

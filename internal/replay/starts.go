@@ -41,11 +41,11 @@ type Starts struct {
 	DefaultLimit time.Duration
 }
 
-// starts is a [Controller] that submits every job held, and releases the job when package driver decides
-// to start it. starts does not hold a job with dependencies before these are met, because the resource
-// manager tests them. The resource manager alone starts these jobs: preset jobs, jobs that users submit held,
-// jobs that use reserved nodes, and jobs with dependencies on anything but the ends of other jobs. The driver
-// only counts such jobs while they run. starts implements [driver.Cluster].
+// starts is a [Controller] that submits every job held, and releases the job when package driver decides to start it.
+// starts does not hold a job with dependencies before these are met, because the resource manager tests them. The
+// resource manager alone starts the following jobs: preset jobs, jobs that users submit held, jobs that use reserved
+// nodes, and jobs with dependencies on anything but the ends of other jobs. The driver only counts jobs that the
+// resource manager starts while they run. starts implements [driver.Cluster].
 type starts struct {
 	Controller
 	Starts

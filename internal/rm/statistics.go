@@ -51,8 +51,7 @@ type Statistics struct {
 	BackfillTable  int64         `parquet:"backfill_table"`
 	JobsBackfilled int64         `parquet:"jobs_backfilled"`
 
-	// MainExits and BackfillExits count why cycles ended. Slurm before 23.11 does not count these
-	// reasons.
+	// MainExits and BackfillExits count why cycles ended. Slurm before 23.11 does not count why cycles ended.
 	MainExits     []Exits    `parquet:"main_exits,list"`
 	BackfillExits []Exits    `parquet:"backfill_exits,list"`
 	Requests      []Requests `parquet:"requests,list"`

@@ -59,8 +59,8 @@ func (r *Reasons) Any() bool { return len(r.seen) > 0 }
 // that time.
 const BeforeWindow = "before the window"
 
-// AtArrayLimit is a reason in records without Slurm's reasons. A task has this reason while the
-// limit of its array lets no other task start.
+// AtArrayLimit is a reason in records without Slurm's reasons. A task has the reason AtArrayLimit while the limit of
+// its array lets no other task start.
 const AtArrayLimit = "JobArrayTaskLimit: as many tasks of the array ran as its limit allows"
 
 // beforeWindow adds the reason for the time before the window, if the row has no reasons.

@@ -1,12 +1,11 @@
 // Package stats says whether two sets of realizations differ by more than chance.
 //
-// A schedule is one draw from a random process. Two runs of one workload on one machine with one
-// configuration differ, by hours for single jobs: a scheduling pass that begins a moment later
-// finds a different queue (Simakov et al., "Developing Accurate Slurm Simulator", PEARC'22). Only
-// the distributions of such runs can be compared. The unit of observation in a comparison of runs
-// is therefore a whole run, never a job. The jobs of one run share the machine: one job gains the
-// hour that another job loses. A test that treats 10,000 jobs of one run as 10,000 observations
-// finds "significant" differences even between two runs of one configuration.
+// A schedule is one draw from a random process. Two runs of one workload on one machine with one configuration differ,
+// by hours for single jobs: a scheduling pass that begins a moment later finds a different queue (Simakov et al.,
+// "Developing Accurate Slurm Simulator", PEARC'22). Only the distributions of runs can be compared. The unit of
+// observation in a comparison of runs is therefore a whole run, never a job. The jobs of one run share the machine: one
+// job gains the hour that another job loses. A test that treats 10,000 jobs of one run as 10,000 observations finds
+// "significant" differences even between two runs of one configuration.
 //
 // # One number for each run
 //

@@ -34,8 +34,8 @@ func ErrorAt(line int, format string, args ...any) error { return errorAt(line, 
 // Located adds to an error the name of the file, and the line if [ErrorAt] made the error.
 func Located(path string, err error) error { return located(path, err) }
 
-// FileName returns a name in a form for file names: letters, digits and some signs. The result is
-// empty for a name without such characters.
+// FileName returns a name in a form for file names: letters, digits and some signs. The result is empty for a name
+// without letters, digits and these signs.
 func FileName(name string) string { return slug(name) }
 
 // Complete makes the checks of [Open] for an experiment that was not read from an experiment file,

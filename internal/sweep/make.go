@@ -128,11 +128,10 @@ func (p *Plan) blame() {
 	}
 }
 
-// Prepare computes the fingerprints of all runs. It makes the transformed workloads and edited
-// clusters that do not exist yet. If such a workload or cluster cannot be made, the runs that need
-// it fail. Prepare itself returns an [InputError] if a transform cannot be applied to the workload,
-// for example because no job would be left. It also returns an error if it is interrupted, or if it
-// cannot write the sweep's directory.
+// Prepare computes the fingerprints of all runs. It makes the transformed workloads and edited clusters that do not
+// exist yet. If a workload or cluster cannot be made, the runs that need it fail. Prepare itself returns an
+// [InputError] if a transform cannot be applied to the workload, for example because no job would be left. It also
+// returns an error if it is interrupted, or if it cannot write the sweep's directory.
 func (m *Maker) Prepare(ctx context.Context) error {
 	p := m.Plan
 	if err := os.MkdirAll(p.path(logsDir), 0o777); err != nil { // the tasks of an array need this directory as well
@@ -414,9 +413,8 @@ func (m *Maker) call(ctx context.Context, args []string, logPath string, out io.
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// plainEnvironment returns the environment without the variables that Slurm sets in a job.
-// Slurm's commands would read them as options. These variables belong to the Slurm of the job
-// array, not to the Slurm of a replay.
+// plainEnvironment returns the environment without the variables that Slurm sets in a job. Slurm's commands would read
+// them as options. The removed variables belong to the Slurm of the job array, not to the Slurm of a replay.
 func plainEnvironment(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		for _, prefix := range []string{"SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_"} {

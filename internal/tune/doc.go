@@ -32,8 +32,8 @@
 // curse), so the measurements of the search are not evidence. The best setting and the site's own setting also run on
 // held-out blocks: workloads, or at least seeds, that the search did not use. One two-sided test of the paired
 // differences decides ([stats.PairedTest]). There is no other test, so if a search found only noise, the test reports a
-// difference in at most 5 % of cases. In half of these cases it reports a gain, and in the other half a loss.
-// TestNothingToFind measures this.
+// difference in at most 5 % of cases. In half of the false reports the difference is a gain, and in the other half a
+// loss. TestNothingToFind measures this.
 //
 // The interval of the gain is about the population from which the blocks are drawn. With fewer than
 // six held-out workloads, this population is the realizations of these workloads, and the interval

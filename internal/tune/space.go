@@ -57,8 +57,8 @@ func (s Setting) Own() bool {
 	return !slices.ContainsFunc(s, func(v string) bool { return v != "" })
 }
 
-// Name returns a name for the setting's directory. The name depends only on the parameters and
-// their values. A later search in the same directory therefore finds these runs.
+// Name returns a name for the setting's directory. The name depends only on the parameters and their values. A later
+// search in the same directory therefore finds the runs of the same setting.
 func (sp Space) Name(s Setting) string {
 	if s.Own() {
 		return "site"

@@ -158,9 +158,9 @@ func (s *shared) decide(p Policy) error {
 	return nil
 }
 
-// SetUser says that the driver is root and that the managed processes run as another user. Linux
-// shows where a process waits only to the process's own user, and to root with the capability
-// SYS_PTRACE. In a container, root often lacks this capability.
+// SetUser says that the driver is root and that the managed processes run as another user. Linux shows where a process
+// waits only to the process's own user, and to root with the capability SYS_PTRACE. In a container, root often lacks
+// the capability SYS_PTRACE.
 func (c *Clock) SetUser(uid, gid int) {
 	var caps [2]unix.CapUserData
 	err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &caps[0])
@@ -226,8 +226,8 @@ func (c *Clock) Reserve() (slot int, env string) {
 	return i, "RMREPLAY_SLOT=" + strconv.Itoa(i)
 }
 
-// Started records which process has the reserved slot. The process may already have recorded this
-// itself. When the process has ended, virtual time stands still until [Clock.Collect].
+// Started records which process has the reserved slot. The process may already have recorded itself in the slot. When
+// the process has ended, virtual time stands still until [Clock.Collect].
 func (c *Clock) Started(slot, pid int) {
 	c.own[pid] = true
 	c.s.slot[slot].pid.CompareAndSwap(-1, int32(pid))

@@ -29,8 +29,8 @@ const (
 	// are stuck. The same applies if the driver computes, which may take long on a busy machine.
 	maxWantedShare = 0.25
 	// At most this many rests in a row are ignored because the driver itself waited for a CPU. On a permanently busy
-	// machine, the driver's threads wait at each look. Without this limit, a peer that never answers would go unnoticed
-	// there.
+	// machine, the driver's threads wait at each look. Without maxExcuses, a peer that never answers would go unnoticed on
+	// such a machine.
 	maxExcuses = 15
 )
 

@@ -56,7 +56,7 @@ type Info struct {
 	// Endless is the number of jobs with neither a run time nor a time limit. Only the limit
 	// of their partition ends them. The offered work does not include them.
 	Endless int `json:"jobs_without_end"`
-	// DuplicateIDs is the number of jobs with the ID of an earlier job. No engine plays such a workload.
+	// DuplicateIDs is the number of jobs with the ID of an earlier job. No engine plays a workload with duplicate IDs.
 	DuplicateIDs int `json:"jobs_with_duplicate_id"`
 	// NeverStarted is the number of tasks that, according to the record, ended before they started, or had not started
 	// when it ended. NeverStartedCPUS is their part of the offered work. How long they would have run is not known, so the
@@ -74,10 +74,9 @@ type Info struct {
 	// BeforeCPUS is the part of OfferedCPUS that the jobs did before the window.
 	BeforeCPUS float64 `json:"before_window_cpu_s"`
 
-	// Requested and used time are sums over the tasks that have both a time limit and an end. The used
-	// time of a job with a cancellation ends then. Without a recorded start it is counted from the
-	// submission.
-	// UsedShare is the mean of used/requested time over these tasks.
+	// Requested and used time are sums over the tasks that have both a time limit and an end. The used time of a job with
+	// a cancellation ends then. Without a recorded start it is counted from the submission. UsedShare is the mean of
+	// used/requested time over the same tasks as RequestedS.
 	RequestedS float64 `json:"requested_time_s"`
 	UsedS      float64 `json:"used_time_s"`
 	UsedShare  float64 `json:"mean_used_share"`

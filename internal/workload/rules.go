@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// RuleBook counts the records of a source to which named rules apply. If it is strict, the first
-// such record is an error.
+// RuleBook counts the records of a source to which named rules apply. If the book is strict, the first record to which
+// a rule applies is an error.
 type RuleBook struct {
 	Strict bool
 	// Counts has the number of records by rule; nil while all counts are 0.

@@ -375,7 +375,7 @@ func readUsage(dir string) (list []hpc.Usage, err error) {
 	return list, nil
 }
 
-// readHistory reads the jobs that were submitted before the instant. Without such jobs the file has only sacct's
+// readHistory reads the jobs that were submitted before the instant. Without earlier jobs the file has only sacct's
 // header.
 func readHistory(dir string, at hpc.Time, zone *time.Location) (*predict.Cases, error) {
 	cases := &predict.Cases{}

@@ -112,8 +112,8 @@ func newShown(line int, record []string) *shown {
 	return s
 }
 
-// indent is at the beginning of every line of a job except the first line. Output of scontrol
-// --oneliner has no such lines.
+// indent is at the beginning of every line of a job except the first line. Output of scontrol --oneliner has no
+// indented lines.
 const indent = "   "
 
 // lines reads a record of several lines. In the first line the name is the rest of the line. The name may have line

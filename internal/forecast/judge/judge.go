@@ -359,7 +359,7 @@ func (j *Judge) Groups() (groups []Group, all Tally) {
 	return groups, all
 }
 
-// Gone returns the number of jobs that left the queue without a known start. Most of these jobs were
+// Gone returns the number of jobs that left the queue without a known start. Most jobs without a known start were
 // cancelled.
 func (j *Judge) Gone() int { return j.gone }
 

@@ -15,10 +15,10 @@ import (
 //
 // Each bound moves as in adaptive conformal inference (Gibbs and Candès, "Adaptive conformal inference under
 // distribution shift", NeurIPS 2021), on a logarithmic scale of its distance from the median. A bound moves outwards by
-// step*(1-miss) if a start is beyond it, and otherwise inwards by step*miss. With this rule, the share of starts beyond
-// a bound approaches the constant miss for any sequence of starts. Only the first forecast of a job in a class counts,
-// because a job that starts late is outside all its intervals. A job that still waits counts as late when its P90 has
-// passed. If only starts counted, jobs that start early would count first, and P90 would move inwards.
+// step*(1-miss) if a start is beyond it, and otherwise inwards by step*miss. As the bound moves, the share of starts
+// beyond it approaches the constant miss for any sequence of starts. Only the first forecast of a job in a class
+// counts, because a job that starts late is outside all its intervals. A job that still waits counts as late when its
+// P90 has passed. If only starts counted, jobs that start early would count first, and P90 would move inwards.
 type Scale struct {
 	// Low and High are logarithms of factors. Low applies to the distance from P50 to P10, and High
 	// to the distance from P50 to P90.

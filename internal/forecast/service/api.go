@@ -53,8 +53,8 @@ type Head struct {
 	Stale bool    `json:"stale"`
 	// Fault says why, and since when, there is no new forecast; nil if the last capture and its forecast succeeded.
 	Fault *Fault `json:"fault,omitempty"`
-	// Alarms name the classes whose recent forecasts were wrong too often. A client must show these
-	// forecasts as unreliable.
+	// Alarms name the classes whose recent forecasts were wrong too often. A client must show the forecasts of such a
+	// class as unreliable.
 	Alarms []string `json:"alarms,omitempty"`
 }
 

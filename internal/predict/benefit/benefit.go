@@ -14,10 +14,10 @@
 // Realizations with the same seed have the same submissions under all policies, so they are pairs. The pairs answer a
 // question about this log: would the difference remain if the jobs had been submitted a minute earlier or later? The
 // pairs do not show whether the difference would be there in other months. A second test, over the weeks of the log,
-// answers this roughly. The observations of the second test are the mean bounded slowdowns of the jobs that were
-// submitted in a week, over all realizations. The second test compares logarithms of ratios, so that a single bad week
-// does not determine the result. Consecutive weeks are not quite independent, so the p-value of this test is somewhat
-// too small.
+// answers the question about other months roughly. The observations of the second test are the mean bounded slowdowns
+// of the jobs that were submitted in a week, over all realizations. The second test compares logarithms of ratios, so
+// that a single bad week does not determine the result. Consecutive weeks are not quite independent, so the p-value of
+// the second test is somewhat too small.
 package benefit
 
 import (

@@ -18,9 +18,9 @@ type Floor struct {
 	// in their class. All other jobs are left out.
 	ClassMAE   float64 `json:"class_oracle_mae"`
 	Classmates int     `json:"class_jobs"`
-	// NeighbourMAE is the mean absolute error of an oracle that predicts the run time of the
-	// previous job of the same class, even if that job had not ended. Neighbours counts the jobs
-	// that have such an earlier job. All other jobs are left out.
+	// NeighbourMAE is the mean absolute error of an oracle that predicts the run time of the previous job of the same
+	// class, even if that job had not ended. Neighbours counts the jobs that have an earlier job of the same class. All
+	// other jobs are left out.
 	NeighbourMAE float64 `json:"neighbour_oracle_mae"`
 	Neighbours   int     `json:"neighbour_jobs"`
 	// Resubmitted is the share of jobs with an earlier job of their class.

@@ -170,8 +170,7 @@ type place struct {
 	keys    [kinds]key
 	traits
 	asked float64 // the requested time limit or memory
-	// The history's data for the place. An element is nil if the history had no such data at the
-	// last look-up.
+	// The history's data for the place. An element is nil if the history had no group for the place at the last look-up.
 	groups [kinds]*group
 	crowds [len(crowds)]*crowd
 	past   *ended

@@ -34,8 +34,8 @@ type savedPast struct {
 	Jobs []past `json:"jobs"`
 }
 
-// maxSavedPast is the largest number of jobs that are saved one by one. The maximum keeps the file small. The jobs of
-// those users whose last job ended longest ago are left out.
+// maxSavedPast is the largest number of jobs that are saved one by one. The maximum keeps the file small. If there are
+// more jobs, the jobs of the users whose last job ended longest ago are left out.
 const maxSavedPast = 200000
 
 type savedKey struct {
@@ -79,7 +79,7 @@ func (h *History) MarshalJSON() ([]byte, error) {
 	s := saved{All: h.all}
 	kept := h.latest(maxSaved)
 	s.Past = h.savedPast(kept)
-	// In this order the groups of one job are next to each other. The contents of these groups are similar, so the
+	// In this order the groups of one job are next to each other. The contents of neighbouring groups are similar, so the
 	// compressed file is a third smaller than with groups sorted by name.
 	for _, k := range kept {
 		s.Groups = append(s.Groups, savedGroup{k.saved(), *h.groups[k]})

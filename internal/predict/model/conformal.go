@@ -44,8 +44,8 @@ const (
 	step = 0.05
 	// farthest is the largest distance: e^8 is a factor of 3,000.
 	farthest = 8
-	// gain is the weight of the share of answers that were outside so far. Before enough answers,
-	// this share does not count.
+	// gain is the weight of the share of answers that were outside so far. With fewer answers than enough, this share does
+	// not count.
 	gain, enough = 6, 100
 	// minMiss and maxMiss bound the target share.
 	minMiss, maxMiss = 0.02, 0.3

@@ -65,8 +65,8 @@ type grower struct {
 
 	columns []int // the columns that the present tree may use
 	free    []histogram
-	// The data of the rows on which the present tree is grown, in the order of the rows. These rows
-	// are only a small part of the table, so their data are copied into consecutive memory.
+	// The data of the rows on which the present tree is grown, in the order of the rows. A tree's rows are only a small
+	// part of the table, so their data are copied into consecutive memory.
 	bins     [][]uint8 // the bins of each column
 	gradient []float32
 	sums     []float32 // reused

@@ -113,7 +113,7 @@ func CheckSlurmConf(a hpc.Action, cluster *conf.Cluster) error {
 
 // openReplacement reads a slurm.conf that replaces the cluster's. A relative path starts at the cluster directory.
 // openReplacement scales the file's nodes by the cluster's factor. The file must have the cluster's nodes, and must not
-// turn accounting on or off: slurmctld changes these only at a restart.
+// turn accounting on or off: slurmctld changes its nodes and its accounting only at a restart.
 func openReplacement(path string, cluster *conf.Cluster) (*conf.Cluster, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(cluster.Path), path)

@@ -31,8 +31,8 @@ func (e *Engine) SubmitPreset(job *hpc.Job) error {
 	return e.jobs.submitPreset(job)
 }
 
-// withoutBarrier removes the name of the window's barrier reservation ([window.Reservation]) from
-// an event. The workload does not have this reservation.
+// withoutBarrier removes the name of the window's barrier reservation ([window.Reservation]) from an event. The
+// workload does not have the barrier reservation.
 func withoutBarrier(ev *rm.Event) {
 	if ev.Outcome != nil && ev.Outcome.Reservation == window.Reservation {
 		ev.Outcome.Reservation = ""

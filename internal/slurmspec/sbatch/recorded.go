@@ -22,11 +22,11 @@ type Recorded struct {
 // column submit_line of slurmdbd's database. script are the words of the batch script's #SBATCH
 // lines.
 //
-// Slurm records the words of a command line with blanks between them and without the quotes that
-// the shell removed (slurm_option_get_argv_str in src/common/slurm_opt.c). So the line does not
-// show where a word with blanks ends. ParseRecorded therefore stops at the script, or at --wrap,
-// whose value is a command with options of its own. values are the texts of other columns, such as
-// the job's name. If such a text has blanks and occurs in the line, it is one word.
+// Slurm records the words of a command line with blanks between them and without the quotes that the shell removed
+// (slurm_option_get_argv_str in src/common/slurm_opt.c). So the line does not show where a word with blanks ends.
+// ParseRecorded therefore stops at the script, or at --wrap, whose value is a command with options of its own. values
+// are the texts of other columns, such as the job's name. If the text of another column has blanks and occurs in the
+// line, the text is one word.
 //
 // ParseRecorded leaves out an option that it does not know or whose value it cannot read, and
 // reads the others. It knows the options of sbatch, salloc and srun of Slurm 22.05 to 26.05. The

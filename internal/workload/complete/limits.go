@@ -250,10 +250,9 @@ func runClass(run time.Duration) int {
 	return max(0, int(math.Log2(max(1, run.Seconds()))))
 }
 
-// bounds returns, for each batch, the longest limit that its partition and the QOS for its size
-// allow. If the site has no such limit, the bound is a popular limit between the longest run time
-// of the workload and about twice that time. If a limit ended the longest job, this limit is the
-// bound in half of the draws.
+// bounds returns, for each batch, the longest limit that its partition and the QOS for its size allow. If neither the
+// partition nor the QOS has a limit, the bound is a popular limit between the longest run time of the workload and
+// about twice that time. If a limit ended the longest job, this limit is the bound in half of the draws.
 func (m *maker) bounds() []time.Duration {
 	var longest, ended time.Duration
 	for i := range m.batches {

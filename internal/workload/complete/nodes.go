@@ -96,9 +96,9 @@ func (m *maker) nodes(field *workload.MadeField) {
 // node has the CPUs of a node that are left at the start of the window, and all its CPUs.
 type node struct{ cpus, all int }
 
-// capacity returns the nodes of all partitions that are in service when the window begins. The
-// site's facts give only the CPUs of the largest node of each partition. A node in several
-// partitions gets the smallest of these numbers.
+// capacity returns the nodes of all partitions that are in service when the window begins. The site's facts give only
+// the CPUs of the largest node of each partition. A node in several partitions gets the smallest number of its
+// partitions.
 func (m *maker) capacity() map[string]*node {
 	left := map[string]*node{}
 	for _, p := range m.c.Site.Partitions {

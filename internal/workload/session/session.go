@@ -14,12 +14,11 @@
 // 155, 2024, definition 5). The time between that end and that submission is the think time (definition 6). A think
 // time is never negative.
 //
-// "Session A ended before session B began" is an interval order. Most of its pairs follow from
-// other pairs: a user who waited for the last session also waited for the sessions before it. The
-// edges of a [Graph] are the pairs that do not follow from others (the transitive reduction). The
-// reduction matters for results, too. Without it, a session would also depend on a session of the
-// previous month, with a think time of three weeks. A replay would then wait these three weeks,
-// even if the user's sessions in between were at other times.
+// "Session A ended before session B began" is an interval order. Most of its pairs follow from other pairs: a user who
+// waited for the last session also waited for the sessions before it. The edges of a [Graph] are the pairs that do not
+// follow from others (the transitive reduction). The reduction matters for results, too. Without it, a session would
+// also depend on a session of the previous month, with a think time of three weeks. A replay would then wait for three
+// weeks, even if the user's sessions in between were at other times.
 //
 // A replay begins with the sessions that do not depend on another session. The paper connects them
 // to an artificial root at the beginning of the log.
@@ -163,7 +162,7 @@ func newSession(jobs *workload.Jobs, ends []hpc.Time, mine []int, parent int) Se
 // L began is not a direct dependency of s, because L is between them. A session that ended between L's start and the
 // start of s is a direct dependency: a session between it and s would have begun after L and ended before s began. Such
 // a session does not exist, because L began last, so s directly depends on L and on the sessions that ended between L's
-// start and the start of s. Both ends of this range only move forward for later sessions s.
+// start and the start of s. For later sessions s, both ends of the range of these sessions only move forward.
 //
 // Two sessions without duration at the same instant would depend on each other. The order of
 // submission decides: a session depends on earlier sessions only.

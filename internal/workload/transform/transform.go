@@ -1,7 +1,7 @@
-// Package transform changes workloads. With a changed workload, a simulation shows what would have
-// happened if users had known their run times, if jobs had arrived faster, or if there had been
-// more jobs. Each [Step] is one such change. [Apply] applies steps in order and notes them in the
-// workload, so that a result can be traced to the changes of its input.
+// Package transform changes workloads. With a changed workload, a simulation shows what would have happened if users
+// had known their run times, if jobs had arrived faster, or if there had been more jobs. Each [Step] is one change of a
+// workload. [Apply] applies steps in order and notes them in the workload, so that a result can be traced to the
+// changes of its input.
 //
 // Random steps draw from a seed. Each step has its own generator. A step therefore does not depend on the number of
 // draws in earlier steps.

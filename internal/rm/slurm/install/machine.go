@@ -117,8 +117,8 @@ func searchable(dir string) error {
 	return err
 }
 
-// unnamedFile makes a file without a name in dir. The file disappears even if this process is
-// killed. If the file system does not support such files, the file is in memory.
+// unnamedFile makes a file without a name in dir. The file disappears even if this process is killed. If the file
+// system does not support unnamed files, the file is in memory.
 func unnamedFile(dir string) (*os.File, error) {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o700)
 	if errors.Is(err, unix.EOPNOTSUPP) {

@@ -73,8 +73,8 @@ var fieldNames = []string{"JobId", "UserId", "GroupId", "Name", "JobState", "Par
 	"StartTime", "EndTime", "NodeList", "NodeCnt", "ProcCnt", "WorkDir", "ReservationName", "Tres", "Account", "QOS",
 	"WcKey", "Cluster", "SubmitTime", "EligibleTime", "DerivedExitCode", "ExitCode"}
 
-// Name returns a job's name in a form that fits into a record: on one line, and without text that
-// looks like the next key. The engine submits jobs under such names.
+// Name returns a job's name in a form that fits into a record: on one line, and without text that looks like the next
+// key. The engine submits jobs under the names that Name returns.
 func Name(name string) string {
 	name = slurmspec.OneLine(name)
 	for _, key := range fieldNames {
