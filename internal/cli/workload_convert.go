@@ -11,7 +11,6 @@ import (
 
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/formats"
-	"rmreplay/internal/quantity"
 	"rmreplay/internal/spelling"
 	"rmreplay/internal/workload"
 )
@@ -94,8 +93,7 @@ func runWorkloadConvert(g *globals, path string, opts convertOptions) error {
 		return g.PrintJSON(convertReport{w.Source, opts.output, opts.to, w.Jobs.Len(), orEmpty(losses), orEmpty(w.Rules)})
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "wrote %d %s as %s to %s\n", w.Jobs.Len(),
-		quantity.Plural(w.Jobs.Len(), "job", "jobs"), opts.to, opts.output)
+	fmt.Fprintf(&b, "wrote %s as %s to %s\n", workload.Counted(&w.Jobs), opts.to, opts.output)
 	writeCounts(&b, "records of the source, counted by rule", w.Rules, w.Mistake)
 	writeCounts(&b, "attributes that this format cannot hold", losses, "")
 	return g.Print(b.String())

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"io"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/cli/console"
+	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/chart"
@@ -16,6 +18,8 @@ import (
 // infoOptions are the flags of `workload info`.
 type infoOptions struct {
 	plots, plotFormat string
+	cluster           string
+	processors        int
 	zone              flags.Zone
 	json              bool
 }
@@ -24,6 +28,11 @@ func (o *infoOptions) addFlags(c *cobra.Command) {
 	c.Flags().StringVar(&o.plots, "plots", "", "also write charts to `DIR`")
 	c.Flags().StringVar(&o.plotFormat, "plot-format", "svg", "`FORMAT` of the charts: "+
 		strings.Join(chart.Formats, " or "))
+	console.AddCount(c.Flags(), &o.processors, "processors", 0,
+		"the machine has `N` processors (default: that of the machine that the workload was recorded on)")
+	c.Flags().StringVar(&o.cluster, "cluster", "", "the machine is the cluster in `DIR`")
+	c.MarkFlagsMutuallyExclusive("processors", "cluster")
+	flags.Alias(c.Flags(), map[string]string{"procs": "processors"})
 	o.zone.Add(c.Flags())
 	console.AddJSON(c, &o.json)
 }
@@ -37,7 +46,7 @@ func newWorkloadInfoCommand(g *globals) *cobra.Command {
 hour of submission, and how much of their time limits the jobs use. Offered work is the
 sum over all jobs of requested processors times run time, at most until the time limit.
 Offered load is offered work divided by the machine's processors and the length of the
-window, if the source gives the size of the machine.
+window, if the source, --processors or --cluster gives the size of the machine.
 
 With --plots, the command also draws charts: the table of sizes and run times, submissions
 by hour and by hour of the day, and requested and used time.`,
@@ -61,6 +70,14 @@ func runWorkloadInfo(g *globals, path string, opts infoOptions) error {
 	if err != nil {
 		return err
 	}
+	if opts.cluster != "" {
+		cluster, err := experiment.OpenCluster(opts.cluster, 0)
+		if err != nil {
+			return err
+		}
+		opts.processors = experiment.Site(cluster).Processors
+	}
+	w.MachineProcessors = cmp.Or(opts.processors, w.MachineProcessors)
 	info := workload.NewInfo(w)
 	if opts.plots != "" {
 		files, err := chart.Write(opts.plots, opts.plotFormat, w, info, opts.zone.Location())

@@ -67,8 +67,7 @@ func sitePartition(c *conf.Cluster, p conf.Partition) workload.SitePartition {
 	}
 	for _, name := range p.Nodes {
 		if i, known := c.Node(name); known {
-			n := &c.Nodes[i]
-			sp.NodeCPUs, sp.NodeMemory = max(sp.NodeCPUs, n.CPUs), max(sp.NodeMemory, n.RealMemory)
+			sp.AddNode(&c.Nodes[i])
 		}
 	}
 	for _, key := range []string{"DefMemPerCPU", "DefMemPerNode"} {

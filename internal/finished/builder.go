@@ -87,7 +87,9 @@ type Builder struct {
 	rows    workload.Rows
 	cluster string // the cluster of all jobs, if the source names one
 	has     fieldPresence
-	arrays  arrays.Parts
+	// doubtful are records that a later record's node list decides on; see [Builder.record].
+	doubtful []Job
+	arrays   arrays.Parts
 }
 
 // built is a job under construction.
@@ -215,13 +217,43 @@ func (b *Builder) Add(r *Job, text string) error {
 	return before.again(b, r, text)
 }
 
-// record passes a record that is a job to the function Record of the options.
+// record passes a record that is a job to the function Record of the options. A job that left the
+// queue without running has no start, as in a workload. A job of which this is not known yet waits
+// until it is.
 func (b *Builder) record(r Job) error {
 	if err := b.checkTimes(&r); err != nil {
 		return err
 	}
+	if r.NodeList != "" && !b.has.nodeList {
+		b.has.nodeList = true
+		if err := b.recordDoubtful(); err != nil {
+			return err
+		}
+	}
+	if r.State.Ended() && r.noTime() && !b.gone(&r) {
+		b.doubtful = append(b.doubtful, r)
+		return nil
+	}
+	return b.pass(&r)
+}
+
+// recordDoubtful passes the jobs on that waited for a node list of another job.
+func (b *Builder) recordDoubtful() error {
+	for i := range b.doubtful {
+		if err := b.pass(&b.doubtful[i]); err != nil {
+			return err
+		}
+	}
+	b.doubtful = nil
+	return nil
+}
+
+func (b *Builder) pass(r *Job) error {
+	if r.State.Ended() && b.gone(r) {
+		r.Start = 0
+	}
 	b.rows.Jobs++
-	return b.opts.Record(&r)
+	return b.opts.Record(r)
 }
 
 // rounding is how much a recorded run time may exceed the time from start to end, because sources
@@ -503,16 +535,12 @@ func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
 // sets both instants when a pending job is cancelled or fails, and the job has no nodes then. Without
 // node lists only the state says it: a user or a deadline ends pending jobs, too.
 func (b *Builder) gone(r *Job) bool {
-	if r.Start != r.End || r.Elapsed > 0 || r.Ran || r.NodeList != "" {
-		return false
-	}
-	switch r.State {
-	case hpc.Completed:
-		return false
-	case hpc.Cancelled, hpc.Deadlined:
-		return true
-	}
-	return b.has.nodeList
+	return r.noTime() && (r.State == hpc.Cancelled || r.State == hpc.Deadlined || b.has.nodeList)
+}
+
+// noTime reports whether a job that did not complete has the same start and end, and no nodes.
+func (r *Job) noTime() bool {
+	return r.Start == r.End && r.Elapsed <= 0 && !r.Ran && r.NodeList == "" && r.State != hpc.Completed
 }
 
 // arrayTask adds a task, or all tasks of a record, to the job of the array. Tasks with different

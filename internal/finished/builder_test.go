@@ -124,6 +124,22 @@ func TestRunOfNoTime(t *testing.T) {
 			if n := w.Rules[finished.NoteNeverStarted]; len(w.Unusable) != 0 || n > 1 || (n == 1) != (want.CancelAfter > 0) {
 				t.Errorf("%s on %q, others on %q: rules %v", tt.state, tt.nodes, other, w.Rules)
 			}
+			starts := map[string]hpc.Time{} // a function that takes the records gets the same jobs
+			take := workload.ReadOptions{Record: func(record any) error {
+				r := record.(*finished.Job)
+				starts[r.ID] = r.Start
+				return nil
+			}}
+			b := finished.NewBuilder("test", take)
+			for _, r := range []*finished.Job{record("7", tt.state, tt.nodes), record("8", hpc.Completed, other)} {
+				b.Row()
+				if err := b.Add(r, r.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if read, err := b.Finish(); err != nil || read.Rows.Jobs != 2 || len(starts) != 2 || starts["7"] != job.Recorded.Start {
+				t.Errorf("%s on %q, others on %q: starts %v, want %s of job 7; %v", tt.state, tt.nodes, other, starts, job.Recorded.Start, err)
+			}
 		}
 	}
 }

@@ -142,7 +142,7 @@ func (b *Builder) settleRecords() error {
 			}
 		}
 	}
-	return nil
+	return b.recordDoubtful()
 }
 
 // allEnded reports whether each task of a record of several tasks has a record of its own with an

@@ -93,8 +93,8 @@ var byteUnits = map[string]float64{
 }
 
 // ParseBytes reads an amount of bytes: 200MiB, 1.5GB, 4G as in Slurm's options, or a number.
-// Letters may be in upper or lower case. It returns false for any other text, and for less than a
-// byte.
+// Letters may be in upper or lower case, because memory is never given in bits. It returns false
+// for any other text, and for less than a byte.
 func ParseBytes(text string) (int64, bool) {
 	text = strings.ToLower(strings.ReplaceAll(text, " ", ""))
 	n, err := strconv.ParseFloat(text, 64) // 14e6
@@ -110,12 +110,39 @@ func ParseBytes(text string) (int64, bool) {
 	return int64(math.Round(n)), true
 }
 
-// ParseRate reads a rate in bytes per second: an amount as for [ParseBytes], with or without "/s".
+// ParseRate reads a rate in bytes per second: an amount as for [ParseBytes] with "/s", or a number.
+// It refuses units of bits, such as Mb/s and Mbit/s. The error says what would be right.
 func ParseRate(text string) (int64, error) {
-	if n, ok := ParseBytes(strings.TrimSuffix(text, "/s")); ok {
-		return n, nil
+	amount, perSecond := strings.CutSuffix(strings.ReplaceAll(text, " ", ""), "/s")
+	number := strings.TrimRight(amount, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+	unit := amount[len(number):]
+	n, ok := ParseBytes(amount)
+	if prefix, bits := bitPrefix(unit); bits && number != "" {
+		if n, err := strconv.ParseFloat(number, 64); err == nil {
+			return 0, fmt.Errorf("%q: a unit of bits, and rates are in bytes (want %s%sB/s, or %g%sB/s for these bits)", text,
+				number, prefix, n/8, prefix)
+		}
 	}
-	return 0, fmt.Errorf("%q: not a rate (want, for example, 200MiB/s, 1.5GB/s or a number of bytes per second)", text)
+	switch {
+	case !ok:
+		return 0, fmt.Errorf("%q: not a rate (want, for example, 200MiB/s, 1.5GB/s or a number of bytes per second)", text)
+	case !perSecond && unit != "":
+		return 0, fmt.Errorf("%q: an amount, not a rate (want %s/s)", text, amount)
+	}
+	return n, nil
+}
+
+// bitPrefix reports whether a unit is one of bits, such as Mb, Mbit and Mbps, and returns its prefix.
+func bitPrefix(unit string) (prefix string, bits bool) {
+	for _, bit := range []string{"bits", "bit", "bps", "b"} {
+		if prefix, bits = strings.CutSuffix(unit, bit); bits {
+			if prefix != "" && prefix[0] != 'k' {
+				prefix = strings.ToUpper(prefix[:1]) + prefix[1:]
+			}
+			return prefix, true
+		}
+	}
+	return "", false
 }
 
 // Phase is a part of a job's run in which it moves data to or from a file system, or computes. A

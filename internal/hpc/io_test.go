@@ -2,6 +2,7 @@ package hpc
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 )
@@ -66,6 +67,31 @@ func TestBadPhases(t *testing.T) {
 	} {
 		if err := CheckPhases(list); err == nil {
 			t.Errorf("%+v: no error", list)
+		}
+	}
+}
+
+func TestParseRate(t *testing.T) {
+	for text, want := range map[string]int64{
+		"200MiB/s": 200 << 20, "80 GB/s": 80e9, "1.5kB/s": 1500, "7B/s": 7, "4G/s": 4 << 30, "200MB/s": 200e6, "14e6": 14e6, "14e6/s": 14e6,
+	} {
+		if n, err := ParseRate(text); err != nil || n != want {
+			t.Errorf("%s: %d, %v", text, n, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"200Mb/s": "want 200MB/s, or 25MB/s for these bits", "10 Gbit/s": "want 10GB/s, or 1.25GB/s", "8Mibps": "want 8MiB/s, or 1MiB/s",
+		"200mb/s": "want 200MB/s, or 25MB/s", "40Gb": "want 40GB/s, or 5GB/s", "800b/s": "want 800B/s, or 100B/s",
+		"200MB": "an amount, not a rate (want 200MB/s)", "4G": "want 4G/s", "fast": "not a rate", "": "not a rate", "0/s": "not a rate",
+		"-5MB/s": "not a rate", "5XB/s": "not a rate",
+	} {
+		if n, err := ParseRate(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %d, %v (want %s)", text, n, err, want)
+		}
+	}
+	for _, text := range []string{"lustre=200Mb/s", "lustre=200MB", "lustre=200MB/s,limit=100Mb/s", "lustre=200MB/s,limit=100MB"} {
+		if f, err := ParseFileSystem(text); err == nil {
+			t.Errorf("%s: %+v", text, f)
 		}
 	}
 }

@@ -105,7 +105,7 @@ var rules = []rule{
 		"sessions are a function of a workload"},
 	{"workload", "internal/workload/transform", []string{"internal/hpc", "internal/hostlist", "internal/slurmspec/...", "internal/spelling", "internal/workload", "internal/workload/arrays", "internal/quantity"}, offline,
 		"a transformation is a function of workloads"},
-	{"workload", "internal/workload/complete", []string{"internal/flags", "internal/hostlist", "internal/hpc", "internal/jobjson", "internal/workload", "internal/workload/transform"}, computes,
+	{"workload", "internal/workload/complete", []string{"internal/flags", "internal/hostlist", "internal/hpc", "internal/jobjson", "internal/slurmspec/...", "internal/workload", "internal/workload/transform"}, computes,
 		"missing fields follow from the record, given facts and random numbers; its callers read files"},
 	{"workload", "internal/predict", []string{"internal/agenda", "internal/hpc", "internal/workload", "internal/quantity"}, computes,
 		"a predictor gets only submissions and events, so it cannot use the future"},

@@ -178,3 +178,32 @@ func ParseMemory(text string) (int64, error) {
 	}
 	return int64(math.Ceil(f / (1 << 20))), nil
 }
+
+// GRESWord reads a word of a request for generic resources: "gres:gpu:a100:2", "gres/gpu:a100=2" or
+// "gpu:2". ok is false for a word of another resource.
+func GRESWord(word string) (name, typ string, n int64, ok bool) {
+	word, given := strings.CutPrefix(strings.Replace(word, "gres/", "gres:", 1), "gres:")
+	if word == "" || !given && strings.ContainsAny(word, "=") {
+		return "", "", 0, false // "cpu=2" per task
+	}
+	parts := strings.FieldsFunc(word, func(r rune) bool { return r == ':' || r == '=' })
+	if len(parts) == 0 {
+		return "", "", 0, false
+	}
+	n = 1
+	if last := parts[len(parts)-1]; len(parts) > 1 && '0' <= last[0] && last[0] <= '9' {
+		digits := strings.TrimRight(last, "kKmMgGtTpP")
+		count, err := strconv.ParseInt(digits, 10, 40)
+		if err != nil {
+			return "", "", 0, false
+		}
+		if digits != last {
+			count <<= 10 * (1 + strings.IndexByte("kmgtp", last[len(digits)]|0x20))
+		}
+		n, parts = count, parts[:len(parts)-1]
+	}
+	if len(parts) > 1 {
+		typ = parts[1]
+	}
+	return parts[0], typ, n, true
+}

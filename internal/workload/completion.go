@@ -92,6 +92,38 @@ type SitePartition struct {
 	QOS        []string        `json:"qos,omitempty"` // the QOS that it allows; empty for all
 	// DefaultMemory is true if jobs without a request for memory get a default of the partition.
 	DefaultMemory bool `json:"default_memory,omitempty"`
+	// Kinds are its kinds of nodes; empty if only the size of the partition is known.
+	Kinds []NodeKind `json:"node_kinds,omitempty"`
+}
+
+// NodeKind is a number of nodes with equal hardware.
+type NodeKind struct {
+	Nodes    int      `json:"nodes"`
+	CPUs     int      `json:"cpus"`
+	Memory   int64    `json:"memory"` // MiB that jobs may have
+	Features []string `json:"features,omitempty"`
+	GRES     []string `json:"gres,omitempty"` // in slurm.conf's form: gpu:a100:2
+}
+
+// AddNode counts a node of the partition.
+func (p *SitePartition) AddNode(n *hpc.Node) {
+	p.NodeCPUs, p.NodeMemory = max(p.NodeCPUs, n.CPUs), max(p.NodeMemory, n.RealMemory)
+	kind := NodeKind{Nodes: 1, CPUs: n.CPUs, Memory: n.RealMemory - n.MemSpecLimit, Features: n.Features}
+	for _, g := range n.GRES {
+		name := g.Name
+		if g.Type != "" {
+			name += ":" + g.Type
+		}
+		kind.GRES = append(kind.GRES, fmt.Sprintf("%s:%d", name, g.Count))
+	}
+	for i := range p.Kinds {
+		k := &p.Kinds[i]
+		if k.CPUs == kind.CPUs && k.Memory == kind.Memory && slices.Equal(k.Features, kind.Features) && slices.Equal(k.GRES, kind.GRES) {
+			k.Nodes++
+			return
+		}
+	}
+	p.Kinds = append(p.Kinds, kind)
 }
 
 // SiteQOS is a QOS with its limits for a single job, and for the jobs of a user; 0 means no limit.

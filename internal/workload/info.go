@@ -258,6 +258,23 @@ func (info *Info) add(job *hpc.Job) float64 {
 	return work
 }
 
+// Counted returns the number of jobs in words. If some are arrays, it also has the number of tasks, because
+// a run has a row, and an SWF log a record, for each task.
+func Counted(jobs *Jobs) string {
+	arrays, tasks := 0, 0
+	for _, job := range jobs.All() {
+		if job.Array != "" {
+			arrays++
+		}
+		tasks += len(TasksOf(job))
+	}
+	return quantity.Regular(jobs.Len(), "job") + inTasks(arrays, tasks)
+}
+
+func inTasks(arrays, tasks int) string {
+	return note(arrays > 0, " (%s, %s in all)", quantity.Regular(arrays, "array"), quantity.Regular(tasks, "task"))
+}
+
 // neverStarted reports whether, according to the record, a task ended without a start, or still waited.
 func neverStarted(job *hpc.Job, task int) bool {
 	if job.Recorded == nil {
@@ -456,8 +473,7 @@ func sum(list []int) int {
 func (info *Info) Render(w io.Writer, zone *time.Location) error {
 	p := printer{w: w}
 	p.line("%s", info.Source)
-	p.line("  jobs          %d%s", info.Jobs, note(info.Arrays > 0, " (%s, %s in all)",
-		quantity.Regular(info.Arrays, "array"), quantity.Regular(info.Tasks, "task")))
+	p.line("  jobs          %d%s", info.Jobs, inTasks(info.Arrays, info.Tasks))
 	p.line("  window        %s", span(info, zone))
 	if info.Preset+info.Waiting > 0 {
 		p.line("  at its start  %d %s, %d wait%s", info.Preset, quantity.Plural(info.Preset, "job runs", "jobs run"), info.Waiting,
@@ -465,6 +481,9 @@ func (info *Info) Render(w io.Writer, zone *time.Location) error {
 	}
 	p.line("  offered work  %s CPU-hours%s", hours(info.OfferedCPUS),
 		note(info.OfferedNodeS > 0, "; %s node-hours by jobs that name nodes", hours(info.OfferedNodeS)))
+	if info.WithCancellation > 0 {
+		p.line("                (without planned cancellations: as long as the jobs would run)")
+	}
 	if info.NeverStarted > 0 {
 		noun := "job"
 		if info.Arrays > 0 {
@@ -488,6 +507,9 @@ func (info *Info) Render(w io.Writer, zone *time.Location) error {
 	if info.RequestedS > 0 {
 		p.line("  time          %s of %s hours requested are used; on average %.0f %% of a job's limit", hours(info.UsedS),
 			hours(info.RequestedS), 100*info.UsedShare)
+		if info.WithCancellation > 0 {
+			p.line("                (with planned cancellations: they end jobs before their run time or limit)")
+		}
 		if info.Limitless > 0 {
 			p.line("                (without %s that %s no time limit)", quantity.Regular(info.Limitless, "task"),
 				quantity.Plural(info.Limitless, "has", "have"))
@@ -500,8 +522,8 @@ func (info *Info) Render(w io.Writer, zone *time.Location) error {
 	p.tally("accounts", info.Accounts)
 	p.tally("partitions", info.Partitions)
 	p.tally("QOS", info.QOS)
-	p.sizes(info.Sizes)
-	p.deciles(info.UsedDeciles)
+	p.sizes(info.Sizes, info.WithCancellation > 0)
+	p.deciles(info.UsedDeciles, info.WithCancellation > 0)
 	p.hours(info.PerHour)
 	for _, rule := range sortedKeys(info.Rules) {
 		n := info.Rules[rule]
@@ -583,12 +605,12 @@ func (p *printer) tally(what string, list []Tally) {
 	p.wrapped(fmt.Sprintf("  %-13s ", fmt.Sprintf("%d %s", len(list), what)), parts)
 }
 
-func (p *printer) sizes(t SizeTable) {
+func (p *printer) sizes(t SizeTable, cancelled bool) {
 	if len(t.Sizes) == 0 {
 		return
 	}
 	p.line("")
-	p.line("  jobs by size and run time%s", note(t.NeverStarted > 0, ", without %s that never started", quantity.Regular(t.NeverStarted, "job")))
+	p.line("  jobs by size and run time%s%s", note(cancelled, " without planned cancellations"), note(t.NeverStarted > 0, ", without %s that never started", quantity.Regular(t.NeverStarted, "job")))
 	table := quantity.NewTable(append([]int{0, 14}, slices.Repeat([]int{9}, len(t.Durations)+1)...)...)
 	row := []any{"", t.Unit}
 	for _, d := range t.Durations {
@@ -612,12 +634,12 @@ func dotIfZero(n int) string {
 	return fmt.Sprint(n)
 }
 
-func (p *printer) deciles(counts [10]int) {
+func (p *printer) deciles(counts [10]int, cancelled bool) {
 	if sum(counts[:]) == 0 {
 		return
 	}
 	p.line("")
-	p.line("  tasks by used share of the time limit")
+	p.line("  tasks by used share of the time limit%s", note(cancelled, ", with planned cancellations"))
 	table := quantity.NewTable(append([]int{4}, slices.Repeat([]int{9}, len(counts))...)...)
 	heads, values := []any{""}, []any{""}
 	for i, n := range counts {

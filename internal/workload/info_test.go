@@ -272,3 +272,25 @@ func TestInfoWithoutLimits(t *testing.T) {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 }
+
+// TestCancellationsNamed: with planned cancellations the text says which figures count them.
+func TestCancellationsNamed(t *testing.T) {
+	for _, after := range []time.Duration{0, time.Minute} {
+		w := &workload.Workload{Source: "one", Epoch: hpc.Unix(1_700_000_000)}
+		w.Jobs.Append(&hpc.Job{ID: "1", Submit: w.Epoch, Request: hpc.Request{Tasks: 1, Array: "1-3", TimeLimit: 2 * time.Hour},
+			Behaviour: hpc.Behaviour{RunTime: time.Hour, CancelAfter: after}})
+		var b strings.Builder
+		if err := workload.NewInfo(w).Render(&b, time.UTC); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"(without planned cancellations: ", "jobs by size and run time without planned cancellations\n",
+			"(with planned cancellations: ", "tasks by used share of the time limit, with planned cancellations\n"} {
+			if strings.Contains(b.String(), want) != (after > 0) {
+				t.Errorf("cancellation after %v: %q in\n%s", after, want, b.String())
+			}
+		}
+		if got := workload.Counted(&w.Jobs); got != "1 job (1 array, 3 tasks in all)" || !strings.Contains(b.String(), got[len("1 job"):]) {
+			t.Errorf("%s, and\n%s", got, b.String())
+		}
+	}
+}

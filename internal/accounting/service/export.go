@@ -266,10 +266,11 @@ func (Service) Export(ctx context.Context, dir string, opts Export) (out *Export
 			return nil, err
 		}
 		out.Jobs, out.Rules, out.Missing = int64(w.Jobs.Len()), w.Rules, missing
+		out.Counted, out.Records = workload.Counted(&w.Jobs), &w.Rows
 		if opts.Format == "trace" {
 			return out, formats.Save(opts.Output, w)
 		}
-		_, err = formats.SaveAs(opts.Output, w, opts.Format)
+		out.Losses, err = formats.SaveAs(opts.Output, w, opts.Format)
 		return out, err
 	}
 	filter.EndedFrom, filter.EndedTo = at(opts.Start), at(opts.End)

@@ -5,6 +5,7 @@ import (
 
 	"rmreplay/internal/flags"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
 )
 
 // Serve are the options of `accounting serve`.
@@ -104,6 +105,11 @@ type Exported struct {
 	Jobs    int64          `json:"jobs"`
 	Rules   map[string]int `json:"rules,omitempty"`
 	Missing []string       `json:"missing,omitempty"`
+	// Records counts the records in the data directory by their use in a workload, and Losses what the
+	// format of the workload cannot hold. Counted is the number of jobs in words, with the tasks of arrays.
+	Records *workload.Rows  `json:"records,omitempty"`
+	Losses  workload.Losses `json:"losses,omitempty"`
+	Counted string          `json:"-"`
 }
 
 // Info describes the contents of a data directory.

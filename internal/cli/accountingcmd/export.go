@@ -1,6 +1,7 @@
 package accountingcmd
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -51,12 +52,20 @@ preset jobs, which already run when the workload begins.
 			if asJSON {
 				return o.PrintJSON(r)
 			}
-			text := fmt.Sprintf("wrote %s: %d %s\n", r.Output, r.Jobs, quantity.Plural(r.Jobs, "job", "jobs"))
+			counted := cmp.Or(r.Counted, fmt.Sprintf("%d %s", r.Jobs, quantity.Plural(r.Jobs, "job", "jobs")))
+			text := fmt.Sprintf("wrote %s: %s\n", r.Output, counted)
+			if n := r.Records; n != nil {
+				text += fmt.Sprintf("  records read: %d (jobs or tasks: %d, parts of these: %d, left out: %d)\n", n.Read,
+					n.Jobs, n.Parts, n.Dropped)
+			}
 			for _, name := range sorted(r.Rules) {
 				text += fmt.Sprintf("  %s: %d\n", name, r.Rules[name])
 			}
 			for _, m := range r.Missing {
 				text += "missing: " + m + "\n"
+			}
+			for _, name := range sorted(r.Losses) {
+				text += fmt.Sprintf("  this format cannot hold %s: %d\n", name, r.Losses[name])
 			}
 			return o.Print(text)
 		},

@@ -23,7 +23,7 @@ import (
 // bandwidth is the value of a flag: bytes per second.
 type bandwidth float64
 
-func (b *bandwidth) Type() string   { return "bytes" }
+func (b *bandwidth) Type() string   { return "rate" }
 func (b *bandwidth) String() string { return strconv.FormatFloat(float64(*b), 'g', -1, 64) }
 
 // Set reads the value.

@@ -62,7 +62,7 @@ type serveOptions struct {
 func (o commands) serve() *cobra.Command {
 	var opts serveOptions
 	c := &cobra.Command{
-		Use:   "serve --state DIR --bandwidth BYTES",
+		Use:   "serve --state DIR --bandwidth RATE",
 		Short: "Serve estimates of jobs' use of the file system, and its measured use",
 		Long: `Serves until it is interrupted. Schedulers ask over TCP for the class of a job, for the
 expected use of a class, and for the measured use of the file system. An epilog reports
@@ -81,9 +81,9 @@ An acknowledged job is on disk in the state directory, and survives a crash.
 script).
 
 The service does not authenticate clients. By default only this machine can reach it.`,
-		Example: `  rmreplay io serve --state /var/lib/rmreplay/io --bandwidth 200MiB \
+		Example: `  rmreplay io serve --state /var/lib/rmreplay/io --bandwidth 200MiB/s \
     --source 'ldms:/var/ldms/csv/lustre_client.*' --class-table /var/lib/rmreplay/classes
-  rmreplay io serve --state io --bandwidth 80GB --source 'jobstats:/shared/jobstats/*' \
+  rmreplay io serve --state io --bandwidth 80GB/s --source 'jobstats:/shared/jobstats/*' \
     --http 127.0.0.1:9998`,
 		Args: console.WantArgs(),
 		RunE: func(c *cobra.Command, _ []string) error { return o.runServe(c.Context(), &opts) },
@@ -91,7 +91,7 @@ The service does not authenticate clients. By default only this machine can reac
 	f := c.Flags()
 	opts.add(f)
 	opts.limits = server.DefaultLimits()
-	f.Var(&opts.bandwidth, "bandwidth", "`BYTES` per second that the file system carries, such as 150MiB or 80GB")
+	f.Var(&opts.bandwidth, "bandwidth", "`RATE` that the file system carries, such as 150MiB/s or 80GB/s")
 	f.Float64Var(&opts.config.Licenses, "licenses", opts.config.Licenses, "the whole file system is `N` licences")
 	f.StringArrayVar(&opts.sources.Files, "source", nil, "learn from `SOURCE`, as KIND:FILES")
 	f.StringVar(&opts.sources.FileSystem, "file-system", "", "count only the use of the file system `NAME` in LDMS's files "+

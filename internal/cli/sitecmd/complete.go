@@ -58,7 +58,7 @@ from another log that has them. --rule chooses the rule of a field:
 a number of MiB for each CPU. The fields with names also take NAME or
 NAME:WEIGHT,NAME:WEIGHT. The rule "none" leaves a field out. If a backfill scheduler could
 not have started a job at its recorded start with the drawn limit, the limit is lowered.
-The limit of a TIMEOUT job is its run time.`,
+The limit of a TIMEOUT job is its run time. All other limits are at least a minute.`,
 		Example: `  rmreplay workload complete cirrus.jsonl --cluster site -o completed.jsonl
   rmreplay workload complete cirrus.jsonl --rule time_limit=4d -o fixed.jsonl
   rmreplay simulate completed.jsonl --cluster DIR --policy slurm --realizations 9 -o runs

@@ -84,6 +84,7 @@ type validateReport struct {
 	Problems []workload.Problem `json:"problems"`
 	// Forecast lists the jobs that Slurm would not run. It is nil without a cluster.
 	Forecast *admission.Forecast `json:"forecast,omitempty"`
+	counted  string              // the jobs, and their tasks if some are arrays
 }
 
 func (l Lent) runValidate(ctx context.Context, path string, opts validateOptions) error {
@@ -145,7 +146,7 @@ func (l Lent) foresee(ctx context.Context, r *validateReport, w *workload.Worklo
 }
 
 func newValidateReport(w *workload.Workload, problems []workload.Problem) *validateReport {
-	r := &validateReport{Source: w.Source, Jobs: w.Jobs.Len(), Problems: []workload.Problem{}}
+	r := &validateReport{Source: w.Source, Jobs: w.Jobs.Len(), Problems: []workload.Problem{}, counted: workload.Counted(&w.Jobs)}
 	r.add(problems)
 	return r
 }
@@ -179,7 +180,7 @@ func (r *validateReport) render(all bool) string {
 		}
 	}
 	r.renderForecast(&b)
-	fmt.Fprintf(&b, "%s: %d %s, %d %s, %d %s\n", r.Source, r.Jobs, quantity.Plural(r.Jobs, "job", "jobs"), r.Errors,
+	fmt.Fprintf(&b, "%s: %s, %d %s, %d %s\n", r.Source, r.counted, r.Errors,
 		quantity.Plural(r.Errors, "error", "errors"), r.Warnings, quantity.Plural(r.Warnings, "warning", "warnings"))
 	return b.String()
 }

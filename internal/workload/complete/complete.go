@@ -170,6 +170,8 @@ type fact struct {
 	batch              int
 	timedOut           bool // the job's limit ended the job
 	completed          bool // the job ended by itself
+	unknown            bool // the record lacks the state of a task
+	need               need // known only if the record lacks the partition
 	values
 	lacking, made uint16 // each has a bit for each of workload.Fields
 }
@@ -294,7 +296,11 @@ func newFact(w *workload.Workload, job *hpc.Job) fact {
 	}
 	for _, task := range workload.TasksOf(job) {
 		f.run = max(f.run, recordedRun(job, task, job.RunTimeOf(task)))
-		f.timedOut = f.timedOut || job.Recorded != nil && job.Recorded.OfTask(task).State == hpc.TimedOut
+		state := hpc.State("")
+		if job.Recorded != nil {
+			state = job.Recorded.OfTask(task).State
+		}
+		f.timedOut, f.unknown = f.timedOut || state == hpc.TimedOut, f.unknown || state == ""
 	}
 	if f.run == hpc.Unlimited {
 		f.run = 0
@@ -303,6 +309,9 @@ func newFact(w *workload.Workload, job *hpc.Job) fact {
 		f.start, f.end, f.usedMemory = rec.Start, rec.End, rec.UsedMemory
 		f.completed = rec.State == hpc.Completed
 		f.cpus = max(f.cpus, rec.Processors)
+	}
+	if job.Partition == "" {
+		f.need = needOf(&job.Request, f.cpus)
 	}
 	for _, l := range []struct {
 		field workload.Field

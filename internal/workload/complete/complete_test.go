@@ -613,3 +613,128 @@ func TestUsageOfPreset(t *testing.T) {
 		}
 	}
 }
+
+// TestUnknownState: a job whose state is unknown never gets a limit below its run time, though its run
+// time is close to a popular limit or to the limit that ended another job of its batch.
+func TestUnknownState(t *testing.T) {
+	for _, first := range []hpc.State{"", hpc.Failed, hpc.TimedOut} {
+		for _, recorded := range []bool{true, false} {
+			w := bare(4)
+			for i := range w.Jobs.Len() {
+				job := w.Jobs.At(i)
+				job.Submit, job.Tasks, job.MinNodes = start.Add(time.Duration(i)*time.Minute), 4, 1
+				job.RunTime = time.Hour + time.Duration(40*i)*time.Second
+				*job.Recorded = hpc.Recorded{Start: job.Submit, End: job.Submit.Add(job.RunTime), Processors: 4}
+				switch {
+				case i == 0:
+					job.Recorded.State = first
+				case !recorded:
+					job.Recorded = nil
+				}
+				w.Jobs.Set(i, job)
+			}
+			for _, r := range Rules {
+				if r.Field != workload.FieldTimeLimit || r.Name == "like" {
+					continue
+				}
+				for seed := range uint64(10) {
+					out := completed(t, w, Options{Seed: seed, Rules: map[workload.Field]string{r.Field: r.Name, "user": "ada"}})
+					for i, job := range out.Jobs.All() {
+						if i > 0 && job.TimeLimit < job.RunTime {
+							t.Fatalf("%s, seed %d, job %d after a job of state %q: a limit of %v, and it ran for %v", r.Name, seed, i, first,
+								job.TimeLimit, job.RunTime)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestFitting: the rule fitting of partitions, and named partitions, choose only partitions that can
+// run the job.
+func TestFitting(t *testing.T) {
+	node := func(cpus int, memory int64, gres []hpc.GRES, features ...string) *hpc.Node {
+		return &hpc.Node{CPUs: cpus, RealMemory: memory, GRES: gres, Features: features}
+	}
+	facts := workload.SiteFacts{Partitions: []workload.SitePartition{
+		{Name: "batch", Default: true, Nodes: 4}, {Name: "gpu", Nodes: 3}, {Name: "large", Nodes: 10},
+	}}
+	for i, nodes := range [][]*hpc.Node{
+		slices.Repeat([]*hpc.Node{node(16, 64_000, nil, "cascade")}, 4),
+		{node(32, 128_000, []hpc.GRES{{Name: "gpu", Type: "a100", Count: 4}}, "ice"), node(32, 128_000, []hpc.GRES{{Name: "gpu", Type: "v100", Count: 2}}),
+			node(32, 128_000, []hpc.GRES{{Name: "gpu", Type: "v100", Count: 2}})},
+		append(slices.Repeat([]*hpc.Node{node(64, 512_000, nil, "ice", "fast")}, 9), node(64, 2_000_000, []hpc.GRES{{Name: "nvme", Count: 1}}, "ice")),
+	} {
+		for _, n := range nodes {
+			facts.Partitions[i].AddNode(n)
+		}
+	}
+	if kinds := facts.Partitions[1].Kinds; len(kinds) != 2 || kinds[1].Nodes != 2 || kinds[1].GRES[0] != "gpu:v100:2" {
+		t.Errorf("%+v", kinds)
+	}
+	for _, c := range []struct {
+		request hpc.Request
+		want    string
+	}{
+		{hpc.Request{Tasks: 4}, "batch"},
+		{hpc.Request{Tasks: 4, GRES: "gpu:1"}, "gpu"},
+		{hpc.Request{Tasks: 4, GRES: "gpu:a100:4"}, "gpu"},
+		{hpc.Request{Tasks: 4, GRES: "gpu:a100:4", MinNodes: 2}, ""}, // one node has them
+		{hpc.Request{Tasks: 4, GRES: "gpu:a100:5"}, ""},
+		{hpc.Request{Tasks: 4, GRES: "gpu:h100:1"}, ""},
+		{hpc.Request{Tasks: 4, GRES: "gres:nvme:1"}, "large"},
+		{hpc.Request{Tasks: 4, GRES: "nvme:1,gpu:1"}, ""},
+		{hpc.Request{Tasks: 4, GPUs: "8"}, "gpu"},
+		{hpc.Request{Tasks: 4, GPUs: "9"}, ""},
+		{hpc.Request{Tasks: 4, GPUs: "v100:4"}, "gpu"},
+		{hpc.Request{Tasks: 4, GPUs: "v100:3", MinNodes: 1}, ""},
+		{hpc.Request{Tasks: 4, GPUsPerNode: "a100:1"}, "gpu"},
+		{hpc.Request{Tasks: 4, GPUsPerTask: "2"}, "gpu"},
+		{hpc.Request{Tasks: 4, GPUsPerTask: "3"}, ""},
+		{hpc.Request{Tasks: 4, GPUsPerSocket: "1"}, "gpu"},
+		{hpc.Request{Tasks: 4, TasksPerGPU: 1}, "gpu"},
+		{hpc.Request{Tasks: 1, GPUs: "1", CPUsPerGPU: 33, MinNodes: 1}, ""},
+		{hpc.Request{Tasks: 1, GPUs: "1", MemPerGPU: 200_000}, ""},
+		{hpc.Request{Tasks: 4, Constraint: "ice"}, "gpu"},
+		{hpc.Request{Tasks: 4, Constraint: "cascade|ice"}, "batch"},
+		{hpc.Request{Tasks: 4, Constraint: "ice&(cascade|fast)"}, "large"},
+		{hpc.Request{Tasks: 4, Constraint: "ice", GPUs: "1"}, "gpu"},
+		{hpc.Request{Tasks: 4, Constraint: "[ice*10]"}, "large"},
+		{hpc.Request{Tasks: 4, Constraint: "[ice*11]"}, ""},
+		{hpc.Request{Tasks: 4, Constraint: "sky"}, ""},
+		{hpc.Request{Tasks: 4, MemPerNode: 200_000}, "large"},
+		{hpc.Request{Tasks: 4, MemPerNode: 1_000_000, MinNodes: 2}, ""},
+		{hpc.Request{Tasks: 4, MemPerNode: hpc.AllMemory}, "batch"},
+		{hpc.Request{Tasks: 64, MemPerCPU: 8_000}, "large"}, // 8 CPUs on each node of batch
+		{hpc.Request{Tasks: 65}, "gpu"},
+		{hpc.Request{Tasks: 97}, "large"},
+		{hpc.Request{Tasks: 20, MinNodes: 1}, "gpu"},
+		{hpc.Request{Tasks: 2, CPUsPerTask: 48}, "large"}, // no task on two nodes
+		{hpc.Request{Tasks: 5, MinNodes: 5}, "large"},
+		{hpc.Request{Tasks: 5, MinNodes: 11}, ""},
+	} {
+		for _, rule := range []string{"fitting", "batch,gpu,large"} {
+			w := &workload.Workload{Source: "one", Epoch: start}
+			plain := hpc.Job{ID: "0", Submit: start, Request: hpc.Request{Tasks: max(c.request.Tasks, 1), MinNodes: c.request.MinNodes},
+				Behaviour: hpc.Behaviour{RunTime: time.Hour}}
+			job := plain
+			job.ID, job.Submit, job.Request = "1", start.Add(time.Minute), c.request
+			w.Jobs.Append(&plain)
+			w.Jobs.Append(&job)
+			for seed := range uint64(5) {
+				out := completed(t, w, Options{Site: facts, Seed: seed, Rules: map[workload.Field]string{workload.FieldPartition: rule}})
+				got := out.Jobs.At(1).Partition
+				if able := (&fact{need: needOf(&c.request, workload.CPUs(&c.request))}); rule != "fitting" && c.want != "" {
+					for i := range facts.Partitions {
+						if p := &facts.Partitions[i]; p.Name == got && !able.need.fits(p) {
+							t.Errorf("%+v: %s, of %s", c.request, got, rule)
+						}
+					}
+				} else if rule == "fitting" && got != c.want {
+					t.Errorf("%+v: %q, want %q", c.request, got, c.want)
+				}
+			}
+		}
+	}
+}

@@ -105,7 +105,8 @@ func (m *maker) apart(do func() error) error {
 
 // limits makes the time limits. A batch has one limit, which is at least its longest run time. If a limit ended a job,
 // the limit is the job's run time in whole minutes. The limit also applies to those jobs of the batch that ended
-// earlier. Drawn limits are then lowered to limits that the record allows.
+// earlier. A job whose state is unknown never has a limit below its run time. Drawn limits are then lowered to limits
+// that the record allows.
 func (m *maker) limits(field *workload.MadeField) error {
 	return m.apart(func() error { return m.batchLimits(field) })
 }
@@ -132,7 +133,7 @@ func (m *maker) batchLimits(field *workload.MadeField) error {
 				f.limit = limitOf(f.run)
 			case !fixed && likely && cutBy(f) > 0 && known == 0:
 				f.limit = cutBy(f)
-			case known == 0:
+			case known == 0 || f.unknown:
 				f.limit = max(f.limit, wholeMinutes(f.run))
 			}
 			set(f)
@@ -146,15 +147,16 @@ func (m *maker) batchLimits(field *workload.MadeField) error {
 
 // cutBy returns the popular limit that seems to have ended a job: the job ran exactly for this
 // limit, or at most a minute longer. It returns 0 for all other jobs and for completed jobs. It
-// also returns 0 for short jobs, which may have such a run time by chance. cutBy is not used if
-// the record says which jobs ended at their limits.
+// also returns 0 for short jobs, which may have such a run time by chance, and for jobs of unknown
+// state that ran longer than the limit. cutBy is not used if the record says which jobs ended at their
+// limits.
 func cutBy(f *fact) time.Duration {
 	const shortest, late = 30 * time.Minute, time.Minute
 	i, exact := slices.BinarySearch(popular, f.run)
 	if !exact {
 		i--
 	}
-	if f.completed || i < 0 || popular[i] < shortest || f.run-popular[i] > late {
+	if f.completed || i < 0 || popular[i] < shortest || f.run-popular[i] > late || f.unknown && f.run > popular[i] {
 		return 0
 	}
 	return popular[i]

@@ -24,9 +24,10 @@ func (m *maker) partition(name string) *workload.SitePartition {
 	return nil
 }
 
-// holds reports whether a job fits into a partition.
+// holds reports whether a partition can run a job: it has the nodes with their CPUs, memory, generic
+// resources and features, and a long enough limit.
 func holds(p *workload.SitePartition, f *fact) bool {
-	return f.nodes <= p.Nodes && f.cpus <= p.Nodes*p.NodeCPUs && (f.nodes == 0 || f.cpus <= f.nodes*p.NodeCPUs) &&
+	return f.need.fits(p) && f.nodes <= p.Nodes && f.cpus <= p.Nodes*p.NodeCPUs && (f.nodes == 0 || f.cpus <= f.nodes*p.NodeCPUs) &&
 		(p.MaxTime == 0 || f.run <= 0 || jsonSeconds(f.run) <= p.MaxTime)
 }
 
@@ -35,11 +36,11 @@ func (m *maker) partitions(field *workload.MadeField) {
 	names, named := namesOf(field)
 	m.eachBatch(field, func(b *batch, lacking []*fact, set func(*fact)) {
 		var name string
+		largest := *lacking[0]
+		largest.run = b.run
 		if named {
-			name = pick(m.rng, names)
+			name = pick(m.rng, m.holding(names, &largest))
 		} else {
-			largest := *lacking[0]
-			largest.run = b.run
 			name = m.fitting(&largest)
 		}
 		if name == "" {
@@ -50,6 +51,19 @@ func (m *maker) partitions(field *workload.MadeField) {
 			set(f)
 		}
 	})
+}
+
+// holding returns those of the named partitions that can run a job, as far as this is known, or all of
+// them if no one can.
+func (m *maker) holding(names []weighted, f *fact) []weighted {
+	able := slices.DeleteFunc(slices.Clone(names), func(w weighted) bool {
+		p := m.partition(w.name)
+		return p != nil && !holds(p, f)
+	})
+	if len(able) == 0 {
+		return names
+	}
+	return able
 }
 
 // fitting returns the default partition or, if the job does not fit into it, the smallest partition

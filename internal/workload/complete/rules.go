@@ -23,7 +23,7 @@ type Rule struct {
 
 // Rules are all rules. The rules of a field are together, and the field's default is its first rule.
 var Rules = []Rule{
-	{workload.FieldPartition, "fitting", "the default partition if the job fits there, else the smallest one that it fits"},
+	{workload.FieldPartition, "fitting", "the default partition if it can run the job (nodes, CPUs, memory, GRES, features, run time), else the smallest one that can"},
 	{workload.FieldUser, "bursts", "a user for each batch; few users have most batches"},
 	{workload.FieldUser, "like", "a user for each batch, with the users' shares in --like"},
 	{workload.FieldAccount, "users", "an account for each user; few accounts have most users"},
@@ -231,13 +231,16 @@ const betweenJobs = 20 * time.Minute
 func newMaker(w *workload.Workload, c *workload.Completion) *maker {
 	m := &maker{w: w, c: c, facts: make([]fact, w.Jobs.Len())}
 	type key struct {
-		user, account, partition string
-		cpus, nodes              int
+		user, account, partition, need string
+		cpus, nodes                    int
 	}
 	last := map[key]int{}
 	for i, job := range w.Jobs.All() {
 		f := newFact(w, job)
-		k := key{f.user, f.account, f.partition, f.cpus, f.nodes}
+		k := key{user: f.user, account: f.account, partition: f.partition, cpus: f.cpus, nodes: f.nodes}
+		if f.partition == "" && len(c.Site.Partitions) > 0 { // a batch has one partition
+			k.need = f.need.key()
+		}
 		b, known := last[k]
 		if !known || f.submit.Sub(m.facts[m.batches[b].jobs[len(m.batches[b].jobs)-1]].submit) > betweenJobs {
 			b = len(m.batches)

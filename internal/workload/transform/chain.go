@@ -60,10 +60,10 @@ func LongestLimit(partition string, longest time.Duration) (Step, error) {
 				env.note("%s: %d", kept.why, kept.n)
 			}
 		}
-		if partition != "*" && !named[partition] {
-			env.noPartition(partition, named)
+		if partition == "*" {
+			return n, nil
 		}
-		return n, nil
+		return n, env.checkPartition(partition, named)
 	}}, nil
 }
 

@@ -70,8 +70,8 @@ func TestLongestLimitInPartition(t *testing.T) {
 	if r := results[0]; r.Changed != 1 || !slices.Equal(r.Notes, want) || r.Step != "--max-time-limit batch=2h" {
 		t.Errorf("%q: %d changed, notes %q, want %q", r.Step, r.Changed, r.Notes, want)
 	}
-	_, results = apply(t, in, Environment{}, must(LongestLimit("bach", 2*time.Hour)))
-	if want := []string{"no job is in partition bach (did you mean batch?)"}; !slices.Equal(results[0].Notes, want) {
+	_, results = apply(t, in, Environment{Partitions: map[string]Partition{"large": {}}}, must(LongestLimit("large", 2*time.Hour)))
+	if want := []string{"no job is in partition large"}; !slices.Equal(results[0].Notes, want) {
 		t.Errorf("notes %q, want %q", results[0].Notes, want)
 	}
 }

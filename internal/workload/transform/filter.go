@@ -272,14 +272,14 @@ func MapPartition(from, to string) (Step, error) {
 				r.Partition = mapped(r.Partition)
 			}
 		}
+		if _, known := env.Partitions[to]; env.Partitions != nil && !known {
+			return 0, fmt.Errorf("the cluster has no partition %s (%s)", to, spelling.Meant(to, sortedKeys(env.Partitions)))
+		}
 		switch {
 		case from == "" && !named[from]:
 			env.note("every job names a partition")
-		case from != "*" && !named[from]:
-			env.noPartition(from, named)
-		}
-		if _, known := env.Partitions[to]; env.Partitions != nil && !known {
-			env.note("the cluster has no partition %s (%s)", to, spelling.Meant(to, sortedKeys(env.Partitions)))
+		case from != "" && from != "*":
+			return n, env.checkPartition(from, named)
 		}
 		return n, nil
 	}}, nil

@@ -69,10 +69,22 @@ func (env *Environment) defaultTime(partitions string) (longest time.Duration) {
 	return longest
 }
 
-// noPartition notes that no job is in a partition. The argument named has the partitions that jobs name.
-func (env *Environment) noPartition(partition string, named map[string]bool) {
+// checkPartition returns an error for a partition that neither a job nor the cluster has. If only the
+// cluster has it, it adds a note. The argument named has the partitions that jobs name.
+func (env *Environment) checkPartition(partition string, named map[string]bool) error {
+	if named[partition] {
+		return nil
+	}
 	delete(named, "") // jobs that name no partition
-	env.note("no job is in partition %s (%s)", partition, spelling.Meant(partition, sortedKeys(named)))
+	_, known := env.Partitions[partition]
+	switch {
+	case known:
+		env.note("no job is in partition %s", partition)
+		return nil
+	case len(named) == 0:
+		return fmt.Errorf("no job is in partition %s: no job names a partition", partition)
+	}
+	return fmt.Errorf("no job is in partition %s (%s)", partition, spelling.Meant(partition, sortedKeys(named)))
 }
 
 // Result describes the effect of a step.

@@ -572,9 +572,27 @@ func TestMapPartition(t *testing.T) {
 			t.Errorf("%s=%s (-want +got)\n%s", test.from, test.to, diff)
 		}
 	}
-	_, results := apply(t, in, Environment{}, must(MapPartition("gpu", "long")))
-	if diff := cmp.Diff([]string{"no job is in partition gpu (want batch, long)"}, results[0].Notes); diff != "" {
-		t.Errorf("notes (-want +got)\n%s", diff)
+	for _, test := range []struct {
+		cluster []string
+		step    Step
+		want    string
+	}{
+		{nil, must(MapPartition("gpu", "long")), "no job is in partition gpu (want batch, long)"},
+		{nil, must(MapPartition("batchh", "long")), "no job is in partition batchh (did you mean batch?)"},
+		{[]string{"batch", "long"}, must(MapPartition("batchh", "long")), "no job is in partition batchh (did you mean batch?)"},
+		{[]string{"batch", "long"}, must(MapPartition("batch", "lonk")), "the cluster has no partition lonk (did you mean long?)"},
+		{nil, must(LongestLimit("bach", time.Hour)), "no job is in partition bach (did you mean batch?)"},
+	} {
+		var env Environment
+		for _, name := range test.cluster {
+			if env.Partitions == nil {
+				env.Partitions = map[string]Partition{}
+			}
+			env.Partitions[name] = Partition{}
+		}
+		if _, _, err := Apply(in, env, test.step); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %s", test.step.Text, err, test.want)
+		}
 	}
 	if _, err := MapPartition("a", ""); err == nil {
 		t.Error("no partition was accepted")
@@ -588,14 +606,13 @@ func TestAbsent(t *testing.T) {
 	for i := range late.Jobs.Len() {
 		late.Jobs.Change(i, func(j *hpc.Job) { j.Submit = j.Submit.Add(30 * 24 * time.Hour) })
 	}
-	cluster := Environment{Partitions: map[string]Partition{"batch": {}, "long": {}}}
+	cluster := Environment{Partitions: map[string]Partition{"batch": {}, "long": {}, "gpu": {}}}
 	for _, test := range []struct {
 		env  Environment
 		step Step
 		want string
 	}{
-		{cluster, must(MapPartition("batchh", "long")), "no job is in partition batchh (did you mean batch?)"},
-		{cluster, must(MapPartition("batch", "lonk")), "the cluster has no partition lonk (did you mean long?)"},
+		{cluster, must(MapPartition("gpu", "long")), "no job is in partition gpu"},
 		{cluster, must(MapPartition("", "long")), "every job names a partition"},
 		{cluster, must(MapPartition("batch", "long")), ""},
 		{Environment{}, must(MapPartition("*", "other")), ""},

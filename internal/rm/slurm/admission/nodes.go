@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"rmreplay/internal/hpc"
@@ -425,40 +424,12 @@ func gresOf(j *rpc.JobDesc) (list []gresDemand) {
 		}},
 	} {
 		for word := range strings.SplitSeq(f.list, ",") {
-			if name, typ, n, ok := gresWord(word); ok && n > 0 {
+			if name, typ, n, ok := slurmspec.GRESWord(word); ok && n > 0 {
 				f.add(at(name, typ), n)
 			}
 		}
 	}
 	return list
-}
-
-// gresWord reads "gres:gpu:a100:2", "gres/gpu:a100=2" or "gpu:2".
-func gresWord(word string) (name, typ string, n int64, ok bool) {
-	word, given := strings.CutPrefix(strings.Replace(word, "gres/", "gres:", 1), "gres:")
-	if word == "" || !given && strings.ContainsAny(word, "=") {
-		return "", "", 0, false // "cpu=2" per task
-	}
-	parts := strings.FieldsFunc(word, func(r rune) bool { return r == ':' || r == '=' })
-	if len(parts) == 0 {
-		return "", "", 0, false
-	}
-	n = 1
-	if last := parts[len(parts)-1]; len(parts) > 1 && '0' <= last[0] && last[0] <= '9' {
-		digits := strings.TrimRight(last, "kKmMgGtTpP")
-		count, err := strconv.ParseInt(digits, 10, 40)
-		if err != nil {
-			return "", "", 0, false
-		}
-		if digits != last {
-			count <<= 10 * (1 + strings.IndexByte("kmgtp", last[len(digits)]|0x20))
-		}
-		n, parts = count, parts[:len(parts)-1]
-	}
-	if len(parts) > 1 {
-		typ = parts[1]
-	}
-	return parts[0], typ, n, true
 }
 
 // gresOn returns the amount that a node has for each request. If a node has too little, gresOn returns the rule of the
@@ -490,7 +461,7 @@ func (c *creation) checkGRES() *Finding {
 	for _, list := range []string{j.TRESPerJob, j.TRESPerNode, j.TRESPerSocket, j.TRESPerTask, j.CPUsPerTRES,
 		j.MemPerTRES} {
 		for word := range strings.SplitSeq(list, ",") {
-			if name, _, _, ok := gresWord(word); ok && !c.gres[name] {
+			if name, _, _, ok := slurmspec.GRESWord(word); ok && !c.gres[name] {
 				return reject(errGRES, RuleGRES, "GresTypes in slurm.conf does not have "+name,
 					"add "+name+" to GresTypes and to Gres of the nodes in slurm.conf")
 			}
