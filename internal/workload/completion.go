@@ -92,7 +92,7 @@ type SitePartition struct {
 	QOS        []string        `json:"qos,omitempty"` // the QOS that it allows; empty for all
 	// DefaultMemory is true if jobs without a request for memory get a default of the partition.
 	DefaultMemory bool `json:"default_memory,omitempty"`
-	// Kinds are its kinds of nodes; empty if only the size of the partition is known.
+	// Kinds are the partition's kinds of nodes; empty if only the size of the partition is known.
 	Kinds []NodeKind `json:"node_kinds,omitempty"`
 }
 

@@ -258,7 +258,7 @@ func (info *Info) add(job *hpc.Job) float64 {
 	return work
 }
 
-// Counted returns the number of jobs in words. If some are arrays, it also has the number of tasks, because
+// Counted returns the number of jobs in words. If some jobs are arrays, the text also has the number of tasks, because
 // a run has a row, and an SWF log a record, for each task.
 func Counted(jobs *Jobs) string {
 	arrays, tasks := 0, 0

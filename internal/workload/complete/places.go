@@ -53,8 +53,8 @@ func (m *maker) partitions(field *workload.MadeField) {
 	})
 }
 
-// holding returns those of the named partitions that can run a job, as far as this is known, or all of
-// them if no one can.
+// holding returns the named partitions that, as far as is known, can run a job. If none can run the job, holding
+// returns all named partitions.
 func (m *maker) holding(names []weighted, f *fact) []weighted {
 	able := slices.DeleteFunc(slices.Clone(names), func(w weighted) bool {
 		p := m.partition(w.name)

@@ -69,8 +69,8 @@ func (env *Environment) defaultTime(partitions string) (longest time.Duration) {
 	return longest
 }
 
-// checkPartition returns an error for a partition that neither a job nor the cluster has. If only the
-// cluster has it, it adds a note. The argument named has the partitions that jobs name.
+// checkPartition returns an error for a partition that neither a job nor the cluster has. If only the cluster has the
+// partition, checkPartition adds a note. The parameter named has the partitions that jobs name.
 func (env *Environment) checkPartition(partition string, named map[string]bool) error {
 	if named[partition] {
 		return nil
