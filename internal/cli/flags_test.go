@@ -196,6 +196,8 @@ func TestCompletion(t *testing.T) {
 		"simulate --processors ":                 {noFile},
 		"completion ":                            {"bash", "zsh", "fish"},
 		"wor":                                    {"workload"},
+		"help work":                              {"workload\t", noFile},
+		"help workload bu":                       {"build\t", noFile},
 	} {
 		got := completions(t, strings.Split(words, " ")...)
 		for _, w := range want {
@@ -220,6 +222,33 @@ func TestCompletion(t *testing.T) {
 	}
 	if got := completions(t, "simulate", "--pro"); strings.Contains(got, "procs") || !strings.Contains(got, "--processors") {
 		t.Errorf("an earlier name is completed:\n%s", got)
+	}
+}
+
+// An ID of a job is completed from the run's record, and a release of Slurm from the store.
+func TestCompletionOfRecords(t *testing.T) {
+	workload, run := t.TempDir()+"/w.jsonl", t.TempDir()+"/run"
+	for _, words := range []string{"workload generate lublin --jobs 20 --processors 64 -o " + workload,
+		"simulate " + workload + " --processors 64 -o " + run} {
+		if code := execute(t.Context(), strings.Fields(words), &bytes.Buffer{}, &bytes.Buffer{}); code != console.ExitOK {
+			t.Fatalf("%s: exit status %d", words, code)
+		}
+	}
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	root := cache + "/rmreplay/slurm/24.11.5"
+	if err := os.MkdirAll(root, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(root+"/.rmreplay.json", []byte(`{"version": "24.11.5"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for words, want := range map[string]string{
+		"explain " + run + " j00000": "j000001\n", "slurm remove ": "24.11.5\n", "slurm remove 9": noFile,
+	} {
+		if got := completions(t, strings.Split(words, " ")...); !strings.Contains(got, want) {
+			t.Errorf("%q: no %q in\n%s", words, want, got)
+		}
 	}
 }
 

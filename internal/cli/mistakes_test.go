@@ -120,6 +120,7 @@ var mistakes = []struct{ line, want string }{
 
 	// Paths that do not exist.
 	{"metrics rum", "did you mean run?"},
+	{"workload info day.jsonl", "did you mean site/day.jsonl?"},
 	{"workload info six.json", "did you mean six.jsonl?"},
 	{"compare run runn", "did you mean run?"},
 	{"replay six.jsonl --cluster site/clutser -o x", "did you mean site/cluster?"},

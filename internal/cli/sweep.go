@@ -66,7 +66,16 @@ func newSweepCommand(g *globals) *cobra.Command {
 		Long: `Runs every cell of a grid: policies x machines in the simulator, and clusters x edits of
 slurm.conf and of accounts on the stock Slurm. Each of these runs with every transform
 and every seed. docs/SWEEPS.md describes the experiment file, which is YAML. Paths in it
-are relative to its directory.
+are relative to its directory. An example:
+
+  workload: model.jsonl
+  seeds: 5
+  transforms:
+    - name: recorded
+    - {name: busy, scale-arrivals: 0.3}
+  sim:
+    policies: [fcfs, easy]
+    options: {processors: 128}
 
 Each cell is a run in DIR/cells/NAME, or a directory of realizations if there are several
 seeds. metrics, compare and report read them. DIR/summary.json and DIR/summary.txt hold

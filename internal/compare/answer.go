@@ -124,11 +124,7 @@ func (c *Comparison) endedEarly(p *Pair) string {
 // returns 0 if the difference has enough runs, or if even a thousand runs are too few.
 func (c *Comparison) enough(m *Metric, d *MetricDifference) int {
 	significant := func(runs, others int) bool {
-		p := stats.SmallestP(runs, others, stats.TestOptions{})
-		if d.Paired {
-			p = stats.SmallestPairedP(min(runs, others), stats.TestOptions{})
-		}
-		return p <= 1-c.Level
+		return stats.SmallestOf(d.Paired, runs, others) <= 1-c.Level
 	}
 	if significant(m.Sets[d.Baseline].Runs, m.Sets[d.Set].Runs) {
 		return 0

@@ -85,15 +85,16 @@ func (d *Divergence) moments(side string, t *table) jobrows.Moments {
 	return m
 }
 
-// suspect adds different settings and different time limits, as likely causes, to divergences of starts and nodes.
-func suspect(p *Pair) {
+// suspect adds different settings, and different time limits of jobs in the queue or on nodes, as likely causes, to
+// divergences of starts and nodes.
+func suspect(p *Pair, a, b *table) {
 	for i := range p.Divergences {
 		if d := &p.Divergences[i]; !d.explained && (d.Kind == DivergedStart || d.Kind == DivergedNodes) {
 			if len(p.Clusters) > 0 {
 				d.Causes = append(d.Causes, Cause{Text: "the clusters have different settings: " + clusters.Names(p.Clusters)})
 			}
-			if p.OtherLimits > 0 {
-				d.Causes = append(d.Causes, Cause{Text: jobrows.LimitsText(p.OtherLimits)})
+			if text := jobrows.LimitsAt(a.Rows, b.Rows, hpc.Time(d.At), b.shift); text != "" {
+				d.Causes = append(d.Causes, Cause{Text: text})
 			}
 		}
 	}

@@ -480,7 +480,56 @@ func TestOtherLimits(t *testing.T) {
 	if err := c.Render(&text, time.UTC); err != nil || c.Pairs[0].OtherLimits != 1 {
 		t.Errorf("%v: %d jobs", err, c.Pairs[0].OtherLimits)
 	}
-	for _, want := range []string{"\nthe workloads of the first runs differ: 1 job has another time limit in B than in A\n", "a likely cause: 1 job has another time limit\n"} {
+	for _, want := range []string{"\nthe workloads of the first runs differ: 1 job has another time limit in B than in A\n", "a likely cause: 1 job that waited or ran then has another time limit: 1\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+}
+
+// Only jobs that were in the queue or on nodes at a divergence are a likely cause of it: not jobs that had ended, and
+// not jobs that were submitted later.
+func TestOtherLimitsThen(t *testing.T) {
+	of := func(limit time.Duration, r run.Row) run.Row { r.TimeLimit = limit; return r }
+	runs := func(name string, limit time.Duration, start int) Set {
+		return single(name, of(limit, job("ended", 0, 10, 50, "n1")), of(limit, job("ran", 0, 10, 5000, "n2")),
+			of(time.Hour, job("late", 500, start, 50, "n1")), of(limit, job("later", 3000, 3000, 50, "n3")))
+	}
+	c := mustCompare(t, Options{}, runs("a", time.Hour, 1000), runs("b", 2*time.Hour, 2000))
+	if n := c.Pairs[0].OtherLimits; n != 3 {
+		t.Errorf("%d jobs, want 3", n)
+	}
+	want := Cause{Text: "1 job that waited or ran then has another time limit: ran"}
+	if d := c.Pairs[0].Divergences[0]; d.Job != "late" || !slices.Contains(d.Causes, want) {
+		t.Errorf("%+v", d)
+	}
+}
+
+// A user with jobs on one side only has the whole total of that side as change. This is also so for a user whose jobs
+// the other side refused, and the text says so.
+func TestGroupOfOneSide(t *testing.T) {
+	of := func(user string, r run.Row) run.Row { r.User = user; return r }
+	refused := of("cid", job("4", 0, 0, 0, ""))
+	refused.Start, refused.End, refused.State = 0, 0, hpc.Rejected
+	a := single("a", of("ann", job("1", 0, 3600, 10, "n1")), of("bob", job("2", 0, 10, 10, "n1")), of("cid", job("4", 0, 1800, 10, "n2")))
+	b := single("b", of("bob", job("2", 0, 10, 10, "n1")), of("dan", job("3", 0, 7200, 10, "n2")), refused)
+	c := mustCompare(t, Options{By: []metrics.By{metrics.ByUser}}, a, b)
+	var order []string
+	for _, g := range ByChange(c.Groups[metrics.ByUser], 1) {
+		sum, _ := g.change(c.Groups[metrics.ByUser], 1)
+		order = append(order, fmt.Sprintf("%s %v", g.Name, sum))
+	}
+	if want := []string{"dan 7200", "bob 0", "cid -1800", "ann -3600"}; !slices.Equal(order, want) {
+		t.Errorf("%q, want %q", order, want)
+	}
+	var text strings.Builder
+	if err := c.Render(&text, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"\n1 of them started no job in A, so the change is all that they waited in B: dan\n",
+		"\n2 of them started no job in B, so the change is all that they waited in A: cid, ann\n",
+	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}

@@ -25,6 +25,7 @@ import (
 	"rmreplay/internal/compare/jobrows"
 	"rmreplay/internal/compare/releases"
 	"rmreplay/internal/compare/schedules"
+	"rmreplay/internal/compare/warned"
 	"rmreplay/internal/fairstart"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/metrics"
@@ -74,6 +75,15 @@ func (r *Realization) rows() ([]run.Row, error) {
 type Set struct {
 	Name string
 	Runs []Realization
+}
+
+// Warnings lists the warnings of the set's runs ([warned.List]).
+func (s Set) Warnings() []string {
+	var runs []*run.Manifest
+	for _, r := range s.Runs {
+		runs = append(runs, r.Manifest)
+	}
+	return warned.List(runs)
 }
 
 // Load reads the rows of a set of runs. An error names the run's directory.
@@ -393,7 +403,7 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 		pair.Clusters = clusters.Between(a.Cluster, b.Cluster)
 		pair.Divergences = diverge(a, b, pair.Releases, opts.Tolerance)
 		pair.OtherLimits = jobrows.OtherLimits(a.Rows, b.Rows)
-		suspect(&pair)
+		suspect(&pair, a, b)
 		pair.Periods = periodsOf(a, b, opts)
 		if pair.Recorded, err = verdictOf(tables[0], tables[i], c.Distances, [2]int{0, i}); err != nil {
 			return nil, fmt.Errorf("comparing runs: %w", err)
@@ -510,17 +520,8 @@ func warnings(sets []Set, c *Comparison) []string {
 			list = append(list, fmt.Sprintf("%s: %d %s too few for trustworthy intervals (want %d or more)", s.Name, n,
 				quantity.Plural(n, "run is", "runs are"), fewRuns))
 		}
-		if n := len(s.Runs); i > 0 && c.Inference {
-			p, figures := stats.SmallestP(len(sets[0].Runs), n, stats.TestOptions{}), correctedFor(c.Metrics)
-			if p > 1-c.Level {
-				list = append(list, fmt.Sprintf("%s and %s: %d and %d %s: no p-value can be below %.2g, "+
-					"however large the difference",
-					Letter(0), Letter(i), len(sets[0].Runs), n, quantity.Plural(n, "run", "runs"), p))
-			} else if c.SmallestP(len(sets[0].Runs), n) > 1-c.Level {
-				list = append(list, fmt.Sprintf("%s and %s: %d and %d %s: no p-value can be below %.2g, "+
-					"and none is significant after the correction for %d figures (want %d or more on each side)",
-					Letter(0), Letter(i), len(sets[0].Runs), n, quantity.Plural(n, "run", "runs"), p, figures, c.runsFor(figures)))
-			}
+		if i > 0 && c.Inference {
+			list = append(list, c.tooFewRuns(i)...)
 		}
 	}
 	list = append(append(list, ofResults(sets)...), ioWarnings(sets)...)
@@ -588,18 +589,47 @@ func carriedJobs(tables [][]table) (list []string) {
 	return list
 }
 
-// SmallestP returns the smallest p-value that any figure can have for two sets with these numbers of runs, after
-// Holm's correction for all figures. If it is above 1 − Level, even the largest difference is not significant.
+// tooFewRuns returns warnings about the tables in which no difference of a set can be significant after Holm's
+// correction, because the set and the baseline have too few runs.
+func (c *Comparison) tooFewRuns(set int) (list []string) {
+	a, b := len(c.Sets[0].Runs), len(c.Sets[set].Runs)
+	who := fmt.Sprintf("%s and %s: %d and %d %s: ", Letter(0), Letter(set), a, b, quantity.Plural(b, "run", "runs"))
+	for _, t := range []struct {
+		of    string
+		table []Metric
+	}{{"", c.Metrics}, {" of nodes", c.Nodes}, {" of waits", c.Waits}, {" of fairness", c.shownFairness()}, {" of I/O", c.IO}} {
+		figures := correctedFor(t.table)
+		paired := figures > 0 && t.table[0].difference(set).Paired
+		switch p := stats.SmallestOf(paired, a, b); {
+		case t.of == "" && p > 1-c.Level: // then all tables have too few runs
+			return []string{fmt.Sprintf("%sno p-value can be below %.2g, however large the difference", who, p)}
+		case p*float64(figures) > 1-c.Level:
+			list = append(list, fmt.Sprintf("%sno p-value can be below %.2g, and none is significant after the correction "+
+				"for %d figures%s (want %d or more on each side)", who, p, figures, t.of, c.runsFor(figures, paired)))
+		}
+	}
+	return list
+}
+
+// shownFairness returns the figures of fairness if [Comparison.Render] writes them.
+func (c *Comparison) shownFairness() []Metric {
+	if !c.ShowFairness {
+		return nil
+	}
+	return c.Fairness
+}
+
+// SmallestP returns the smallest p-value that any figure of [Comparison.Metrics] can have for two sets with these
+// numbers of runs, after Holm's correction. If it is above 1 − Level, even the largest difference is not significant.
 func (c *Comparison) SmallestP(runs, others int) float64 {
-	p := stats.SmallestP(runs, others, stats.TestOptions{})
-	return min(1, p*float64(max(1, correctedFor(c.Metrics))))
+	return min(1, stats.SmallestOf(false, runs, others)*float64(max(1, correctedFor(c.Metrics))))
 }
 
 // runsFor returns the number of runs on each side from which on a difference can be significant after Holm's
-// correction for the given number of figures.
-func (c *Comparison) runsFor(figures int) int {
+// correction for the given number of figures. The parameter paired says that the test is for pairs of runs.
+func (c *Comparison) runsFor(figures int, paired bool) int {
 	for n := 2; ; n++ {
-		if stats.SmallestP(n, n, stats.TestOptions{})*float64(figures) <= 1-c.Level || n == 1000 {
+		if stats.SmallestOf(paired, n, n)*float64(figures) <= 1-c.Level || n == 1000 {
 			return n
 		}
 	}

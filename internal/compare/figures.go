@@ -276,7 +276,7 @@ func (d *MetricDifference) constant() bool { return d.Low == 0 && d.High == 0 }
 func correctedFor(table []Metric) (n int) {
 	for i := range table {
 		for k := range table[i].Differences {
-			if !table[i].Differences[k].constant() {
+			if d := &table[i].Differences[k]; d.P.Known() && !d.constant() {
 				n++
 			}
 		}
@@ -329,7 +329,7 @@ func compareGroups(tables [][]table, by metrics.By, opts Options) []Group {
 				if m := found[name][t]; m != nil {
 					return f.Of(m)
 				}
-				return metrics.NoValue()
+				return f.OfNone()
 			}))
 		}
 		groups[n].Metrics = compareQuantities(list, opts)

@@ -20,10 +20,10 @@ import (
 // two months of a log, or two workloads.
 type Periods struct {
 	// Jobs counts the jobs that have a wait, and Days the days on which these jobs were submitted. Processors is the
-	// number of the machine's processors; 0 if the record does not have it. Load is the processor time of these jobs,
-	// divided by the machine's processors and by the time from the first submission to the last end. If the number of
-	// the machine's processors is not known, the most that jobs held at once replaces it. If the sides are windows,
-	// the time ends with the last submission.
+	// number of the machine's processors; 0 if the record does not have it. Load is the offered load: the processor
+	// time of these jobs, divided by the machine's processors and by the time from the first submission to the last
+	// end or, if the sides are windows, to the last submission. If the number of the machine's processors is not
+	// known, the most that jobs held at once replaces it.
 	Jobs       []int           `json:"jobs"`
 	Days       []int           `json:"days"`
 	Processors []int           `json:"machine_processors"`
@@ -85,7 +85,7 @@ const fewDays = 3
 type sampled struct {
 	row  *run.Row
 	wait waits.Sums
-	load float64 // load of the machine at the job's submission
+	load float64 // share of the processors in use at the job's submission
 }
 
 // periodsOf returns nil for runs with many jobs in common, and for runs without jobs.
@@ -124,7 +124,7 @@ func periodsOf(a, b *table, opts Options) *Periods {
 	return p
 }
 
-// sample returns the jobs that have a wait, with the load at their submission.
+// sample returns the jobs that have a wait, with the processors in use at their submission.
 func (t *table) sample() (list []sampled) {
 	type change struct {
 		at  hpc.Time
@@ -185,7 +185,7 @@ var periodQuantities = []periodQuantity{
 		return s.row.End.Sub(s.row.Start).Seconds()
 	}},
 	{"processors", "", func(s *sampled) float64 { return float64(s.row.Processors) }},
-	{"load at submission", "", func(s *sampled) float64 { return s.load }},
+	{"processors in use at submission", "", func(s *sampled) float64 { return s.load }},
 }
 
 type periodQuantity struct {
@@ -229,7 +229,7 @@ var periodFactors = []periodFactor{
 			doubling(s.row.TimeLimit.Hours()))
 	}},
 	{"users", func(s *sampled) string { return s.row.User }},
-	{"load at submission", func(s *sampled) string { return fmt.Sprint(doubling(4 * s.load)) }},
+	{"processors in use at submission", func(s *sampled) string { return fmt.Sprint(doubling(4 * s.load)) }},
 }
 
 // doubling returns the class of a number in classes that double: 0 for numbers below 1, 1 below 2, 2
@@ -300,7 +300,7 @@ func (p *Periods) render(b *bytes.Buffer, first, second string) {
 		if p.Processors[i] == 0 {
 			machine = "the most processors in use at once (the size of the machine is not known)"
 		}
-		fmt.Fprintf(b, "  %s: %s on %s, load %s of %s\n", letter,
+		fmt.Fprintf(b, "  %s: %s on %s, offered load %s of %s\n", letter,
 			quantity.Regular(p.Jobs[i], "job"), quantity.Regular(p.Days[i], "day"), p.Load[i].Percent(), machine)
 	}
 	table := quantity.NewTable(26, 12, 12, 12, 12, 12, 12, 9, 9)

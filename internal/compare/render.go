@@ -99,6 +99,7 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	}
 	if len(c.Nodes) > 0 {
 		c.renderTable(b, p, "nodes, each once", c.Nodes)
+		c.renderCorrection(b)
 	}
 	c.renderWaits(b, p)
 	if p.Recorded != nil {
@@ -173,13 +174,18 @@ func (c *Comparison) renderWaits(b *bytes.Buffer, p *Pair) {
 		return
 	}
 	c.renderTable(b, p, "why jobs waited, mean", c.Waits)
-	if c.Inference {
-		b.WriteString("Holm's correction is for this table\n")
-	}
+	c.renderCorrection(b)
 	for _, set := range []int{p.Baseline, p.Set} {
 		if text := c.Unexplained(set); text != "" {
 			b.WriteString(plainSpaces(text) + "\n")
 		}
+	}
+}
+
+// renderCorrection writes for which p-values a table's correction is.
+func (c *Comparison) renderCorrection(b *bytes.Buffer) {
+	if c.Inference {
+		b.WriteString("Holm's correction is for this table\n")
 	}
 }
 
@@ -469,11 +475,17 @@ func (c *Comparison) renderGroups(b *bytes.Buffer, by metrics.By, groups []Group
 func renderSides(b *bytes.Buffer, by metrics.By, groups []Group, set int) {
 	var n, seconds [2]metrics.Float // of groups whose total grows, and of those whose total shrinks
 	var opposite []string
+	var none [2][]string // groups of which no job started in the baseline, or in the set
 	for _, g := range ByChange(groups, set) {
 		sum, _ := g.change(groups, set)
 		for i, change := range []metrics.Float{sum, -sum} {
 			if change > 0 {
 				n[i], seconds[i] = n[i]+1, seconds[i]+change
+			}
+		}
+		for i, at := range []int{0, set} {
+			if g.Jobs[at] == 0 && sum != 0 {
+				none[i] = append(none[i], orNone(g.Name))
 			}
 		}
 		for i := range g.Metrics {
@@ -485,6 +497,12 @@ func renderSides(b *bytes.Buffer, by metrics.By, groups []Group, set int) {
 	fmt.Fprintf(b, "by %s, the total wait grows in %.0f, by %s h in all, and shrinks in %.0f, by %s h; jobs, waits and "+
 		"totals: of jobs that started in the window, share: of all changes\n",
 		by, n[0], (seconds[0] / 3600).Text(), n[1], (seconds[1] / 3600).Text())
+	for i, at := range []int{0, set} {
+		if len(none[i]) > 0 {
+			fmt.Fprintf(b, "%d of them started no job in %s, so the change is all that they waited in %s: %s\n",
+				len(none[i]), Letter(at), Letter(set-at), strings.Join(none[i], ", "))
+		}
+	}
 	if opposite != nil {
 		fmt.Fprintf(b, "in %d of them the mean wait moves the other way, because another number of jobs started: %s\n",
 			len(opposite), strings.Join(opposite, ", "))

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"rmreplay/internal/hpc"
@@ -73,7 +74,7 @@ var NodeFigures = []Figure{
 		"the part of all nodes that had jobs, on average over the same time as utilization; a node that jobs share counts " +
 			"once"},
 	{"idle_node_s", "idle node time", "s", Neither, func(m *Metrics) Float { return m.IdleNodeSeconds },
-		"how long nodes had no job, summed over nodes"},
+		"how long nodes had no job, summed over nodes, in the same time as utilization"},
 }
 
 // LossFigures are the numbers that compare runs in which the work of a job's run was lost.
@@ -155,7 +156,7 @@ var ioFigures = []struct {
 	{Figure{Key: "awrt_s", Label: "AWRT", Unit: "s", Better: Lower,
 		Meaning: "the mean turnaround, weighted with nodes x run time"}, func(io *IO) Float { return io.AWRT }},
 	{Figure{Key: "aspwas_s", Label: "ASpWAS", Unit: "s", Better: Lower,
-		Meaning: "how long users have waited for the work that nodes do, on average over node time"},
+		Meaning: "the time since submission of running jobs, on average over time, weighted by nodes x this time"},
 		func(io *IO) Float { return io.ASpWAS }},
 	{Figure{Key: "mean_stretch", Label: "mean stretch", Better: Lower,
 		Meaning: "run time / run time alone, on average over the jobs with I/O; 1 for a job that never waited for a file system"}, func(io *IO) Float { return io.MeanStretch }},
@@ -204,6 +205,24 @@ var totalWait = Figure{"total_wait_s", "waited in all", "s", Lower, func(m *Metr
 // GroupFigures are the [Figures] that are meaningful for a group of jobs, and the sum of its waits.
 var GroupFigures = append(pick("utilization", "mean_wait_s", "median_wait_s", "p90_wait_s", "mean_bounded_slowdown"),
 	totalWait)
+
+// OfNone returns the figure of a group of which a run has no job: 0 for the sum of waits, and no value for a mean.
+func (f Figure) OfNone() Float {
+	if f.Key == totalWait.Key {
+		return 0
+	}
+	return NoValue()
+}
+
+// MeaningOf returns the meaning of the figure of a key. The parameter windows says that the runs are windows that are
+// compared. Figures over time then end with the last submission ([Options.To]), but the makespan does not.
+func MeaningOf(key string, windows bool) string {
+	meaning := FigureOf(key).Meaning
+	if windows && slices.Contains([]string{"utilization", "throughput_jobs_per_h", "mean_queue_jobs"}, key) {
+		return strings.Replace(meaning, "to the last end", "to the last submission", 1)
+	}
+	return meaning
+}
 
 // FigureOf returns the figure of a key. Of is nil if the figure is not a number of [Metrics]. The
 // figure is empty for an unknown key.

@@ -47,6 +47,16 @@ func TestIO(t *testing.T) {
 	near("AWRT", io.AWRT, (15.*25+10*20+20*30)/45)
 	cubes, squares := (15625.+8000+27000-3000)/3, (625.+400+900-300)/2
 	near("ASpWAS", io.ASpWAS, cubes/squares)
+	// The definition in words: the time since submission of the running jobs, over time, weighted by nodes x this time.
+	var weights, sum float64
+	for i := range rows {
+		r, step := &rows[i], time.Millisecond
+		for at := r.Start.Add(step / 2); at < r.End; at = at.Add(step) {
+			since := at.Sub(r.Submit).Seconds()
+			weights, sum = weights+float64(nodesOf(r.NodeCount, r.Processors))*since, sum+float64(nodesOf(r.NodeCount, r.Processors))*since*since
+		}
+	}
+	near("ASpWAS in words", io.ASpWAS, sum/weights)
 
 	// The figures of jobs are those of the jobs submitted in an interval, and those of file systems are of the interval.
 	rows[0].Submit = hpc.Unix(999)

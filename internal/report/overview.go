@@ -250,30 +250,35 @@ func (r *Report) worstStory(set int, o *metrics.Overview) string {
 		parts = append(parts, fmt.Sprintf("The queue was longest on %s, with %s.", quantity.Date(peak.At, r.options.Zone),
 			quantity.Counted(peak.Queued, "waiting job", "waiting jobs")))
 	}
-	var worst []string
+	var worst, kinds []string
 	for _, by := range metrics.OverviewBy {
 		if len(worst) == 2 {
 			break
 		}
 		if u := longestWaiting(o.Usage[by], o.Jobs); u != nil {
+			kinds = append(kinds, string(by)+"s")
 			worst = append(worst, fmt.Sprintf("%s %s (%s over %s)", by, quantity.Name(u.Name), quantity.Duration(u.Waits.Mean()),
 				quantity.Counted(u.Waits.Jobs, "job", "jobs")))
 		}
 	}
 	if len(worst) > 0 {
-		parts = append(parts, "On average, the longest waits were those of "+enumerate(worst)+".")
+		parts = append(parts, fmt.Sprintf("Of the %s of which at least %s started, %s waited longest on average.",
+			enumerate(kinds), quantity.Counted(fewest(o.Jobs), "job", "jobs"), enumerate(worst)))
 	}
 	return strings.Join(parts, " ")
 }
 
-// longestWaiting returns the group with the longest mean wait. Groups with few jobs do not count. longestWaiting
-// returns nil if only one group counts.
+// fewest is the smallest number of waits with which a group counts for [longestWaiting], among this number of jobs.
+func fewest(jobs int) int { return max(5, jobs/100) }
+
+// longestWaiting returns the group with the longest mean wait. Groups with few waits do not count ([fewest]).
+// longestWaiting returns nil if only one group counts.
 func longestWaiting(list []metrics.Usage, jobs int) *metrics.Usage {
 	var worst *metrics.Usage
 	counted := 0
 	for i := range list {
 		u := &list[i]
-		if u.Name == "" || u.Waits.Jobs < max(5, jobs/100) {
+		if u.Name == "" || u.Waits.Jobs < fewest(jobs) {
 			continue
 		}
 		if counted++; worst == nil || u.Waits.Mean() > worst.Waits.Mean() {

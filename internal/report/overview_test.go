@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -111,6 +112,92 @@ func TestUsersOfWindow(t *testing.T) {
 	if !slices.Equal(table.Head[1:5], []string{"jobs", "CPU hours", "share", "waits counted"}) ||
 		!slices.Equal(table.Rows[0][1:5], []string{"2", "30", "100.0" + quantity.Space + "%", "1"}) {
 		t.Errorf("%q\n%q", table.Head, table.Rows)
+	}
+}
+
+// The sentence about the longest mean waits says how many jobs a group needs to count.
+func TestLongestWaits(t *testing.T) {
+	r := schedule("run", 1, 1000, machine{nodes: 40, processors: 8})
+	for i := range r.Rows {
+		x := &r.Rows[i]
+		x.User, x.Account, x.Partition = []string{"ann", "bob"}[i%2], "", []string{"cpu", "gpu"}[i%2]
+	}
+	r.Rows[0].User, r.Rows[0].Submit = "rare", r.Rows[0].Start.Add(-1000*time.Hour) // one job does not count
+	text := textOf(t, alone(t, r, Options{}))
+	want := regexp.MustCompile(`Of the partitions and users of which at least 10 jobs started, partition cpu \([^)]*\) and user ann \([^)]*\) waited longest on average\.`)
+	if !want.MatchString(text) {
+		t.Errorf("no %s in %.2000s", want, text)
+	}
+}
+
+// A rejected array counts as its tasks in all counts of the page.
+func TestRejectedArray(t *testing.T) {
+	r := schedule("run", 1, 20, machine{nodes: 40, processors: 8})
+	job := &hpc.Job{ID: "array"}
+	job.Array = "1-10"
+	r.Rows = append(r.Rows, run.Row{Job: "array", Task: -1, State: hpc.Rejected, Submit: noon, Request: string(run.EncodeJob(job))})
+	report := alone(t, r, Options{})
+	if counted := describe(report.Sets[0])[6]; counted != "30" || report.stateBars().States[0].Jobs != "30"+quantity.Space+"jobs" {
+		t.Errorf("%s and %s jobs, want 30", counted, report.stateBars().States[0].Jobs)
+	}
+}
+
+// For two windows, figures over time end with the last submission, and their definitions say so. The makespan ends with
+// the last end.
+func TestMeaningsOfWindows(t *testing.T) {
+	one, other := schedule("one", 1, 50, machine{nodes: 40, processors: 8}), schedule("other", 2, 50, machine{nodes: 40, processors: 8})
+	for i := range other.Rows {
+		x := &other.Rows[i]
+		x.Job = "other" + x.Job
+		x.Submit, x.Start, x.End = x.Submit.Add(1000*time.Hour), x.Start.Add(1000*time.Hour), x.End.Add(1000*time.Hour)
+	}
+	one.Manifest.WindowStart, other.Manifest.WindowStart = noon.Add(-time.Hour), noon.Add(999*time.Hour)
+	r, err := New([]compare.Set{{Name: "one", Runs: []compare.Realization{one}}, {Name: "other", Runs: []compare.Realization{other}}}, Options{})
+	if err != nil || !r.Comparison.Sets[0].Window {
+		t.Fatal(err, "want windows")
+	}
+	text := textOf(t, r)
+	for _, m := range []string{"the part of all processors that jobs held, on average", "waiting jobs, on average", "jobs that started and ended, for each hour"} {
+		if strings.Contains(text, m+" from the first start, or the begin of the window, to the last end") ||
+			!strings.Contains(text, m+" from the first start, or the begin of the window, to the last submission") {
+			t.Errorf("%s ...: want it to end with the last submission", m)
+		}
+	}
+	if !strings.Contains(text, "from the first start of a job, or the begin of the window, to the last end") {
+		t.Error("no definition of the makespan until the last end")
+	}
+}
+
+// Only a replay on Slurm asks for reasons every few minutes.
+func TestPrecisionOfReasons(t *testing.T) {
+	sets := twoSets()
+	for _, engine := range []string{"slurm", "sim", run.EngineRecorded} {
+		sets[0].Runs[0].Manifest.Engine, sets[1].Runs[0].Manifest.Engine = "sim", engine
+		f, err := newReasons(sets, newCourses(sets, nil, time.UTC))
+		if err != nil || strings.Contains(f.Caption, "every few minutes") != (engine == "slurm") {
+			t.Errorf("%s: %v, %s", engine, err, f.Caption)
+		}
+	}
+}
+
+// The table of nodes has a correction of its own, so it is not a part of the table of metrics.
+func TestTwoCorrections(t *testing.T) {
+	for _, s := range mustReport(t).Sections {
+		if s.ID != "metrics" {
+			continue
+		}
+		tables := map[bool]int{} // whether the table has figures of nodes
+		for _, b := range s.Blocks {
+			if b.Table != nil && slices.Contains(b.Table.Head, "p (Holm)") {
+				nodes := func(row []string) bool { return row[0] == "node utilization" || row[0] == "idle node time" }
+				if tables[nodes(b.Table.Rows[0])]++; slices.ContainsFunc(b.Table.Rows, nodes) != nodes(b.Table.Rows[0]) {
+					t.Errorf("two corrections in one table: %q", b.Table.Rows)
+				}
+			}
+		}
+		if tables[true] != 1 || tables[false] != 1 {
+			t.Errorf("%v tables, want one of each kind", tables)
+		}
 	}
 }
 

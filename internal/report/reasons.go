@@ -29,9 +29,8 @@ func newReasons(sets []compare.Set, c *courses) (*Figure, error) {
 	}
 	f := &Figure{
 		Name: "pending-reasons", Title: "Why jobs waited", Width: figure.Wide,
-		Caption: "Waiting jobs by the part of their wait, one above the other, in the first run of each set. A replay queries reasons " +
-			"only every few minutes, so the reasons of short waits are unknown.",
-		Data: &Table{Head: []string{"time, " + c.zone.String()}, Folded: true},
+		Caption: "Waiting jobs by the part of their wait, one above the other, in the first run of each set." + precision(sets),
+		Data:    &Table{Head: []string{"time, " + c.zone.String()}, Folded: true},
 	}
 	if len(sets) > 1 {
 		f.Data.Head = append(f.Data.Head, "set")
@@ -67,6 +66,14 @@ func newReasons(sets []compare.Set, c *courses) (*Figure, error) {
 	f.Legend = entries
 	f.Height += 0.5 * vg.Centimeter // for the legend
 	return f, nil
+}
+
+// precision returns a sentence about the reasons of replays on Slurm; "" if no set is such a replay.
+func precision(sets []compare.Set) string {
+	if !slices.ContainsFunc(sets, func(s compare.Set) bool { return s.Runs[0].Manifest.Engine == "slurm" }) {
+		return ""
+	}
+	return " A replay on Slurm asks slurmctld for reasons only every few minutes, so the reasons of short waits are unknown."
 }
 
 // eachPart calls a function for each period of the jobs' waits. A period belongs to a single part.

@@ -120,7 +120,7 @@ func (r *Report) legend() string {
 // tile shows a metric in the summary.
 func (r *Report) tile(m *compare.Metric) Tile {
 	c := r.Comparison
-	t := Tile{Label: labelOf(m), Meaning: metrics.FigureOf(m.Key).Meaning}
+	t := Tile{Label: labelOf(m), Meaning: metrics.MeaningOf(m.Key, c.Sets[0].Window)}
 	for i := range m.Sets {
 		v := TileValue{Value: valueOf(m, m.Sets[i].Mean)}
 		if len(m.Sets) > 1 {
@@ -147,7 +147,7 @@ func (r *Report) shortVerdict(p *compare.Pair) string {
 	significant, vary := 0, 0 // metrics that are equal in all runs are not tested
 	for k := range c.Metrics {
 		for n := range c.Metrics[k].Differences {
-			if d := &c.Metrics[k].Differences[n]; d.Set == p.Set && (d.Low != 0 || d.High != 0) {
+			if d := &c.Metrics[k].Differences[n]; d.Set == p.Set && d.P.Known() && (d.Low != 0 || d.High != 0) {
 				vary++
 				significant += map[bool]int{true: 1}[d.Significant(c.Level)]
 			}
@@ -251,7 +251,7 @@ func describe(set compare.Set) []string {
 		speedup = quantity.Count(int(math.Round(m.Speedup))) + quantity.Space + "×"
 	}
 	return []string{
-		quantity.Count(len(set.Runs)), m.MadeBy(), quantity.OrUnknown(clock), seedsOf(set), quantity.OrUnknown(machine), quantity.OrUnknown(m.Workload.Path), quantity.Count(len(set.Runs[0].Rows)),
+		quantity.Count(len(set.Runs)), m.MadeBy(), quantity.OrUnknown(clock), seedsOf(set), quantity.OrUnknown(machine), quantity.OrUnknown(m.Workload.Path), quantity.Count(metrics.CountJobs(set.Runs[0].Rows)),
 		quantity.Duration(virtual), speedup, statesOf(set),
 	}
 }
@@ -312,7 +312,13 @@ func (r *Report) metrics() (Section, error) {
 		return s, nil
 	}
 	s.Blocks = append(s.Blocks, r.verdicts()...)
-	s.Blocks = append(s.Blocks, r.figures(slices.Concat(c.Metrics, c.Nodes))...)
+	if !c.Inference || len(c.Nodes) == 0 {
+		s.Blocks = append(s.Blocks, r.figures(slices.Concat(c.Metrics, c.Nodes))...)
+	} else { // each table has its own correction
+		s.Blocks = append(s.Blocks, r.figures(c.Metrics)...)
+		s.Blocks = append(s.Blocks, paragraph("Figures of nodes. Holm's correction is for this table."))
+		s.Blocks = append(s.Blocks, r.figures(c.Nodes)...)
+	}
 	forest, err := newForest(c)
 	if err != nil {
 		return s, err
@@ -408,7 +414,7 @@ func (r *Report) figures(table []compare.Metric) (blocks []Block) {
 				row = append(row, interval(valueOf, m, m.Sets[k].Low, m.Sets[k].High))
 			}
 		}
-		if meaning := metrics.FigureOf(m.Key).Meaning; t.Prose {
+		if meaning := metrics.MeaningOf(m.Key, c.Sets[0].Window); t.Prose {
 			row = append(row, meaning)
 		} else {
 			terms = append(terms, Term{m.Label, meaning})

@@ -22,6 +22,15 @@ func SmallestPairedP(n int, opts TestOptions) float64 {
 	return 1 / float64(opts.Draws+1)
 }
 
+// SmallestOf returns the smallest p-value of a test of two sets with its default options: [SmallestPairedP] for pairs,
+// and otherwise [SmallestP].
+func SmallestOf(paired bool, na, nb int) float64 {
+	if paired {
+		return SmallestPairedP(min(na, nb), TestOptions{})
+	}
+	return SmallestP(na, nb, TestOptions{})
+}
+
 // PairedTest tests whether differences within pairs are symmetric about 0, by the permutation test
 // of their signs (Fisher, The Design of Experiments, 1935, section 21). Use it for runs that have
 // the same workload and the same seed on both sides, which [MeanTest] would treat as independent.

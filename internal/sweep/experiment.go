@@ -305,7 +305,7 @@ func parse(path string, text []byte, model bool, check CheckOption) (*Experiment
 		return nil, err
 	}
 	if err := yaml.UnmarshalWithOptions(text, e, yaml.Strict()); err != nil {
-		return nil, suggest(err)
+		return nil, ofOther(text, suggest(err), "tune", "objective", "workload")
 	}
 	if e.Name == "" {
 		e.Name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))

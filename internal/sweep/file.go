@@ -23,9 +23,25 @@ func Decode(path string, into any) error {
 		err = yaml.UnmarshalWithOptions(text, into, yaml.Strict())
 	}
 	if err != nil {
-		return located(path, err)
+		return located(path, ofOther(text, err, "sweep", "workload", "objective"))
 	}
 	return nil
+}
+
+// ofOther returns err, the error about a file. If the file has the first key at its top level and not the second, it
+// is a file for the other command, and the error says so.
+func ofOther(text []byte, err error, other, key, own string) error {
+	var keys map[string]any
+	if yaml.Unmarshal(text, &keys) != nil {
+		return err
+	}
+	if _, has := keys[key]; !has {
+		return err
+	}
+	if _, has := keys[own]; has {
+		return err
+	}
+	return fmt.Errorf("it has the key %s and no %s: this is a file for rmreplay %s", key, own, other)
 }
 
 // ErrorAt makes an error about a line of a file. [Located] adds the name of the file.

@@ -166,9 +166,6 @@ func (p *panel) explainBlank(t *table, r *request) {
 // health answers with the page about schedulers.
 func (v *server) health(w http.ResponseWriter, q *http.Request) error {
 	values := q.URL.Query()
-	if !hasRange(values) {
-		values.Set("last", "24h")
-	}
 	f := &frame{Live: true, Compare: values.Get("a") != "" || values.Get("b") != ""}
 	if f.Compare {
 		s, err := v.schedulers(q.Context(), &request{})

@@ -494,7 +494,7 @@ func TestOnlyRuns(t *testing.T) {
 			t.Errorf("%s does not lead to the page of all jobs", page)
 		}
 	}
-	for query, want := range map[string]string{"a=two&b=one&align=begin&last=all": "compare?a=two&align=begin&b=one&last=all", "f=cluster%3Done": "./?f=cluster%3Done&last=24h"} {
+	for query, want := range map[string]string{"a=two&b=one&align=begin&last=all": "compare?a=two&align=begin&b=one&last=all", "f=cluster%3Done": "./?f=cluster%3Done&last=all"} {
 		if got := link(s.get("health?"+query, http.StatusOK), "Finished jobs"); got != want {
 			t.Errorf("health?%s leads to %s, want %s", query, got, want)
 		}
@@ -511,6 +511,9 @@ func TestHealthPage(t *testing.T) {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
 		}
+	}
+	if !strings.Contains(page, `<option value="24h" selected>`) {
+		t.Error("the page is not about 24 hours")
 	}
 	if strings.Contains(page, `name="q"`) || strings.Contains(page, "panel-summary") {
 		t.Error("the page is about jobs")

@@ -457,8 +457,12 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 	if err != nil {
 		return err
 	}
-	if known.onlyRuns() && !hasRange(values) {
+	switch {
+	case hasRange(values):
+	case known.onlyRuns():
 		values.Set("last", "all")
+	case f.Live:
+		values.Set("last", "24h")
 	}
 	r, s, err := v.readAbout(q.Context(), values, f.Live)
 	var wrong *statusError

@@ -75,7 +75,7 @@ func Register(root *cobra.Command, values Values, namesFile func(*pflag.Flag) bo
 			panic(err) // cannot happen: the command has the flag
 		}
 	})
-	if root.Runnable() && len(root.ValidArgs) == 0 {
+	if root.Runnable() && len(root.ValidArgs) == 0 && root.ValidArgsFunction == nil {
 		root.ValidArgsFunction = completeArguments(root)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,7 +35,10 @@ func Explain(out console.Output) *cobra.Command {
 	o := commands{out}
 	var opts explainOptions
 	c := &cobra.Command{
-		Use:   "explain RUN [JOB]",
+		Use: "explain RUN [JOB]",
+
+		ValidArgsFunction: completeJobs,
+
 		Short: "Say why a job or a group of jobs waited, or why the queue did not move",
 		Long: `Explains one job of a run: when it was submitted, why and how long it waited, which jobs
 started before it, whose jobs were on its nodes, when backfill first planned it, and why
@@ -138,6 +142,38 @@ func (o commands) runExplain(args []string, opts explainOptions) error {
 		return fmt.Errorf("writing the result: %w", err)
 	}
 	return nil
+}
+
+// mostCompleted is the largest number of job IDs that a shell shows.
+const mostCompleted = 200
+
+// completeJobs completes a run, or a workload, and then an ID of one of the run's jobs.
+func completeJobs(_ *cobra.Command, before []string, typed string) (ids []cobra.Completion, d cobra.ShellCompDirective) {
+	if len(before) == 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	d = cobra.ShellCompDirectiveNoFileComp
+	if len(before) > 1 {
+		return nil, d
+	}
+	r, err := run.Open(before[0]) // a log may be large, so its jobs are not completed
+	if err != nil {
+		return nil, d
+	}
+	rows, err := r.Jobs()
+	if err != nil {
+		return nil, d
+	}
+	for i := range rows {
+		id := rows[i].Job
+		if rows[i].Task >= 0 {
+			id = fmt.Sprintf("%s_%d", id, rows[i].Task)
+		}
+		if strings.HasPrefix(id, typed) && len(ids) < mostCompleted {
+			ids = append(ids, id)
+		}
+	}
+	return ids, d
 }
 
 // groups explains the jobs that a filter keeps and that were submitted between start and end

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -174,6 +175,20 @@ MariaDB with nss_wrapper, installed by slurm install --with-database.`,
 	return c
 }
 
+// removable completes what slurm remove can remove.
+func removable(_ *cobra.Command, before []string, typed string) (list []cobra.Completion, d cobra.ShellCompDirective) {
+	if len(before) == 0 {
+		stored, _ := slurmstore.List() // a shell cannot show the error
+		for _, one := range stored {
+			list = append(list, one.Version)
+		}
+		if _, err := slurmstore.InstalledDatabase(); err == nil {
+			list = append(list, "database")
+		}
+	}
+	return slices.DeleteFunc(list, func(v string) bool { return !strings.HasPrefix(v, typed) }), cobra.ShellCompDirectiveNoFileComp
+}
+
 // rows lists the machine's own Slurm, if there is one, and then the releases in the store.
 func rows() ([]listed, error) {
 	rows := []listed{}
@@ -214,7 +229,8 @@ the series, such as 24.11, is enough. "database" removes MariaDB and nss_wrapper
 root can remove from root's store. The machine's own Slurm is never removed.`,
 		Example: `  rmreplay slurm remove 24.11.5
   rmreplay slurm remove database`,
-		Args: console.WantArgs("VERSION"),
+		Args:              console.WantArgs("VERSION"),
+		ValidArgsFunction: removable,
 		RunE: func(_ *cobra.Command, args []string) error {
 			store, err := slurmstore.Default()
 			if err != nil {

@@ -55,6 +55,17 @@ func New(out console.Output, lent Lent) *cobra.Command {
 		Long: `Looks for values of slurm.conf's parameters, priorities and limits that serve a workload
 better. docs/TUNING.md describes the file, which is YAML: the workloads, the parameters
 with their ranges, the metric to improve, and the metrics that must not become worse.
+An example:
+
+  workloads: [may.jsonl]
+  held-out: [june.jsonl]
+  slurm: {cluster: cluster}
+  parameters:
+    - {name: PriorityWeightAge, integer: [100, 100000], log: true}
+    - {name: SchedulerParameters.bf_max_job_test, values: [100, 500, 1000]}
+  objective: mean_wait_s
+  constraints:
+    - {metric: utilization, worse-by: 2%}
 
 The search runs settings on the workloads, with several seeds, and drops settings that
 are significantly worse than others. Then the best setting and the site's own run on

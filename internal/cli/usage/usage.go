@@ -40,9 +40,25 @@ func HelpCommand() *cobra.Command {
 		Long:  `Prints the help of a command, as --help does.`,
 		Example: `  rmreplay help replay
   rmreplay help workload build`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, args []string) error { return Help(c.Root(), args) },
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: subcommands,
+		RunE:              func(c *cobra.Command, args []string) error { return Help(c.Root(), args) },
 	}
+}
+
+// subcommands completes the name of a command below the commands that are before it.
+func subcommands(c *cobra.Command, before []string, typed string) (names []cobra.Completion, d cobra.ShellCompDirective) {
+	d = cobra.ShellCompDirectiveNoFileComp
+	found, rest, err := c.Root().Find(before)
+	if err != nil || len(rest) > 0 {
+		return nil, d
+	}
+	for _, sub := range found.Commands() {
+		if sub.IsAvailableCommand() && strings.HasPrefix(sub.Name(), typed) {
+			names = append(names, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+		}
+	}
+	return names, d
 }
 
 // Help prints the help of the command that the names lead to from c.
@@ -211,6 +227,10 @@ func inWords(c *cobra.Command, err error) error {
 // clock recognizes the error about a surplus argument that is a time of day.
 var clock = regexp.MustCompile(`^"\d\d?:\d\d(:\d\d)?": unexpected argument`)
 
+// marks are the files by which the program recognizes a directory that is a run or a cluster. A command names the
+// directory and not the file.
+var marks = []string{"manifest.json", "slurm.conf"}
+
 // Near returns a path that the user may have meant if err says that a path does not exist; else
 // "".
 func Near(err error) string {
@@ -231,8 +251,12 @@ func Near(err error) string {
 		return fmt.Sprintf(" (did you mean %s?)", filepath.Join(dir, meant))
 	}
 	for _, e := range entries { // the file that was meant may be in a subdirectory
-		if _, err := os.Stat(filepath.Join(dir, e.Name(), name)); e.IsDir() && err == nil {
-			return fmt.Sprintf(" (did you mean %s?)", filepath.Join(dir, e.Name()))
+		meant := filepath.Join(dir, e.Name(), name)
+		if _, err := os.Stat(meant); e.IsDir() && err == nil {
+			if slices.Contains(marks, name) {
+				meant = filepath.Dir(meant)
+			}
+			return fmt.Sprintf(" (did you mean %s?)", meant)
 		}
 	}
 	return ""

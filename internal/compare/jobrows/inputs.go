@@ -3,6 +3,8 @@ package jobrows
 import (
 	"bytes"
 	"fmt"
+	"strings"
+	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/quantity"
@@ -25,6 +27,12 @@ func Machines(a, b *run.Manifest) string {
 // OtherLimits returns the number of jobs that two runs accepted with different time limits. Limits that are not known
 // do not count.
 func OtherLimits(a, b []run.Row) (n int) {
+	eachOtherLimit(a, b, func(_, _ *run.Row) { n++ })
+	return n
+}
+
+// eachOtherLimit calls a function for the rows of each job that [OtherLimits] counts.
+func eachOtherLimit(a, b []run.Row, call func(x, y *run.Row)) {
 	type key struct {
 		job  string
 		task int
@@ -37,11 +45,41 @@ func OtherLimits(a, b []run.Row) (n int) {
 	for i := range b {
 		x, y := limits[key{b[i].Job, b[i].Task}], &b[i]
 		if x != nil && known(x) && known(y) && x.TimeLimit != y.TimeLimit {
-			n++
+			call(x, y)
 		}
 	}
-	return n
 }
+
+// LimitsAt returns a text about the jobs with another time limit that could affect a decision at an instant: they were
+// submitted by then, and had not ended before in either run. It returns "" without such jobs. The parameter shift is
+// added to the instants of b.
+func LimitsAt(a, b []run.Row, at hpc.Time, shift time.Duration) string {
+	there := func(r *run.Row, shift time.Duration) bool {
+		return r.Submit.Add(shift) <= at && (r.End == 0 || r.End.Add(shift) >= at)
+	}
+	var names []string
+	eachOtherLimit(a, b, func(x, y *run.Row) {
+		if there(x, 0) || there(y, shift) {
+			name := x.Job
+			if x.Task >= 0 {
+				name += fmt.Sprint("_", x.Task)
+			}
+			names = append(names, name)
+		}
+	})
+	n := len(names)
+	if n == 0 {
+		return ""
+	}
+	if n > namedLimits {
+		names = append(names[:namedLimits], "…")
+	}
+	return fmt.Sprintf("%s that waited or ran then %s another time limit: %s", quantity.Regular(n, "job"),
+		quantity.Plural(n, "has", "have"), strings.Join(names, ", "))
+}
+
+// namedLimits is the number of jobs that [LimitsAt] names.
+const namedLimits = 3
 
 // LimitsText returns the text about the number of jobs that [OtherLimits] returns.
 func LimitsText(n int) string {

@@ -41,17 +41,27 @@ func TestGroups(t *testing.T) {
 		w.Jobs.Append(&hpc.Job{ID: id, Request: hpc.Request{User: "ada", Tasks: 13}})
 	}
 	w.Jobs.Append(&hpc.Job{ID: "8", Request: hpc.Request{User: "ada", Tasks: 12, Dependency: "afterok:7"}})
+	w.Jobs.Append(&hpc.Job{ID: "10", Request: hpc.Request{User: "ada", Tasks: 12, Dependency: "afterok:7:6"}})
+	w.Jobs.Append(&hpc.Job{ID: "11", Request: hpc.Request{User: "ada", Tasks: 12, Dependency: "afterok:1:2:3:9:4"}})
 	w.Jobs.Append(&hpc.Job{ID: "9", Request: hpc.Request{User: "ada", Tasks: 12}})
-	f := site(t, small).Foresee(w, nil)
-	if f.Rejected != 8 || f.NeverStarts != 0 || len(f.Groups) != 2 {
+	texts := map[string]string{}
+	f := site(t, small).Foresee(w, func(job string, why Finding) { texts[job] = why.Text })
+	if f.Rejected != 10 || f.NeverStarts != 0 || len(f.Groups) != 2 {
 		t.Fatalf("%+v", f)
 	}
 	g := f.Groups[0]
 	if g.Count != 7 || !slices.Equal(g.Jobs, []string{"1", "2", "3", "4", "5"}) || g.Slurm != "ESLURM_TOO_MANY_REQUESTED_CPUS" || g.Rule != RuleCPUs {
 		t.Errorf("%+v", g)
 	}
-	if g = f.Groups[1]; g.Rule != RuleDependency || g.Jobs[0] != "8" {
+	if g = f.Groups[1]; g.Rule != RuleDependency || g.Jobs[0] != "8" ||
+		g.Text != "the jobs depend on rejected jobs: 7, 6, 1 and 3 more" {
 		t.Errorf("%+v", g)
+	}
+	for job, want := range map[string]string{"8": "it depends on the rejected job 7", "10": "it depends on rejected jobs: 7, 6",
+		"11": "it depends on rejected jobs: 1, 2, 3 and 1 more"} {
+		if texts[job] != want {
+			t.Errorf("job %s: %s, want %s", job, texts[job], want)
+		}
 	}
 }
 

@@ -2,9 +2,12 @@ package admission
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm/window"
 	"rmreplay/internal/slurmspec/sbatch"
 	"rmreplay/internal/workload"
@@ -16,6 +19,16 @@ type Group struct {
 	Count int `json:"jobs"`
 	// Jobs are the IDs of the group's first jobs, in the order of submission.
 	Jobs []string `json:"examples"`
+
+	causes []string // the rejected jobs on which the group's jobs depend
+}
+
+// few lists up to three jobs, and the number of all other jobs.
+func few(jobs []string) string {
+	if n := len(jobs) - 3; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(jobs[:3], ", "), n)
+	}
+	return strings.Join(jobs, ", ")
 }
 
 // Forecast says which jobs of a workload slurmctld will not run. An array counts as one job: it is one submission.
@@ -63,7 +76,7 @@ func Tally(w *workload.Workload, judge Judge, each func(job string, why Finding)
 	there := newReservations(w)
 	for _, job := range w.Jobs.All() {
 		there.advance(max(job.Submit, w.Start))
-		why := brokenDependency(job, rejected)
+		why, causes := brokenDependency(job, rejected)
 		switch {
 		case why != nil:
 		case w.Preset(job):
@@ -75,7 +88,11 @@ func Tally(w *workload.Workload, judge Judge, each func(job string, why Finding)
 			continue
 		}
 		if each != nil {
-			each(job.ID, *why)
+			own := *why
+			if len(causes) > 0 {
+				own.Text = "it depends on " + quantity.Plural(len(causes), "the rejected job ", "rejected jobs: ") + few(causes)
+			}
+			each(job.ID, own)
 		}
 		if why.Verdict == Rejected {
 			f.Rejected++
@@ -88,11 +105,19 @@ func Tally(w *workload.Workload, judge Judge, each func(job string, why Finding)
 			g = &Group{Finding: *why}
 			groups[*why] = g
 		}
+		for _, cause := range causes {
+			if !slices.Contains(g.causes, cause) {
+				g.causes = append(g.causes, cause)
+			}
+		}
 		if g.Count++; len(g.Jobs) < examples {
 			g.Jobs = append(g.Jobs, job.ID)
 		}
 	}
 	for _, g := range groups {
+		if len(g.causes) > 0 {
+			g.Text += ": " + few(g.causes)
+		}
 		f.Groups = append(f.Groups, *g)
 	}
 	slices.SortFunc(f.Groups, func(a, b Group) int {
@@ -105,25 +130,28 @@ func Tally(w *workload.Workload, judge Judge, each func(job string, why Finding)
 // barrier returns the reservation in which a replay runs preset jobs.
 func barrier(string) *hpc.Reservation { return &hpc.Reservation{Name: window.Reservation} }
 
-// brokenDependency returns why a job's dependency cannot be submitted. A replay does not submit a
-// job that depends on a rejected job, because a rejected job has no number.
-func brokenDependency(job *hpc.Job, rejected map[string]bool) *Finding {
+// brokenDependency returns why a job's dependency cannot be submitted, and the rejected jobs on which it depends. A
+// replay does not submit a job that depends on a rejected job, because a rejected job has no number.
+func brokenDependency(job *hpc.Job, rejected map[string]bool) (why *Finding, causes []string) {
 	if job.Dependency == "" {
-		return nil
+		return nil, nil
 	}
 	deps, err := sbatch.ParseDependency(job.Dependency)
 	if err != nil {
 		return &Finding{Verdict: Rejected, Rule: RuleDependency, Text: "the dependency cannot be read: " + err.Error(),
-			Remedy: "correct --dependency"}
+			Remedy: "correct --dependency"}, nil
 	}
 	for _, d := range deps.List {
 		array, _, _ := d.Task()
-		if d.Job != "" && (rejected[d.Job] || rejected[array]) {
-			return &Finding{Verdict: Rejected, Rule: RuleDependency, Text: "the jobs depend on rejected jobs",
-				Remedy: "correct the rejected jobs on which they depend"}
+		if d.Job != "" && (rejected[d.Job] || rejected[array]) && !slices.Contains(causes, d.Job) {
+			causes = append(causes, d.Job)
 		}
 	}
-	return nil
+	if len(causes) == 0 {
+		return nil, nil
+	}
+	return &Finding{Verdict: Rejected, Rule: RuleDependency, Text: "the jobs depend on rejected jobs",
+		Remedy: "correct the rejected jobs on which they depend"}, causes
 }
 
 // reservations has the reservations that exist at an instant. The instant moves forward with the
