@@ -248,7 +248,7 @@ func (e *Engine) fitsReservation(r record) bool {
 	return own == nil || e.rules.Since2411 && own.Flexible() || own.Nodes.CountAnd(r.part.nodes) >= r.job.chosenNodes
 }
 
-// taskOf returns the task that the guide gets for a record; for a record of several tasks, the first of them.
+// taskOf returns the task that the guide gets for a record; for a record of several tasks, the first task.
 func taskOf(j *job) guide.Task {
 	t := guide.Task{Job: j.of.job.ID, Task: j.task, Restarts: j.restarts}
 	if j.isHead() {

@@ -92,7 +92,7 @@ func (a *Accounts) usage() Usage {
 	return Usage{TRES: make([]extended.Float, a.TRES.Len()), Reserved: a.TRES.Vector()}
 }
 
-// Trim removes the amounts that no limit is compared with. Then they are not computed.
+// Trim removes the amounts that are compared with no limit, so that the model does not compute them.
 func (a *Accounts) Trim() {
 	for _, one := range a.List {
 		one.Usage.trim(&one.Limits)

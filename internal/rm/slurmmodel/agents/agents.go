@@ -67,9 +67,8 @@ func (p *Pool) Many(now hpc.Time) bool {
 	return n > many
 }
 
-// Launch starts a job on a number of nodes, and returns when its script begins. With a prolog,
-// slurmctld first sends the prolog to all nodes, and then the script to the first node
-// (select_nodes in node_scheduler.c).
+// Launch starts a job on a number of nodes, and returns when the job's script begins. With a prolog, slurmctld first
+// sends the prolog to all nodes, and then the script to the first node (select_nodes in node_scheduler.c).
 func (p *Pool) Launch(now hpc.Time, nodes int, prolog bool) hpc.Time {
 	if prolog {
 		p.Send(now, nodes)

@@ -51,7 +51,7 @@ func Expect(nodes, up selection.Bits, killed, epilog bool) Answers {
 // After adds a time to an instant of slurmctld's clock, which slurmctld reads in whole microseconds.
 func After(t hpc.Time, d time.Duration) hpc.Time { return t.Add(d) - t%hpc.Time(time.Microsecond) }
 
-// Later returns the first of the instants t, t + 1 s, t + 2 s and so on that is not before an instant.
+// Later adds whole seconds to t until the sum is not earlier than the parameter before.
 func Later(t, before hpc.Time) hpc.Time {
 	if early := before - t; early > 0 {
 		t += (early + hpc.Second - 1) / hpc.Second * hpc.Second

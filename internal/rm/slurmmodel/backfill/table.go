@@ -140,9 +140,9 @@ func (t *Table) Skip(able selection.Bits, least int, first, span int64) int64 {
 	return first
 }
 
-// lacks returns an index k: every try that begins in one of the intervals with the indexes at to k fails. A
-// try fails if fewer nodes of t.able than the parameter least says are free until the instant end. The result
-// is -1 if a try that begins in the interval with the index at succeeds.
+// lacks returns an index k: every try that begins in one of the intervals from index at to index k fails. A try fails
+// if fewer nodes of t.able than the parameter least says are free until the instant end. The result is -1 if a try that
+// begins in the interval with the index at succeeds.
 func (t *Table) lacks(at int, end int64, least int) int {
 	copy(t.set, t.able)
 	for k := at; k < len(t.ends) && t.beginOf(k) <= end; k++ {

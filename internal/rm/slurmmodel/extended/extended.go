@@ -163,8 +163,7 @@ func (a Float) Quo(b Float) Float {
 	return round(quotient, below, exponent)
 }
 
-// round rounds a mantissa whose highest bit is set. The parameter behind has the 64 bits that
-// follow it.
+// round rounds a mantissa whose highest bit is set. The parameter behind has the 64 bits that follow the mantissa.
 func round(mantissa, behind uint64, exponent int32) Float {
 	const half = 1 << 63
 	if behind > half || behind == half && mantissa&1 == 1 {

@@ -409,9 +409,9 @@ func (p *pick) takeDevices(node, cpus int) int {
 	return cpus
 }
 
-// hasDevices reports whether the job has all resources that it requests as a whole
-// (gres_sched_test, gres_sched_sufficient). The parameter further has resources on further nodes,
-// which count, too; nil without further nodes.
+// hasDevices reports whether the job has all resources of its requests for the whole job (gres_sched_test,
+// gres_sched_sufficient). The parameter further has resources on further nodes, which count, too; nil without further
+// nodes.
 func (p *pick) hasDevices(further []int) bool {
 	for k := range p.totals {
 		have := p.totals[k]

@@ -187,8 +187,9 @@ func (x *Tester) search(s *State, r *Request, nodes Bits, c Counts, mode Mode, b
 		state: s, request: r, counts: c, weights: x.Weights, rooms: x.rooms, busy: busy,
 		allCores: true, anew: mode == TestOnly, dedicated: x.dedicated, work: t.work,
 	}
-	// Since 24.11 the first choice is left out if jobs do not share cores. If all cores are free, both choices
-	// are the same. The first choice has no effect on the second, which fails more often. It is made late.
+	// Since 24.11 the first choice is left out if jobs do not share cores. If all cores are free, both choices are the
+	// same. The first choice has no effect on the second. The second choice fails more often, so the first choice is made
+	// after the second.
 	first := mode == TestOnly || !x.Since2411 || turns
 	same := len(r.Devices) == 0 && !all.Overlaps(s.busy)
 	late := first && len(r.Devices) == 0 && mode != TestOnly && !turns
@@ -628,7 +629,7 @@ type pick struct {
 	most    int // nodes that the job may still get
 	maximum int // CPUs that the job may still get
 	has     []int
-	// leastCPUs is the least number of CPUs of a node that the job can use, without generic resources.
+	// leastCPUs is the smallest number of CPUs that a node must offer to a job without generic resources.
 	leastCPUs int
 
 	cpusForDevices int   // fewest CPUs that the job takes of a node, because of generic resources

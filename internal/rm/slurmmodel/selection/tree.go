@@ -181,9 +181,8 @@ func (p *pick) classes(nodes Bits) []class {
 	return list
 }
 
-// top returns the switch below which nodes are chosen, or -1. If the job names nodes, it is the
-// highest switch above one of them. Otherwise it is the highest switch that has enough nodes and
-// has the lightest nodes.
+// top returns the switch below which nodes are chosen, or -1. If the job names nodes, the result is the highest switch
+// above a named node. Otherwise the result is the highest switch that has enough nodes and has the lightest nodes.
 func (p *pick) top(nodes Bits, classes []class, of *switches) int {
 	top, lightest := -1, uint64(0)
 	named := p.t.request.Required
