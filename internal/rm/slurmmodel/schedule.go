@@ -519,7 +519,7 @@ func (e *Engine) pickBest(
 	victims := e.candidates(j, mode)
 	candidates.AndNot(e.departures.Closed)
 	preemption.Open(candidates, usable, victims)
-	// Since 24.11 the select plugin tests licences first. If they are in use, it tests no nodes.
+	// Since 24.11 the select plugin tests licences first. If the licences are in use, the plugin tests no nodes.
 	licensed := !e.rules.Since2411 || mode == selection.TestOnly || e.licenses.Free(j.licenses)
 	if licensed {
 		if alloc := e.tester.Test(e.state, r, candidates, c, mode); alloc != nil {

@@ -25,9 +25,9 @@ type Association struct {
 	// Parent is the account above; nil for the root. Usage counts for all parents, and limits of
 	// all parents apply.
 	Parent *Association
-	// ShareParent is the nearest account above that does not have Fairshare=parent. Children are
-	// the associations that have this association as ShareParent, in slurmctld's order. They
-	// compete with each other: they are one level of the tree.
+	// ShareParent is the nearest account above that does not have Fairshare=parent. Children are the associations that
+	// have this association as ShareParent, in slurmctld's order. These children compete with each other: they are one
+	// level of the tree.
 	ShareParent *Association
 	Children    []*Association
 	// Shares is Fairshare, or [associations.SharesOfParent] for Fairshare=parent. LevelShares is

@@ -55,8 +55,8 @@ func (p *Pool) Send(now hpc.Time, nodes int) hpc.Time {
 	return at
 }
 
-// Many reports whether more than 50 agents are at work. Then a node's message does not make
-// slurmctld schedule at once; the background loop schedules later (LOTS_OF_AGENTS in agent.h).
+// Many reports whether more than 50 agents are at work. If so, a node's message does not make slurmctld schedule at
+// once; the background loop schedules later (LOTS_OF_AGENTS in agent.h).
 func (p *Pool) Many(now hpc.Time) bool {
 	n := 0
 	for _, end := range p.ends {

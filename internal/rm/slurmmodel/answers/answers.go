@@ -27,10 +27,9 @@ type Answers struct {
 // (start_msg_tree in forward.c).
 const unreachable = 10 * time.Millisecond
 
-// Expect returns how a job's nodes report. The parameter up has the nodes in service. If an epilog is
-// configured, each node sends a message when its epilog ends. Otherwise only the job's first node
-// may send a message. It does so if the end of the job kills the script (_rpc_terminate_job in
-// slurmd's req.c).
+// Expect returns how a job's nodes report. The parameter up has the nodes in service. If an epilog is configured, each
+// node sends a message when its epilog ends. Otherwise only the job's first node may send a message. The first node
+// sends a message if the end of the job kills the script (_rpc_terminate_job in slurmd's req.c).
 func Expect(nodes, up selection.Bits, killed, epilog bool) Answers {
 	others := nodes.Clone()
 	others.And(up)

@@ -137,7 +137,7 @@ func (a Float) Mul(b Float) Float {
 	return round(high, low, exponent)
 }
 
-// Quo returns a / b. If b is 0, it returns 0 if a is 0, and infinity otherwise.
+// Quo returns a / b. If b is 0, the result is 0 if a is 0, and infinity otherwise.
 func (a Float) Quo(b Float) Float {
 	switch {
 	case a.mantissa == 0 || b.exponent == infinite:

@@ -27,8 +27,8 @@ type Request struct {
 	// given.
 	MemoryPerDevice int64
 	Devices         []DeviceRequest // generic resources
-	// Exclusive says that no other job may use the job's nodes (--exclusive). Whole says that the
-	// job's partition has OverSubscribe=EXCLUSIVE. Then Exclusive is set, too.
+	// Exclusive says that no other job may use the job's nodes (--exclusive). Whole says that the job's partition has
+	// OverSubscribe=EXCLUSIVE. If Whole is set, Exclusive is set, too.
 	Exclusive, Whole bool
 	Overcommit       bool
 	Contiguous       bool
@@ -86,9 +86,8 @@ func (r *Request) LeastMemory() int64 {
 	return r.Memory
 }
 
-// CountTasks returns how many tasks slurmctld counts for a job on a number of nodes. With strict,
-// it returns the job's own number of tasks, if the job gives one and does not give
-// --ntasks-per-node.
+// CountTasks returns how many tasks slurmctld counts for a job on a number of nodes. With strict, CountTasks returns
+// the job's own number of tasks, if the job gives one and does not give --ntasks-per-node.
 func (r *Request) CountTasks(nodes int, strict bool) int {
 	want := max(nodes, nodes*r.TasksPerNode, r.MinCPUs, nodes*r.MinCPUsPerNode)
 	for k := range r.Devices {

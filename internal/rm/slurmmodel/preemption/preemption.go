@@ -314,8 +314,8 @@ func (s *Settings) Retry(job *Job) bool {
 	return retry
 }
 
-// TooMany reports whether Retry has returned a job so often that slurmctld holds it
-// (MaxBatchRequeue). If so, it resets the count.
+// TooMany reports whether Retry has returned a job so often that slurmctld holds it (MaxBatchRequeue). If so, TooMany
+// resets the count.
 func (s *Settings) TooMany(job *Job) bool {
 	if s == nil || job.retries < s.maxRetries {
 		return false

@@ -261,7 +261,8 @@ func (f *fitting) sockets(d *DeviceRequest, o *offered, limit int) (total, socke
 	return total, sockets
 }
 
-// cores returns how many cores the tasks and resources need. If the node has fewer, it drops tasks.
+// cores returns how many cores the tasks and resources need. If the node has fewer cores, the function cores drops
+// tasks.
 func (f *fitting) cores(d *DeviceRequest, total, sockets int) int {
 	r, per := f.p.t.request, f.n.Threads
 	if r.ThreadsPerCore > 0 {
