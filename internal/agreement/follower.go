@@ -49,7 +49,7 @@ type Count struct {
 	All   int `json:"all"`
 }
 
-// Share returns the share that agrees, and 1 if nothing was compared.
+// Share returns the share of the comparisons that agree, or 1 if nothing was compared.
 func (c Count) Share() float64 {
 	if c.All == 0 {
 		return 1
@@ -73,7 +73,7 @@ func (c *Count) add(agree bool) {
 	}
 }
 
-// String returns "998 of 1000 (99.80 %)".
+// String returns a text such as "998 of 1000 (99.80 %)".
 func (c Count) String() string {
 	if c.All == 0 {
 		return "0 of 0"
@@ -124,9 +124,8 @@ func NewFollower(r *run.Run) (*Follower, error) {
 	return f, nil
 }
 
-// Attach sets the engine of the model, and the instants at which the follower carries out the recorded starts and
-// ends. Each of these instants is the end of the second of the start or end, after all passes of the model in this
-// second.
+// Attach sets the engine of the model. It also chooses when the follower carries out each recorded start and end: at
+// the end of its second, after all passes of the model in that second.
 func (f *Follower) Attach(e *slurmmodel.Engine) {
 	f.engine = e
 	after := func(second int64) hpc.Time { return hpc.Unix(second + 1).Add(-time.Nanosecond) }
@@ -197,9 +196,8 @@ func (f *Follower) Start(v guide.View, nodes string) (on string, blocks bool) {
 	return p.nodes, false
 }
 
-// startsBehind reports whether a job other than k starts in this second in the record, but not yet
-// in the model. If such a job exists, the waiting job k does not block its partition, or blocks it
-// only briefly.
+// startsBehind reports whether a job other than k starts in this second in the record, but not yet in the model. If
+// another job starts in this second, the waiting job k does not block its partition, or blocks it only briefly.
 func (f *Follower) startsBehind(k key) bool {
 	return slices.ContainsFunc(f.truth.bySecond[f.now.second], func(p *period) bool {
 		return p.key != k && !f.wanted[p.key]

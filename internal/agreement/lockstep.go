@@ -25,8 +25,7 @@ type Lockstep struct {
 	Decisions Count `json:"decisions"`
 	Starts    Count `json:"starts"`
 	Nodes     Count `json:"nodes"`
-	// Reasons, Plans, Priorities and Ends are comparisons over the whole run of the values that the
-	// record has.
+	// Reasons, Plans, Priorities and Ends compare, over the whole run, those values that the record contains.
 	Reasons    Count `json:"reasons"`
 	Plans      Count `json:"plans"`
 	Priorities Count `json:"priorities"`
@@ -36,8 +35,7 @@ type Lockstep struct {
 	Asked int `json:"jobs_with_reasons"`
 	// Failed counts the recorded starts and ends that the model could not carry out, by the reason.
 	Failed map[string]int `json:"not_carried_out,omitempty"`
-	// Kinds counts the differences. Of the differences of starts and nodes, it counts only those at
-	// the counted instants.
+	// Kinds counts the differences. Differences of starts and nodes count only at the counted instants.
 	Kinds map[Kind]int `json:"kinds,omitempty"`
 	// Differences are the first differences of each kind, in the order of time.
 	Differences []Difference `json:"differences,omitempty"`
@@ -48,8 +46,8 @@ type Lockstep struct {
 	recorded, model *rm.Scheduler
 }
 
-// unseen is a text about the state that cannot be read from outside slurmctld. The model computes
-// this state itself.
+// unseen is a text about the state that cannot be read from outside slurmctld. The model computes the hidden state
+// itself.
 const unseen = "not in the record: node weights and job sizes that earlier tests of jobs changed, usage between two " +
 	"decays, backfill's plan, or instants of passes that started no job (the model computes its own values)"
 

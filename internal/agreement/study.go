@@ -85,7 +85,7 @@ func Measure(ctx context.Context, spec experiment.Spec, o Options) (*Report, err
 }
 
 // Compare reports how well runs of the model agree with existing replays. If models is nil, Compare makes the runs of
-// the model. Otherwise models must have a run for the seed of each replay. An error names the record that cannot be
+// the model; otherwise models must have a run for the seed of each replay. An error names the record that cannot be
 // compared.
 func Compare(ctx context.Context, replays, models []*run.Run, o Options) (*Report, error) {
 	for _, r := range replays {

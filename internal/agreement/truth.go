@@ -62,8 +62,7 @@ func until(m *run.Manifest) hpc.Time {
 	return hpc.Unix(m.VirtualEnd.Add(-tail).UnixSeconds())
 }
 
-// atOnce is the longest time from the instant at which a job became eligible to a start that counts
-// as immediate.
+// A job that starts at most atOnce after it became eligible counts as started at once.
 const atOnce = 10 * time.Second
 
 // readTruth reads a record.

@@ -28,16 +28,17 @@ const (
 
 // The bounds of the uses. They were chosen by judgement. The report has the measured numbers.
 const (
-	// Starts of single jobs can be trusted if at least jobsStarts of the jobs that start, and jobsWaited of those that
-	// waited a minute, start at the same time. Their waits can be explained if also jobsReasons of the reasons to wait
-	// agree in Slurm's state.
+	// Starts of single jobs can be trusted if at least the share jobsStarts of all started jobs, and the share jobsWaited
+	// of the jobs that waited a minute, start at the same time in Slurm and in the model. The model can also explain waits
+	// if, deciding in Slurm's state, it gives the same reason as Slurm in at least the share jobsReasons of the
+	// comparisons.
 	jobsStarts, jobsWaited, jobsReasons = 0.99, 0.98, 0.95
 	// meansOff is the largest relative difference of the mean waits, unless Slurm's own runs differ by more.
 	meansOff = 0.05
-	// screenStarts is the smallest share of equal starts in Slurm's state for [ForScreens].
+	// screenStarts is the smallest share of equal starts for [ForScreens], when the model decides in Slurm's state.
 	screenStarts = 0.9
-	// fewWaits is the smallest number of jobs of a run that started after a minute or more for a judgement, on average
-	// over the runs.
+	// fewWaits is the smallest number of jobs for a judgement, on average over the runs. Only jobs that waited at least a
+	// minute and started count.
 	fewWaits = 30
 )
 
@@ -100,10 +101,10 @@ func (r *Report) judge() {
 	r.Verdict = Verdict{use, b.String()}
 }
 
-// waited returns how many jobs of a run waited a minute, as a mean over the runs.
+// waited returns how many jobs of a run waited a minute and started, as a mean over the runs.
 func (r *Report) waited() float64 { return float64(r.Whole.Waited.All) / float64(max(1, len(r.Runs))) }
 
-// ofRun says that a number of jobs is a mean over several runs.
+// ofRun returns " of a run" if numbers of jobs are means over several runs.
 func (r *Report) ofRun() string {
 	if len(r.Runs) > 1 {
 		return " of a run"

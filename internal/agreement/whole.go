@@ -16,7 +16,7 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// long is the shortest wait with which a job counts among the jobs that waited.
+// A job counts as a job that waited if its wait is longer than this.
 const long = time.Minute
 
 // The ways in which a job's start differs between two runs.
@@ -28,8 +28,9 @@ const (
 	otherNodes = "start on other nodes"
 )
 
-// Whole compares a run of the model with a replay of the same seed, job by job. It counts the jobs that start in a
-// run, without preset jobs, whose starts the workload gives. A job agrees if it starts in the same second in both runs.
+// Whole compares a run of the model with a replay of the same seed, job by job. It counts the jobs that start in a run,
+// except preset jobs, because the workload gives their starts. A job agrees if it starts in the same second in both
+// runs.
 type Whole struct {
 	Seed uint64 `json:"seed"`
 	// Until is the instant up to which both runs are compared; empty if they are compared up to their
@@ -139,7 +140,7 @@ func (w *Whole) others(runs int) string {
 	return counts(of)
 }
 
-// waited reports whether a job waited a minute. It returns false for preset jobs.
+// waited reports whether a job waited longer than [long] before the instant end. It returns false for preset jobs.
 func (h *history) waited(k key, start int64, end hpc.Time) bool {
 	row := h.rows[k]
 	switch {

@@ -27,8 +27,8 @@ type Anonymization struct {
 type Anonymized struct {
 	Workload *workload.Workload
 	Steps    []transform.Result
-	// Remaining are names of partitions, features and the like that contain a replaced name, but stay. Shared are
-	// words of Slurm that are also replaced names. Both are about the workload and the cluster.
+	// Remaining are names, for example of partitions and features, that contain a replaced name but were not changed.
+	// Shared are replaced names that are also words of Slurm. Both lists cover the workload and the cluster.
 	Remaining []transform.Found
 	Shared    []string
 }

@@ -87,9 +87,9 @@ func (f *foreseen) rejected(result replay.Result) []run.Warning {
 	return []run.Warning{{Code: "jobs-rejected", Text: text, AffectsResult: affects, Count: n}}
 }
 
-// undone returns warnings about jobs that had not ended when the run ended. It also returns warnings about
-// jobs that ran at the window's begin in the record but not in the run. The parameter never lists jobs
-// with dependencies that can never be met. Such jobs affect the result only if they ran in the record.
+// undone returns warnings about jobs that had not ended when the run ended. It also returns warnings about jobs that
+// ran at the window's begin in the record but not in the run. The parameter never lists jobs with dependencies that can
+// never be met. Jobs with such dependencies affect the result only if they ran in the record.
 func (p *Prepared) undone(result replay.Result, never []string) (list []run.Warning) {
 	never = replay.NeverStart(p.workload, result.Undrained, never)
 	if n := len(never); n > 0 {

@@ -31,11 +31,11 @@ const (
 	RuleNoAssociation  = "no_association"
 )
 
-// Check returns all problems that would make a replay of the workload wrong or impossible. These are the
-// findings of [workload.ValidateIn], odd statements of the configuration, mistakes in the workload's actions
-// and in the cluster's commands for sacctmgr, jobs that slurmctld would refuse because of their associations,
-// and jobs that a default limit would end. If cluster is nil, Check does not compare the workload with a
-// cluster, and does not read the files that actions name. Dates in the texts are in the given time zone.
+// Check returns all problems that would make a replay of the workload wrong or impossible. The problems are the
+// findings of [workload.ValidateIn], odd statements of the configuration, mistakes in the workload's actions and in the
+// cluster's commands for sacctmgr, jobs that slurmctld would refuse because of their associations, and jobs that a
+// default limit would end. If cluster is nil, Check does not compare the workload with a cluster, and does not read the
+// files that actions name. Dates in the texts are in the given time zone.
 func Check(w *workload.Workload, cluster *conf.Cluster, zone *time.Location) []workload.Problem {
 	var known workload.Cluster
 	if cluster != nil {

@@ -74,8 +74,8 @@ func (s Spec) Sharing() Spec {
 	return s
 }
 
-// openBundled reads the cluster in a bundle. It unpacks the files into a temporary directory, and removes this after
-// reading. Errors name the bundle instead of the temporary directory.
+// openBundled reads the cluster in a bundle. It unpacks the files into a temporary directory, and removes the directory
+// after reading. Errors name the bundle instead of the temporary directory.
 func openBundled(path string) (*conf.Cluster, error) {
 	files, err := bundle.ReadCluster(path)
 	if err != nil {

@@ -133,7 +133,7 @@ func prepare(spec Spec, checkOutput func(dir string, overwrite bool) error) (*Pr
 // checkRun refuses an output directory in which no record can be made.
 func checkRun(dir string, overwrite bool) error {
 	if dir == "" {
-		return nil // a caller that only prepares a run may leave it out
+		return nil // a caller that only prepares a run may name no directory
 	}
 	return run.CheckNew(dir, overwrite)
 }
@@ -227,8 +227,8 @@ func (p *Prepared) manifest(one realization) (run.Manifest, error) {
 	}, err
 }
 
-// absent returns a warning about days of the week on which the workload has no submissions. The
-// users of [replay.Distribution] submit no jobs on these days.
+// absent returns a warning about days of the week on which the workload has no submissions. The users of
+// [replay.Distribution] submit no jobs on days of the week without recorded submissions.
 func (p *Prepared) absent() []run.Warning {
 	n := replay.AbsentDays(&p.workload.Jobs)
 	if p.spec.Users.Model != replay.Distribution || n == 0 || p.workload.Jobs.Len() == 0 {
@@ -344,8 +344,8 @@ func refuseErrors(problems []workload.Problem) error {
 	return errors.New(strings.Join(first, "; "))
 }
 
-// absolute returns the absolute form of a path, for the manifest. If the current directory is not
-// known, it returns the path unchanged.
+// absolute returns the absolute form of a path, for the manifest. If the current directory is not known, absolute
+// returns the path unchanged.
 func absolute(path string) string {
 	if path == "" {
 		return ""

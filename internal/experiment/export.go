@@ -23,13 +23,13 @@ type Export struct {
 	// Cluster is the cluster, and ClusterDir the directory that it was read from.
 	Cluster    *conf.Cluster
 	ClusterDir string
-	// KeyFile holds the secret key of at least [transform.LeastKey] bytes. If it is empty, a random key is used and
-	// not stored. Then nobody can find the original names, or match the names with those of another bundle.
+	// KeyFile holds the secret key of at least [transform.LeastKey] bytes. If it is empty, a random key is used and not
+	// stored. With a random key, nobody can find the original names, or match the names with those of another bundle.
 	KeyFile string
 	// KeepHosts says that the names of nodes and switches are not replaced. KeepCluster says the
 	// same about the name of the cluster.
 	KeepHosts, KeepCluster bool
-	Allow                  []string // names that may stay because they are also words of something else
+	Allow                  []string // names that need not be replaced, because they are also ordinary words
 }
 
 // BundleReport says what is in a bundle. It is the bundle's file bundle.json.
@@ -50,12 +50,12 @@ type BundleReport struct {
 	ReplacedNames int      `json:"replaced_names"`
 	Kept          []string `json:"kept"`
 	Renamed       []string `json:"renamed"`
-	// LeftOut are records and files that the bundle does not have. LeftOutKeys are keys and attributes that its cluster
-	// files do not have.
+	// LeftOut are records and files that were left out of the bundle. LeftOutKeys are keys and attributes that were left
+	// out of the bundle's cluster files.
 	LeftOut     []string `json:"left_out"`
 	LeftOutKeys []string `json:"left_out_keys"`
 	// Originals are the renamed words with their original names, and Shared the words of Slurm that are also replaced
-	// names. They are for the person who makes the bundle, and not in its report.
+	// names. Both lists are for the person who makes the bundle. The bundle's report does not contain them.
 	Originals []transform.Found `json:"-"`
 	Shared    []string          `json:"-"`
 }

@@ -15,8 +15,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// RuleUndeclaredQOS is the rule about partitions whose QOS no command for sacctmgr declares. With such a partition
-// slurmctld does not start.
+// RuleUndeclaredQOS is the rule about partitions with a QOS that no command for sacctmgr declares. With an undeclared
+// QOS of a partition, slurmctld does not start.
 const RuleUndeclaredQOS = "undeclared_qos"
 
 // Foresee predicts by rmreplay's rules which jobs of a workload Slurm will reject on a cluster. It

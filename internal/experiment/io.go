@@ -152,8 +152,8 @@ func nodesAllowed(c *conf.Cluster) func(job *hpc.Job) (string, []string) {
 	}
 }
 
-// nodesNeeded returns a function that returns how many nodes of a cluster a job needs. This is the larger of two
-// numbers: the requested number of nodes, and the number of the partition's largest nodes that the job's tasks fill.
+// nodesNeeded returns a function that returns how many nodes of a cluster a job needs. The result is the larger of two
+// numbers: the requested number of nodes, and how many of the partition's largest nodes the job's tasks fill.
 func nodesNeeded(c *conf.Cluster) func(job *hpc.Job) int {
 	cpus := make(map[string]int, len(c.Nodes))
 	for _, n := range c.Nodes {

@@ -20,8 +20,9 @@ import (
 // remedyOfLimits says how jobs without a time limit can run to their recorded end.
 const remedyOfLimits = "replay with --time-limit twice-run-time, or raise DefaultTime"
 
-// unlikeRecord returns warnings about jobs whose end differs from the record. Such a job ends at a default limit,
-// with an exit code because the run does not cancel it, or at its own limit because the nodes are slower.
+// unlikeRecord returns warnings about jobs that may have ended differently than in the record. There are three causes:
+// a job without a limit reaches a default limit, the workload does not cancel a job that the record says was killed, or
+// slower nodes make a job reach its own limit.
 func (p *Prepared) unlikeRecord(rows iter.Seq[*run.Row]) []run.Warning {
 	without, killed, slowed := map[string]hpc.State{}, map[string]hpc.Recorded{}, map[string]bool{}
 	for _, job := range p.workload.Jobs.All() {
@@ -98,9 +99,9 @@ func killedOnRecord(killed map[string]hpc.Recorded, rows iter.Seq[*run.Row]) []r
 	return []run.Warning{{Code: run.EndsAsFailed, Text: text}}
 }
 
-// unrecordedLimits returns a warning about jobs that were ended at a time limit although the workload has no limit
-// for them. The map without has the recorded states of those jobs without a limit that did not end at a time limit in
-// the record. A run that ends such jobs has a different load than the record.
+// unrecordedLimits returns a warning about jobs that were ended at a time limit although the workload has no limit for
+// them. The map without contains the jobs that have no limit and did not end at a time limit in the record, with their
+// recorded states. A run that ends these jobs at a time limit has a different load than the record.
 func unrecordedLimits(without map[string]hpc.State, rows iter.Seq[*run.Row]) []run.Warning {
 	if len(without) == 0 {
 		return nil

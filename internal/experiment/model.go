@@ -75,9 +75,9 @@ func (e *modelEngine) check(spec *Spec) (err error) {
 	return inputError(err)
 }
 
-// ModelClock returns the value of [Simulator.Clock] for a clock model: frozen, or charged with the costs of a job,
-// such as charged=50us,2ms. Instead of the costs, the parameter model may have the directory of a replay with the
-// measured clock. Then the costs are the mean costs of that replay.
+// ModelClock returns the value of [Simulator.Clock] for a clock model: frozen, or charged with the costs of a job, such
+// as charged=50us,2ms. Instead of the costs, the parameter model may name the directory of a replay with the measured
+// clock. The costs are then the mean costs of that replay.
 func ModelClock(model string) (string, error) {
 	name, costs, given := strings.Cut(model, "=")
 	switch {
@@ -244,7 +244,7 @@ func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	if err := keep(record, e.cluster, p.workload.Actions); err != nil {
 		return nil, err
 	}
-	// As in a replay, so that both records have the same statistics.
+	// A replay records these statistics at the same intervals, so the two records can be compared.
 	asked := counters.Watch(engine, counters.Every, func(s rm.Statistics) { _ = record.Statistics(s) })
 	if w := p.workload; p.begin < w.Start {
 		engine.At(max(p.begin, w.Start.Add(-time.Second)), func() {

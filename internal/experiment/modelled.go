@@ -13,10 +13,10 @@ import (
 // maxKept is the largest size in bytes of a file that is compared with a cluster's copy.
 const maxKept = 64 << 20
 
-// Modelled returns the specification for repeating a replay with the model of a release of Slurm.
-// Workload and cluster are the same. The seed is also the same, and with it the phase of
-// slurmctld's periodic work. See [Simulator] for release. The result lacks names the options of
-// the replay that the model does not have.
+// Modelled returns the specification for repeating a replay with the model of a release of Slurm. The replay and its
+// repetition have the same workload and cluster. The seed is also the same, and with it the phase of slurmctld's
+// periodic work. See [Simulator] for release. The result lacks names the options of the replay that the model does not
+// have.
 func Modelled(replay Spec, release string) (spec Spec, lacks []string) {
 	spec = replay
 	s := replay.Slurm

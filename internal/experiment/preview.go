@@ -37,9 +37,9 @@ func FindTarget(named string) (Target, error) {
 	return Target{release: supported[len(supported)-1]}, nil
 }
 
-// Preview adapts a cluster's configuration as a replay would. site is the release that the site runs;
-// if it is empty, the configuration shows the release. If slurmctld would not start because a
-// partition's QOS is missing, the result has a warning. The error is a [FieldError] or an [InputError].
+// Preview adapts a cluster's configuration as a replay would. site is the release that the site runs; if it is empty,
+// the release is inferred from the configuration. If slurmctld would not start because a partition's QOS is missing,
+// the result has a warning. The error is a [FieldError] or an [InputError].
 func (t Target) Preview(cluster *conf.Cluster, site string) (*conf.Adapted, error) {
 	if err := setSite(cluster, site); err != nil {
 		return nil, err

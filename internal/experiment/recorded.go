@@ -138,7 +138,7 @@ func keptCluster(dir, cluster string) string {
 }
 
 // madeWith returns the Slurm that made a run: the Slurm that the run's options named. If the options named no Slurm,
-// it returns "" (the default Slurm), or the run's release if the present default has another release.
+// madeWith returns "" (the default Slurm), or the run's release if the present default has another release.
 func madeWith(installation string, m *run.Manifest) string {
 	release, err := slurmspec.ParseRelease(m.Versions.Slurm)
 	if installation != "" || err != nil || install.Series("") == release.Series().String() {
@@ -147,9 +147,9 @@ func madeWith(installation string, m *run.Manifest) string {
 	return release.Series().String()
 }
 
-// RerunSpec returns the specification with which a run is repeated. Its workload is the file that
-// the run read. It is the record's own copy if that file has changed or is missing, or if the run
-// drew the fields that rules made.
+// RerunSpec returns the specification with which a run is repeated. The workload is read from the same file as in the
+// run. The record's copy of the workload is read instead if that file has changed or is missing, or if the run drew the
+// fields that rules made.
 func RerunSpec(r *run.Run) (Spec, error) {
 	s, err := SpecOf(r.Dir, &r.Manifest)
 	if err != nil {
@@ -173,8 +173,8 @@ func RerunSpec(r *run.Run) (Spec, error) {
 	return s, inputError(err)
 }
 
-// keep copies the cluster's files, and the files of actions that replace slurm.conf, into the record. If they cannot
-// be copied, it records a warning.
+// keep copies the cluster's files, and the files of actions that replace slurm.conf, into the record. If they cannot be
+// copied, keep records a warning.
 func keep(record *run.Writer, c *conf.Cluster, actions []hpc.Action) error {
 	files, err := c.Kept()
 	dir := filepath.Dir(c.Path)

@@ -202,8 +202,8 @@ func (e *simEngine) fitNodes(nodes, processors int) error {
 	return nil
 }
 
-// needsNodes returns a text about a part of the workload that a pool of processors cannot play.
-// The text includes a verb: "node events, which need". It returns "" if there is no such part.
+// needsNodes returns a text about a part of the workload that a pool of processors cannot play. The text includes a
+// verb: "node events, which need". needsNodes returns "" if a pool can play the whole workload.
 func needsNodes(w *workload.Workload) string {
 	switch {
 	case len(w.NodeEvents) > 0:

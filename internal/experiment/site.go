@@ -19,9 +19,9 @@ import (
 	"rmreplay/internal/workload/complete"
 )
 
-// Site returns the facts about a cluster that limit the values with which package complete completes a workload. They
-// leave out hidden and down partitions. The default partition is slurm.conf's default or, if slurm.conf names no
-// default, the largest partition.
+// Site returns those facts about a cluster that package complete uses to choose missing values of a workload. Hidden
+// and down partitions are left out. The default partition is slurm.conf's default or, if slurm.conf names no default,
+// the largest partition.
 func Site(c *conf.Cluster) workload.SiteFacts {
 	facts := workload.SiteFacts{Processors: capacity(c).Processors, QOS: siteQOS(c)}
 	parameters, _ := c.Get("SelectTypeParameters")
@@ -78,9 +78,9 @@ func sitePartition(c *conf.Cluster, p conf.Partition) workload.SitePartition {
 	return sp
 }
 
-// siteQOS returns the QOS that the cluster's commands for sacctmgr declare. The usual QOS come first:
-// QOS with the name of a partition, and QOS that Slurm itself makes. All others follow in the order of
-// their names. Without such commands, siteQOS returns the QOS that the partitions need, without limits.
+// siteQOS returns the QOS that the cluster's commands for sacctmgr declare. The usual QOS come first: QOS with the name
+// of a partition, and QOS that Slurm itself makes. All others follow in the order of their names. Without commands for
+// sacctmgr, siteQOS returns the QOS that the partitions need, without limits.
 func siteQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 	if c.Accounts == nil {
 		return neededQOS(c)
@@ -116,8 +116,8 @@ func siteQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 var administrators = []string{"adm", "root", "maint", "operator", "sysop"}
 
 // ordinary returns the first QOS of a list that ordinary users probably may use. It skips QOS with an administrators'
-// name, and QOS that a hidden or down partition allows, because these are probably for maintenance. If no QOS is
-// left, it returns the first QOS of the list.
+// name, and QOS that a hidden or down partition allows, because these are probably for maintenance. If no QOS is left,
+// ordinary returns the first QOS of the list.
 func ordinary(c *conf.Cluster, names []string) string {
 	for _, name := range names {
 		lower := strings.ToLower(name)
@@ -162,8 +162,8 @@ func neededQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 	return list
 }
 
-// maxPerJob returns the limit of a QOS on a job's amount of a resource; 0 without a limit. A job
-// that exceeds its user's limit never starts, so these limits count as well.
+// maxPerJob returns how much of a resource a QOS allows for one job; 0 without a limit. Limits per user, per account
+// and of the whole QOS count as well, because a job that exceeds one of these limits never starts.
 func maxPerJob(policy *associations.Policy, resource string) (most int) {
 	for _, limits := range []associations.TRES{policy.MaxTRESPerJob, policy.MaxTRESPerUser, policy.MaxTRESPerAccount, policy.GrpTRES} {
 		if limit, set := limits[resource]; set && limit > 0 && (most == 0 || int(limit) < most) {
@@ -199,13 +199,13 @@ func (p *Prepared) made() []workload.MadeField {
 	return p.workload.Completion.Fields
 }
 
-// drawOf returns the seed with which a realization draws a field. number is the number of the realization,
-// and place is the index of the field. In the first half of the realizations, realization i has draw i of
-// every field. The second half uses the same draws of each field once more, in a different order for each
-// field. So two realizations share the draw of at most one field. The correlation of the results of two
-// realizations that share a draw is the part of the variance that this field causes. This is replicated
-// sampling (McKay, NUREG/CR-6311, 1995; Mara and Rakoto Joseph, J. Stat. Comput. Simul. 78, 2008). If a
-// half has fewer realizations than there are fields, there are too few orders. Then no draw is used twice.
+// drawOf returns the seed with which a realization draws a field. number is the number of the realization, and place is
+// the index of the field. In the first half of the realizations, realization i has draw i of every field. The second
+// half uses the same draws of each field once more, in a different order for each field, so two realizations share the
+// draw of at most one field. The correlation of the results of two realizations that share a draw is the part of the
+// variance that this field causes. The method is replicated sampling (McKay, NUREG/CR-6311, 1995; Mara and Rakoto
+// Joseph, J. Stat. Comput. Simul. 78, 2008). If a half has fewer realizations than there are fields, there are too few
+// orders, and no draw is used twice.
 func (s Set) drawOf(place, fields, number int, seed uint64) uint64 {
 	i, half := number-1, s.Count/2
 	if i < half || i >= 2*half || half < fields {

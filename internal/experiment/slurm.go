@@ -131,7 +131,7 @@ func (e *slurmEngine) admit(p *Prepared) error {
 	if err := e.find(); err != nil {
 		return err
 	}
-	if _, err := conf.Preview(e.cluster, e.install.Release, ""); err != nil { // before a directory is made
+	if _, err := conf.Preview(e.cluster, e.install.Release, ""); err != nil { // errors of the cluster come first
 		return inputError(fmt.Errorf("checking the cluster: %w", err))
 	}
 	e.foreseen = e.foresee(p.workload)
@@ -340,7 +340,7 @@ func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record
 	if err == nil {
 		facts = factsOf(p, record)
 	}
-	report, rerr := engine.Report(ctx, facts) // first, since the run ends with the report
+	report, rerr := engine.Report(ctx, facts) // first, because the run ends with the report
 	if parallel.Interrupted(ctx, err) {
 		err = errors.Join(err, record.Amend(engine.Interrupted()))
 	}

@@ -15,7 +15,7 @@ import (
 // files.
 type Spec struct {
 	Workload Workload
-	// Exactly one of Slurm and Simulator is set. It is the engine.
+	// Exactly one of Slurm and Simulator is set: the engine of the run.
 	Slurm     *Slurm
 	Simulator *Simulator
 
@@ -81,11 +81,11 @@ type Slurm struct {
 	// Lead is the virtual time for which Slurm has run when the workload begins, at least
 	// [ShortestLead]. If it is 0, a random lead of one to six minutes is drawn with the seed.
 	Lead time.Duration `json:"lead_ns,omitempty"`
-	// PreRollBackfill is the interval of backfill cycles from slurmctld's start to the window, in
-	// whole seconds and at most three hours. These cycles do not start jobs. The first cycle in the
-	// window is at the end of such an interval, counted from slurmctld's start. With 0 there are no
-	// cycles before the window, and the first cycle is within 30 seconds. From release 23.11 on this
-	// has no effect, because slurmctld restarts itself at the window's start.
+	// PreRollBackfill is the interval of backfill cycles from slurmctld's start to the window, in whole seconds and at
+	// most three hours. Backfill cycles before the window do not start jobs. The first cycle in the window is at the end
+	// of such an interval, counted from slurmctld's start. With 0 there are no cycles before the window, and the first
+	// cycle is within 30 seconds. From release 23.11 on this has no effect, because slurmctld restarts itself at the
+	// window's start.
 	PreRollBackfill time.Duration `json:"pre_roll_backfill_ns,omitempty"`
 	// ClockFactor is the number of virtual seconds that a second of slurmctld's CPU time takes.
 	// 0 is the frozen clock.
@@ -118,9 +118,8 @@ type Simulator struct {
 	NodeFactor float64 `json:"node_factor,omitempty"`
 	// FileSystems are the file systems that the jobs share. They replace the workload's file systems of the same name.
 	FileSystems []hpc.FileSystem `json:"-"`
-	// Release is the release of Slurm that the policy [SlurmPolicy] models, such as "24.11"; "" means
-	// [ModelRelease]. Lead is the virtual time between the start of its slurmctld and the begin of
-	// the workload, as in [Slurm].
+	// Release is the release of Slurm that the policy [SlurmPolicy] models, such as "24.11"; "" means [ModelRelease]. Lead
+	// is the virtual time between the start of the modelled slurmctld and the begin of the workload, as in [Slurm].
 	Release string        `json:"release,omitempty"`
 	Lead    time.Duration `json:"lead_ns,omitempty"`
 	// Clock is the virtual time of the modelled slurmctld's computing, as [ModelClock] returns it; ""

@@ -36,13 +36,13 @@ const (
 
 // arrive adds later submissions to the workload of a realization.
 //
-// [Recent] is a Poisson bootstrap of a random day of the last week. If the history is shorter than a day,
-// a random span that ends at the queue's instant is repeated until a day is full. Each job is submitted
-// again k times, where k has a Poisson distribution. Its mean is 1 or, if submissions follow the daily
-// cycle, the ratio of the usual rates ([rate.Busy]) at the times of the new and of the old submission. A
-// copy of an ended job runs as long as that job. If the job still runs or waits, the run time of its copy
-// is drawn, because jobs that have not ended are mostly long. A job that was cancelled before its start is
-// not submitted again. d contains the distributions of run times. It is empty if the run times are [True].
+// [Recent] is a Poisson bootstrap of a random day of the last week. If the history is shorter than a day, a random span
+// that ends at the queue's instant is repeated until a day is full. Each job is submitted again k times, where k has a
+// Poisson distribution. The mean of k is 1 or, if submissions follow the daily cycle, the ratio of the usual rates
+// ([rate.Busy]) at the times of the new and of the old submission. A copy of an ended job runs as long as that job. If
+// the job still runs or waits, the run time of its copy is drawn, because jobs that have not ended are mostly long. A
+// job that was cancelled before its start is not submitted again. d contains the distributions of run times. d is empty
+// if the run times are [True].
 func (q *Queue) arrive(w *workload.Workload, d draws, opts Options, realization int) {
 	switch opts.Arrivals {
 	case Recorded:
@@ -78,8 +78,8 @@ func since(list []predict.Case, at hpc.Time) []predict.Case {
 	return list[from:]
 }
 
-// source draws the interval whose submissions a realization repeats. The interval has the length span. It begins before
-// the queue's instant, by the duration back.
+// source draws the interval whose submissions a realization repeats. The interval begins at the queue's instant minus
+// back, and has the length span.
 func source(rng *rand.Rand, known time.Duration) (back, span time.Duration) {
 	if days := int64(min(known, week) / period); days > 0 {
 		return time.Duration(1+rng.Int64N(days)) * period, period

@@ -32,7 +32,7 @@ func NewChanges(ctx context.Context, q *Queue, key Key, opts Options) (*Changes,
 	c := &Changes{q: q, key: key, opts: opts}
 	for _, job := range q.Workload.Jobs.All() {
 		if job.ID == key.Job {
-			one := *job // a copy, since the list reuses the job's memory
+			one := *job // a copy, because the list reuses the job's memory
 			c.job = &one
 		}
 	}

@@ -1,6 +1,6 @@
-// Package forecast says when pending jobs will start. A [Queue] has the data that a scheduler has
-// at an instant. The package draws a run time for each job of the queue, and simulates the
-// scheduler from that instant on. Many such realizations give a distribution of each job's start.
+// Package forecast says when pending jobs will start. A [Queue] has the data that a scheduler has at an instant. The
+// package draws a run time for each job of the queue, and simulates the scheduler from that instant on. Many
+// simulations with different run times (realizations) give a distribution of each job's start.
 //
 // A queue is the state of a recorded run at an instant ([Course.Freeze]), or comes from the output
 // of Slurm's commands (package capture). It is a workload whose window begins at that instant. The

@@ -12,10 +12,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// EngineOf returns the engine that simulates the scheduler for a course's forecasts. This is the
-// engine of want or, if want has no engine, the engine that made the run, with the run's options.
-// A run that was simulated on a pool of processors can only be played from its beginning:
-// fromStart must be true. The error says what is missing.
+// EngineOf returns the engine that simulates the scheduler for a course's forecasts. The result is the engine of want
+// or, if want has no engine, the engine that made the run, with the run's options. A run that was simulated on a pool
+// of processors can only be played from its beginning: fromStart must be true. The error says what is missing.
 func EngineOf(c *Course, want experiment.Spec, fromStart bool) (experiment.Spec, error) {
 	m := &c.Manifest
 	switch {
@@ -57,12 +56,12 @@ func EngineOf(c *Course, want experiment.Spec, fromStart bool) (experiment.Spec,
 	return want, nil
 }
 
-// Unplayed returns notes about those options of a run that changed its scheduling, but that forecasts with the given
-// engine ignore.
+// Unplayed returns notes about those options of a run that changed its scheduling, but have no effect in forecasts with
+// the given engine.
 func Unplayed(c *Course, engine *experiment.Spec) (notes []string) {
 	made, err := experiment.SpecOf(c.Dir, &c.Manifest)
 	if err != nil {
-		return nil // [EngineOf] says what is wrong, if the forecast needs the run's engine
+		return nil // [EngineOf] returns the error, if the forecast needs the run's engine
 	}
 	var lacks []string
 	if made.Slurm != nil && engine.Slurm == nil && LikeSlurm(engine) {

@@ -54,8 +54,8 @@ type Evaluation struct {
 	Realizations int      `json:"realizations"`
 	// Horizon is the time from the instant to the end of a forecast, in seconds; 0 if there is no horizon.
 	Horizon float64 `json:"horizon_s,omitempty"`
-	// Until is the time of the run's last submission. No horizon is after it. It is nil if the forecasts do not draw
-	// later submissions.
+	// Until is the time of the run's last submission; nil if the forecasts do not draw later submissions. No horizon is
+	// after Until.
 	Until    *time.Time `json:"until,omitempty"`
 	Instants []Instant  `json:"instants"`
 	// Notes say what went wrong in realizations.
@@ -64,7 +64,7 @@ type Evaluation struct {
 	// Slurm compares the errors of Slurm's own estimates (squeue --start) with the forecasts' errors for the same jobs;
 	// nil if the run recorded no estimates.
 	Slurm *Beside `json:"slurm,omitempty"`
-	// Limits compares in the same way the errors of a forecast in which every job runs until its time limit.
+	// Limits makes the same comparison with a forecast in which every job runs until its time limit.
 	Limits *Beside `json:"limits,omitempty"`
 }
 
@@ -75,19 +75,19 @@ type Instant struct {
 }
 
 // Score says how good forecasts were. Errors are distances between the forecast median and the start in the run, in
-// seconds. With a horizon, all starts after the horizon count as equal. Only a job whose start and median are not
-// after the horizon has an error.
+// seconds. With a horizon, all starts after the horizon count as equal. A job has an error only if neither its start
+// nor its median is after the horizon.
 type Score struct {
 	// Pending counts the jobs that waited. Unstarted counts the waiting jobs that never started in the run, for example
-	// because they were cancelled or held. They do not count in the other figures.
+	// because they were cancelled or held. Unstarted jobs do not count in the other figures.
 	Pending   int `json:"pending"`
 	Unstarted int `json:"unstarted"`
 	Jobs      int `json:"jobs"`
-	// Never counts the jobs that started in the run, but not in most realizations. Their errors are infinite, and the
-	// mean leaves them out.
+	// Never counts the jobs that started in the run, but not in most realizations. Jobs that do not start in most
+	// realizations have an infinite error, and the mean leaves them out.
 	Never int `json:"never"`
-	// Beyond counts the jobs whose start in the run and whose P10 are both after the horizon. Such a start is always
-	// inside the interval from P10 to P90, so it does not test the interval's width.
+	// Beyond counts the jobs whose start in the run and whose P10 are both after the horizon. If both are after the
+	// horizon, the start is always inside the interval from P10 to P90, so it does not test the interval's width.
 	Beyond int `json:"beyond"`
 	// Exact is the share of jobs with an error below half a second. Covered is the share of jobs whose start is between
 	// P10 and P90, both included, without the jobs of Beyond. CoveredAll also counts the jobs of Beyond, as covered.
@@ -116,8 +116,8 @@ type Beside struct {
 	ForecastError float64 `json:"forecast_median_error_s"`
 	MeanError     float64 `json:"mean_error_s"`
 	ForecastMean  float64 `json:"forecast_mean_error_s"`
-	// Closer is the share of jobs for which the forecast is closer than the other estimate. Farther
-	// is the share for which it is less close.
+	// Closer is the share of jobs for which the forecast is closer than the other estimate. Farther is the share of jobs
+	// for which the forecast is less close.
 	Closer  float64 `json:"forecast_closer"`
 	Farther float64 `json:"forecast_farther"`
 
@@ -366,8 +366,8 @@ func (e *Evaluation) again(ctx context.Context, c *Course, instants []hpc.Time, 
 	return nil
 }
 
-// score compares two forecasts of an instant with the run, up to the horizon. The forecast limits
-// uses the time limits as run times.
+// score compares two forecasts of an instant with the run, up to the horizon. The parameter limits is the forecast in
+// which the time limits are the run times.
 func (e *Evaluation) score(c *Course, q *Queue, forecasts, limits Starts, opts EvaluateOptions) {
 	starts, horizon := c.starts(q.At), opts.horizon(q.At)
 	partitions := map[string]string{}

@@ -20,8 +20,8 @@ type Options struct {
 	// Engine specifies the engine that simulates the scheduler. The specification's workload, output
 	// and seed are ignored.
 	Engine experiment.Spec
-	// Realizations is the number of realizations, at least 1. Parallel is how many of them run at
-	// once; 0 means one for each CPU.
+	// Realizations is the number of realizations, at least 1. Parallel is how many realizations run at once; 0 means one
+	// for each CPU.
 	Realizations, Parallel int
 	Seed                   uint64
 	RunTimes               RunTimes
@@ -43,7 +43,7 @@ type Options struct {
 	Progress func(done, all int)
 }
 
-// Later is the value of a start of which the forecast only says that it is after the horizon ([Options.Horizon]).
+// Later is the value of a start that is after the horizon ([Options.Horizon]) at an unknown instant.
 const Later = hpc.Never - 1
 
 // realizations returns the number of realizations. It is 1 if all realizations would be equal.
@@ -87,7 +87,7 @@ func Make(ctx context.Context, q *Queue, opts Options) (starts Starts, doubts []
 	return q.forecast(ctx, q.Pending(), opts)
 }
 
-// forecast is [Make] for some of the jobs that wait. A realization ends when these jobs have started.
+// forecast is [Make] for some of the jobs that wait. A realization ends when the given jobs have started.
 func (q *Queue) forecast(ctx context.Context, pending []Key, opts Options) (starts Starts, doubts []string, err error) {
 	all, err := q.realize(ctx, pending, opts)
 	if err != nil {
@@ -118,7 +118,7 @@ func (q *Queue) play(ctx context.Context, pending []Key, opts Options, draw func
 	var ended atomic.Int64
 	seed := func(i int) uint64 {
 		if q.states != nil {
-			return q.seed // with its own seed the run is repeated
+			return q.seed // a repeated run needs its own seed
 		}
 		return opts.Seed + uint64(i)
 	}

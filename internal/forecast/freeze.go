@@ -23,7 +23,7 @@ type Key struct {
 
 // Queue has the data that a scheduler has at an instant, and the earlier jobs.
 type Queue struct {
-	// At is the instant. It is the start of the workload's window.
+	// At is the instant of the queue, and the start of the workload's window.
 	At hpc.Time
 	// Workload has the running jobs as preset jobs, the pending jobs, and the state of nodes and
 	// reservations. The jobs' behaviour is used only if the run times are [True].
@@ -44,7 +44,7 @@ type Queue struct {
 	future *workload.Workload
 	// past has the jobs that end before the window begins.
 	past map[string]bool
-	// added says that the job of a [Variant] is submitted at the instant. This job is forecast, too.
+	// added says that the job of a [Variant] is submitted at the instant. The forecast includes the variant's job.
 	added bool
 	// states (the state of each job) and seed (the run's seed) are set only if the realizations begin at the run's
 	// beginning ([Course.Rewind]).
@@ -170,8 +170,8 @@ type phase struct {
 	start, launched      hpc.Time // start of the allocation and of the script
 	nodes                string
 	processors           int
-	// next is when a waiting job starts, and end is when a running job ends by itself. Each is 0 if the run has no
-	// such event.
+	// next is when a waiting job starts, and end is when a running job ends by itself. Each is 0 if the run has no such
+	// start or end.
 	next, end hpc.Time
 	// requeued is when a waiting job was requeued; 0 if it was not requeued.
 	requeued hpc.Time
@@ -298,7 +298,7 @@ func (c *Course) Freeze(at hpc.Time) (*Queue, error) {
 }
 
 // at returns the workload with a record of each job's state at an instant. The start of a pending job is set to the
-// instant, so that the job stays when the workload is cut to the window.
+// instant, because cutting the workload to the window removes jobs without a start.
 func (c *Course) at(at hpc.Time) *workload.Workload {
 	w := *c.workload
 	w.Jobs = w.Jobs.Clone()
@@ -355,8 +355,8 @@ func hide(jobs *workload.Jobs) {
 	}
 }
 
-// forgetEnd removes from a job's record the state in which it ended. Otherwise the simulator would end the job in
-// this state.
+// forgetEnd removes from a job's record the state in which it ended; otherwise the simulator would end the job in this
+// state.
 func forgetEnd(job *hpc.Job) {
 	if job.Recorded != nil && (job.Recorded.State.Ended() || job.Recorded.TaskStates != nil) {
 		record := *job.Recorded

@@ -9,7 +9,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// held returns the pending jobs that are held. A forecast assumes that nobody releases these jobs, unless it has the
+// held returns the pending jobs that are held. A forecast assumes that nobody releases held jobs, unless it has the
 // run's later events.
 func (q *Queue) held(opts Options) []string {
 	if opts.Arrivals == Recorded {
@@ -29,8 +29,8 @@ func (q *Queue) held(opts Options) []string {
 }
 
 // shorten submits the jobs that never start, because they are held or wait for a held job, a second before the window
-// of a realization. With their true submit times, which may be months ago, the pre-roll would be months long. The
-// order of these jobs does not change. A job is not moved if another job that may start depends on it.
+// of a realization. With their true submit times, which may be months ago, the pre-roll would be months long. The order
+// of the moved jobs does not change. A job is not moved if another job that may start depends on it.
 func (q *Queue) shorten(w *workload.Workload, opts Options) {
 	held := q.held(opts)
 	if len(held) == 0 || q.states != nil {

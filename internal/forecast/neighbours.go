@@ -52,12 +52,12 @@ func (c *Course) staysBefore(at hpc.Time) []stay {
 	return all
 }
 
-// neighbours returns the ended neighbours of the jobs that run at an instant, and all jobs of the record
-// by ID. A neighbour of a job is a run that was on one of the job's nodes when the job started. A record
-// has a job's nodes and its total of processors, but not its processors on each node. These depended on
-// the neighbours. If the forecast also has the neighbours, the scheduler gives the job the same processors
-// on each node. But in the run, it may have left processors free for the planned start of another job. If
-// the processors of a neighbour on each node are unknown as well, its own neighbours are also returned.
+// neighbours returns the ended neighbours of the jobs that run at an instant, and all jobs of the record by ID. A
+// neighbour of a job is a run that was on one of the job's nodes when the job started. A record has a job's nodes and
+// its total of processors, but not its processors on each node. The processors on each node depended on the neighbours.
+// If the forecast also has the neighbours, the scheduler gives the job the same processors on each node. But in the
+// run, the scheduler may have left processors free for the planned start of another job. If the processors of a
+// neighbour on each node are unknown as well, its own neighbours are also returned.
 func (c *Course) neighbours(at hpc.Time) (found []stay, jobs map[string]*hpc.Job) {
 	all := c.staysBefore(at)
 	jobs = map[string]*hpc.Job{}
@@ -138,7 +138,7 @@ func (q *Queue) addNeighbours(w *workload.Workload, past []stay, jobs map[string
 		}
 		taken[job.ID] = true
 		job.Array, job.TaskRunTimes, job.TaskExitCodes, job.CancelAfter = "", nil, nil, 0
-		job.Dependency, job.Begin, job.Hold = "", 0, false // this run had fulfilled them before it started
+		job.Dependency, job.Begin, job.Hold = "", 0, false // all were met before this run started
 		job.EndAt, job.Requeue = one.end, new(bool)
 		job.Recorded = &hpc.Recorded{Start: one.start, Nodes: one.list, Processors: one.processors, State: hpc.Running}
 		w.Jobs.Append(&job)

@@ -12,9 +12,9 @@ import (
 // replay. Slurm's times are whole seconds, and its scheduler may test the job up to a second later.
 const settled = 3 * time.Second
 
-// early makes the node states of the window's start apply earlier: from the beginning of the
-// pre-roll, or from just after the start of the node's last preset job. Otherwise pending jobs
-// could start on such a node at the window's start, before slurmctld has received its state.
+// early makes the node states of the window's start apply earlier: from the beginning of the pre-roll, or from just
+// after the start of the node's last preset job. Otherwise pending jobs could start on a node that is out of service at
+// the window's start, before slurmctld has received its state.
 func early(w *workload.Workload) {
 	last := map[string]hpc.Time{}
 	for _, job := range w.Jobs.All() {

@@ -52,12 +52,12 @@ type settings interface {
 	Get(key string) (string, bool)
 }
 
-// align chooses lead so that slurmctld's periodic work has this phase. lead is the time for which slurmctld has
-// run when a workload begins. The result lead is at least a minute. The result backfill is the interval of
-// backfill cycles from slurmctld's start to the start of the window. Both are 0 if the phase is not known.
-// slurmctld accepts no interval above three hours (MAX_BACKFILL_INTERVAL in backfill.c). A longer time until the
-// window's start is divided into n intervals of whole seconds. To make this time a multiple of n seconds, align
-// adds whole periods to the lead. If n and the period have no common factor, one of the first n leads fits.
+// align chooses lead so that slurmctld's periodic work has this phase. lead is the time for which slurmctld has run
+// when a workload begins. The result lead is at least a minute. The result backfill is the interval of backfill cycles
+// from slurmctld's start to the start of the window. Both results are 0 if the phase is not known. slurmctld accepts no
+// interval above three hours (MAX_BACKFILL_INTERVAL in backfill.c). A longer time until the window's start is divided
+// into n intervals of whole seconds. To make this time a multiple of n seconds, align adds whole periods to the lead.
+// If n and the period have no common factor, one of the first n leads fits.
 func (p Phase) align(begin, at hpc.Time) (lead, backfill time.Duration) {
 	const least, longest = time.Minute, 3 * time.Hour
 	if p.Began == 0 {

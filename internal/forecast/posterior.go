@@ -14,10 +14,10 @@ import (
 )
 
 // posterior has the distributions of a realization. The few jobs of a user or an array that have ended do not show
-// exactly how long that user's jobs or that array's tasks run. If the prediction for one of them is too short, the
-// predictions for the others are probably also too short. So a realization first draws a distribution for each group,
-// from the distributions that are likely given the group's ended jobs. The realization then draws run times from the
-// distribution of the job's group. In one realization all jobs of a group are therefore long, or all are short.
+// exactly how long that user's jobs or that array's tasks run. If the prediction for one of these jobs is too short,
+// the predictions for the others are probably also too short. So a realization first draws a distribution for each
+// group, from the distributions that are likely given the group's ended jobs. The realization then draws run times from
+// the distribution of the job's group. In one realization all jobs of a group are therefore long, or all are short.
 //
 // The distribution of the widest group is a Bayesian bootstrap of its jobs (Rubin, "The Bayesian bootstrap", The
 // Annals of Statistics 9(1), 1981). The distribution of each narrower group is a draw of the Dirichlet process of
@@ -87,17 +87,17 @@ func (p *posterior) level(levels []pool, limit float64) *drawn {
 // candidates is the number of distributions from which the function likely chooses.
 const candidates = 50
 
-// likely draws a group's distribution. If jobs of the group run and no job of the group has ended,
-// likely draws several distributions and chooses one of them. The weight of a distribution is its
-// probability of run times beyond the present run times of the running jobs (sampling importance
-// resampling: Rubin, "Using the SIR algorithm to simulate posterior distributions", 1988).
+// likely draws a group's distribution. If jobs of the group run and no job of the group has ended, likely draws several
+// distributions and chooses one. The weight of a distribution is its probability of run times beyond the present run
+// times of the running jobs (sampling importance resampling: Rubin, "Using the SIR algorithm to simulate posterior
+// distributions", 1988).
 func (d *drawn) likely(rng *rand.Rand, of *pool, limit float64) empirical.Distribution {
 	if len(of.running) == 0 || d.wider == nil {
 		masses, own := d.propose(nil, rng, of, limit)
 		return d.distribution(masses, own, limit)
 	}
-	// The largest sum of log weight and Gumbel noise is a weighted choice. The candidates are in descending order of
-	// their noise, because then most of them need not be drawn.
+	// The largest sum of log weight and Gumbel noise is a weighted choice. The candidates are in descending order of their
+	// noise, because then most candidates need not be drawn.
 	var noise [candidates]float64
 	for i := range noise {
 		noise[i] = -math.Log(rng.ExpFloat64())
@@ -126,9 +126,9 @@ func (d *drawn) likely(rng *rand.Rand, of *pool, limit float64) empirical.Distri
 // shortfall is the probability that a job runs longer than a distribution says.
 const shortfall = 0.01
 
-// propose draws the weights of a group's distribution, given the group's ended jobs, and appends them to masses:
-// first the group's own weights, and then the weights of the sticks. The own weights are those of the group's run
-// times and of its tail. The tail also consists of sticks. They are drawn from the part of the wider group's draw
+// propose draws the weights of a group's distribution, given the group's ended jobs, and appends them to masses: first
+// the group's own weights, and then the weights of the sticks. The own weights are those of the group's run times and
+// of its tail. The tail also consists of sticks. The tail's sticks are drawn from the part of the wider group's draw
 // that is longer than the group's longest job so far (Susarla and Van Ryzin, "Nonparametric Bayesian estimation of
 // survival curves from incomplete observations", Journal of the American Statistical Association 71(356), 1976).
 func (d *drawn) propose(masses []empirical.Mass, rng *rand.Rand, of *pool, limit float64) (all []empirical.Mass,

@@ -19,13 +19,12 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// realization is one run of a queue. It ends as soon as all jobs of the field open have started. Jobs that can never
-// start are not in open. If all jobs that are left in open are above a limit, the realization ends as well.
+// realization is one run of a queue. It ends as soon as all jobs in the field open have started. Jobs that can never
+// start are not in open. The realization also ends if every remaining job in open requests more than a limit allows.
 type realization struct {
 	from  hpc.Time
 	until hpc.Time // the realization does not end before this instant, except at the horizon
-	// horizon is the last instant of the forecast; [hpc.Never] without a horizon. ended is when the
-	// run ended.
+	// horizon is the last instant of the forecast; [hpc.Never] without a horizon. The field ended is when the run ended.
 	horizon, ended hpc.Time
 	starts         map[Key][]hpc.Time // the starts of each job at the instant from or later, in order
 	// open are the tasks for which the realization waits, by job; -1 for a job that is not an array.
@@ -34,8 +33,8 @@ type realization struct {
 	// launches a script in the second of the allocation, and reports a longer delay only when the job ends.
 	whole bool
 	unmet *unmet.Jobs
-	// reasons has the last reason for which each job waited. beyond has those jobs of open that request more than a
-	// limit allows for one job. They start in no realization, unless somebody changes the limit.
+	// reasons has the last reason for which each job waited. The map beyond has those jobs of open that request more than
+	// a limit allows for one job. The jobs in beyond start in no realization, unless somebody changes the limit.
 	reasons map[Key]string
 	beyond  map[string]bool
 	// elsewhere has those jobs of open that may run in several partitions with different limits.

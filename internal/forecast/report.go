@@ -87,9 +87,9 @@ type Variant struct {
 // submitted is the ID of the job of a [Variant].
 const submitted = "forecast-submit"
 
-// NewReport makes a forecast of a queue, and a forecast of each variant of a job that could be submitted to the
-// queue. The realizations of all variants have the same draws. The parameter by is the instant for
-// [Waiting.StartsBy], or 0. NewReport returns an error if by is after the horizon, or if no forecast can be made.
+// NewReport makes a forecast of a queue, and a forecast of each variant of a job that could be submitted to the queue.
+// The realizations of all variants have the same draws. The parameter by is the instant for [Waiting.StartsBy], or 0.
+// NewReport returns an error if the instant by is after the horizon, or if no forecast can be made.
 func NewReport(ctx context.Context, source string, q *Queue, variants []Variant, by hpc.Time, opts Options) (*Report,
 	error) {
 	horizon := opts.horizon(q.At)

@@ -9,9 +9,9 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Rewind is [Course.Freeze] without a window: the realizations repeat the run from its beginning. Up to the instant
-// the workload is the run's own, and only the run times of jobs that end later are drawn. So the scheduler has its
-// whole state. A window cannot restore all of this state: the shares of jobs on their nodes, the phase of the
+// Rewind is [Course.Freeze] without a window: the realizations repeat the run from its beginning. Up to the instant the
+// workload is the run's own, and only the run times of jobs that end later are drawn, so the scheduler has its whole
+// state. A window cannot restore the scheduler's whole state: the shares of jobs on their nodes, the phase of the
 // scheduler's periodic work, and the reservations that it planned. A realization takes as long as the run did.
 func (c *Course) Rewind(at hpc.Time) (*Queue, error) {
 	if at <= c.Manifest.VirtualStart || c.Manifest.VirtualEnd != 0 && at > c.Manifest.VirtualEnd {

@@ -49,7 +49,7 @@ type groupLimit struct {
 
 type weighed struct {
 	masses []empirical.Mass
-	// tail is the weight of jobs that are longer than all ended jobs of the group. Its Seconds are the longest run
+	// tail is the weight of jobs that are longer than all ended jobs of the group. The Seconds of tail are the longest run
 	// time so far.
 	tail    empirical.Mass
 	ended   int
@@ -187,8 +187,8 @@ type pool struct {
 	group group
 	weighed
 	wider float64 // the concentration: the weight of the wider groups, as a number of jobs
-	// spread is the concentration with which this weight is drawn from the wider group's draw. If the jobs within
-	// groups are similar, a group differs from other groups more than a draw with the concentration wider would show.
+	// A realization draws the part of the distribution that comes from the wider group with the concentration spread. If
+	// the jobs within groups are similar, spread is smaller than wider, so that the draws for two groups differ more.
 	spread float64
 }
 
@@ -313,8 +313,8 @@ func (s *Shares) learnConcentrations() {
 		return sort.Search(len(edges), func(i int) bool { return edges[i] > job.used() })
 	}
 
-	// seen counts jobs for a job and one of its groups. all is the number of the group's jobs that
-	// had ended when the job started, and same is how many of them are in the job's bin.
+	// seen counts the earlier jobs of one of a job's groups. The field all is the number of the group's jobs that had
+	// ended when the job started, and same is how many of these jobs are in the job's bin.
 	type seen struct{ all, same float64 }
 	type tally struct {
 		all  float64

@@ -5,9 +5,9 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// trained is a model that was trained on everything until an instant. The training data lack the ends of the jobs
-// that had not ended at that instant. So the model must still receive these jobs with their ends. Which jobs had not
-// ended is known only after the instant, so trained stores the events until the instant and passes them on later.
+// trained is a model that was trained on everything until an instant. The training data lack the ends of the jobs that
+// had not ended at that instant, so the model must still receive these jobs with their ends. Which jobs had not ended
+// is known only after the instant, so trained stores the events until the instant and passes them on later.
 type trained struct {
 	predict.Predictor
 	until hpc.Time
@@ -28,8 +28,8 @@ type heldEvent struct {
 	starts bool
 }
 
-// Trained returns a [Learner] of a model that was trained on everything until an instant. The model does not learn
-// from these events again. It learns from later jobs, and from earlier jobs that had not ended by that instant.
+// Trained returns a [Learner] of a model that was trained on everything until an instant. The model does not learn from
+// the events until that instant again, but from later jobs, and from earlier jobs that had not ended by that instant.
 func Trained(until hpc.Time, model predict.Predictor) Learner {
 	return Modelled{&trained{Predictor: model, until: until, open: map[int64]*heldJob{}}}
 }

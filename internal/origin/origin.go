@@ -4,9 +4,9 @@
 // including the loopback interface, and adds the passwords that it has stored.
 //
 // The check reads the headers in which browsers describe their requests: Fetch Metadata (W3C,
-// https://www.w3.org/TR/fetch-metadata/), Origin (RFC 6454) and Host. Programs send neither Fetch
-// Metadata nor Origin. So the check refuses a program's request only if its method is GET or HEAD
-// and its Host is a name that another site may have.
+// https://www.w3.org/TR/fetch-metadata/), Origin (RFC 6454) and Host. Programs send neither Fetch Metadata nor Origin,
+// so the check refuses a program's request only if its method is GET or HEAD and its Host is a name that another site
+// may have.
 package origin
 
 import (
@@ -20,11 +20,11 @@ import (
 
 // Policy describes a server to the check. Its zero value is for a server without passwords and pages.
 type Policy struct {
-	// Secret says that the server requires a password or a token. Then the name by which a browser
-	// reaches the server does not matter, because a page of another name does not know the secret.
+	// Secret says that the server requires a password or a token. With such a secret, the name by which a browser reaches
+	// the server does not matter, because a page of another name does not know the secret.
 	Secret bool
-	// Page reports whether a request is for a page for people. Other sites may link to pages, and to nothing
-	// else. It is nil for a server without pages.
+	// Page reports whether a request is for a page for people. Other sites may link to pages, and to nothing else. Page is
+	// nil for a server without pages.
 	Page func(*http.Request) bool
 }
 
@@ -75,11 +75,11 @@ func sameHost(origin, host string) bool {
 	return ok && strings.EqualFold(after, host)
 }
 
-// rebound reports whether a browser may have reached an address of this machine by the name of
-// another site (DNS rebinding). To the browser, such a server and that site's pages have the same
-// origin. Browsers send Origin with all methods except GET and HEAD. Slurm's plugin
-// jobcomp/elasticsearch sends no Origin, so its POST requests may name any host. On an address
-// that other machines reach, a server without a secret is open to the whole network in any case.
+// rebound reports whether a browser may have reached an address of this machine by the name of another site (DNS
+// rebinding). To the browser, a server under the other site's name and the pages of the other site have the same
+// origin. Browsers send Origin with all methods except GET and HEAD. Slurm's plugin jobcomp/elasticsearch sends no
+// Origin, so its POST requests may name any host. On an address that other machines reach, a server without a secret is
+// open to the whole network in any case.
 func rebound(r *http.Request) bool {
 	if local, known := r.Context().Value(http.LocalAddrContextKey).(net.Addr); known {
 		if tcp, ok := local.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {

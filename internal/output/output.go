@@ -1,8 +1,7 @@
 // Package output writes the files that users ask for.
 //
-// A file appears under its name once it is complete. Until then it has a temporary name in the
-// same directory. A program that ends early calls [Abandon], which removes such files. The
-// umask decides about the permissions.
+// A file appears under its name once it is complete. Until then it has a temporary name in the same directory. A
+// program that ends early calls [Abandon], which removes the temporary files. The umask decides about the permissions.
 package output
 
 import (
@@ -31,8 +30,8 @@ var unfinished = struct {
 // errAbandoned is the error of a file that would be completed after [Abandon].
 var errAbandoned = errors.New("the program is ending")
 
-// Abandon removes everything that is being written. Afterwards, files and directories can no
-// longer be completed. It is for a program that ends while other goroutines write.
+// Abandon removes everything that is being written. Afterwards, files and directories can no longer be completed.
+// Abandon is for a program that ends while other goroutines write.
 func Abandon() {
 	unfinished.Lock()
 	defer unfinished.Unlock()

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// Fields finds the nonzero fields of a struct. For a struct with a hundred fields, most of them
-// zero, this takes a fraction of the time that package reflect takes.
+// Fields finds the nonzero fields of a struct. For a struct with a hundred fields, most of them zero, Fields takes a
+// fraction of the time that package reflect takes.
 type Fields[T any] struct{ layout *layout }
 
 // NewFields returns the Fields of T. It panics if a [Store] cannot hold T, or if T has a struct as

@@ -59,7 +59,7 @@ var kinds = map[reflect.Kind]kind{
 	reflect.Int8: integer8, reflect.Int16: integer16, reflect.Int32: integer32, reflect.Int64: integer64,
 	reflect.Int:   integer64,
 	reflect.Uint8: unsigned8, reflect.Uint16: unsigned16, reflect.Uint32: unsigned32, reflect.Uint64: unsigned64,
-	reflect.Uint: unsigned64, reflect.Float64: unsigned64, // its bits
+	reflect.Uint: unsigned64, reflect.Float64: unsigned64, // a float is packed as its bits
 }
 
 // maxFields is the maximum number of fields of a record.
@@ -129,8 +129,8 @@ func (f *field) shows() uintptr {
 	return f.offset
 }
 
-// set is a field of a shape. It has its own copy of the values that most fields need, so that they
-// are close together in memory.
+// set is a field of a shape. It repeats two values of the field that packing needs most often, so that they are close
+// together in memory.
 type set struct {
 	offset uintptr
 	kind   kind

@@ -97,10 +97,10 @@ func (p *packer) append(b []byte, l *layout, record unsafe.Pointer) []byte {
 	return b
 }
 
-// A number x is packed as the varint of 2z. z is x with its sign moved to the lowest bit (zigzag
-// encoding). Most large numbers are times and durations in nanoseconds that are whole seconds.
-// These are packed as 2z+1, where z is made from the number of seconds. 0 is always packed as 0, so
-// the code 1 is free. It precedes numbers that fit neither form.
+// A number x is packed as the varint of 2z. z is x with its sign moved to the lowest bit (zigzag encoding). Most large
+// numbers are times and durations in nanoseconds that are whole seconds. A number of whole seconds is packed as 2z+1,
+// where z is made from the number of seconds. 0 is always packed as 0, so the code 1 is free. The code 1 precedes
+// numbers that fit neither form.
 const (
 	second     = 1e9
 	unscalable = 1
@@ -126,8 +126,8 @@ const (
 	repeated = 2
 )
 
-// appendString packs a string as 2i if it is string i of the table. Otherwise it packs 2n+1 and
-// the n bytes of the string.
+// appendString packs a string as 2i if it is string i of the table; otherwise it packs 2n+1 and the n bytes of the
+// string.
 func (p *packer) appendString(b []byte, s string, c *column) []byte {
 	if !c.off {
 		c.looked++
@@ -177,8 +177,8 @@ type reader struct {
 	spare [spares]unsafe.Pointer
 }
 
-// spares is the largest number of structs, behind the pointers of a record, that [Store.Get]
-// reuses.
+// spares is the largest number of structs that [Store.Get] reuses. The pointers of a record refer to the reused
+// structs.
 const spares = 2
 
 // record unpacks the nonzero fields into a zero record.

@@ -2,11 +2,10 @@
 // fields of each struct, and numbers in as few bytes as they need. Repeated strings are stored
 // once, in a table. A job of a log takes about thirty bytes instead of eight hundred.
 //
-// A record is the number of its shape, and then the values of its nonzero fields in the order of
-// their declaration. The shape says which fields are nonzero. Records of one source have few
-// shapes, so the number of the shape mostly takes one byte. Unpacking visits only the nonzero
-// fields. The packer decides which string fields belong in the table. It stops looking up the
-// values of a field if most of them are new, as is common for job names and job IDs.
+// A record is the number of its shape, and then the values of its nonzero fields in the order of their declaration. The
+// shape says which fields are nonzero. Records of one source have few shapes, so the number of the shape mostly takes
+// one byte. Unpacking visits only the nonzero fields. The packer decides which string fields belong in the table. The
+// packer stops looking up the values of a field if most of them are new, as is common for job names and job IDs.
 //
 // Records are in chunks of memory without pointers, which the garbage collector does not scan.
 package packed
@@ -23,9 +22,9 @@ type Ref uint64
 // chunkSize is the size of a chunk of records, in bytes.
 const chunkSize = 64 << 10
 
-// Store has records of T. T is a struct whose fields may have any kind except channels, functions,
-// interfaces, arrays and floating-point numbers. A record never changes: to change it, put a new
-// record. A copy of a list of [Ref]s is therefore as good as a copy of the records.
+// Store has records of T. T is a struct whose fields may have any kind except channels, functions, interfaces, arrays,
+// float32 and complex numbers. A record never changes: to change it, put a new record. A copy of a list of [Ref]s is
+// therefore as good as a copy of the records.
 //
 // Several goroutines may read records at the same time, but not while one of them calls Put.
 type Store[T any] struct {

@@ -14,16 +14,15 @@ import (
 type Executor struct {
 	// Parallel is the largest number of tasks at once. 0 means the number of CPUs.
 	Parallel int
-	// GoOn reports whether the other tasks continue after a task has failed with err. If GoOn is nil,
-	// they do not.
+	// GoOn reports whether the other tasks continue after a task has failed with err. If GoOn is nil, the other tasks do
+	// not continue.
 	GoOn func(err error) bool
 }
 
-// Do calls the function task with the numbers from 0 to n-1, and starts the calls in that order.
-// It waits for all calls that have started. If a task fails and GoOn is false for its error, or if
-// ctx is cancelled, Do starts no further task and cancels the context of the running tasks. Do
-// then returns the error of the failed task with the lowest number, or ctx's error. Otherwise it
-// returns nil. Each task must store its result, and an error that GoOn accepts, in its own
+// Do calls the function task with the numbers from 0 to n-1, and starts the calls in that order. It waits for all calls
+// that have started. If a task fails and GoOn is false for its error, or if ctx is cancelled, Do starts no further task
+// and cancels the context of the running tasks. Do then returns the error of the failed task with the lowest number, or
+// ctx's error; otherwise it returns nil. Each task must store its result, and an error that GoOn accepts, in its own
 // variable. Nothing then depends on the order in which tasks end.
 func (e Executor) Do(ctx context.Context, n int, task func(ctx context.Context, i int) error) error {
 	group, groupCtx := errgroup.WithContext(ctx)

@@ -45,9 +45,9 @@ type Predictor interface {
 	Submit(s Submission) Prediction
 	// Start says that a submitted job starts.
 	Start(number int64, at hpc.Time)
-	// End says that a submitted job ends. A job that ends without a start has no run time. The state
-	// [hpc.Pending] means that the job is requeued. It is then submitted again with a different
-	// number, and the run that ended does not count as a run time either.
+	// End says that a submitted job ends. A job that ends without a start has no run time. The state [hpc.Pending] means
+	// that the job is requeued. A requeued job is submitted again with a different number, and the run that ended does not
+	// count as a run time either.
 	End(number int64, at hpc.Time, state hpc.State)
 }
 
@@ -146,11 +146,10 @@ func (p Prediction) Probability(seconds float64) float64 {
 	return 0.5 * math.Erfc(-distance/slope*deviates/math.Sqrt2)
 }
 
-// QuantileAfter is [Prediction.Quantile] for a job that has already run for elapsed seconds. The
-// result is the quantile of the whole run time, among the run times longer than elapsed. If the
-// distribution has no longer run times, the result is elapsed. For an elapsed time above the
-// median, it computes with the share s of longer run times, since 1-s rounds to 1 in the far tail.
-// The share s(1-q) of all run times is longer than the result.
+// QuantileAfter is [Prediction.Quantile] for a job that has already run for elapsed seconds. The result is the quantile
+// of the whole run time, among the run times longer than elapsed. If the distribution has no longer run times, the
+// result is elapsed. For an elapsed time above the median, QuantileAfter computes with the share s of longer run times,
+// because 1-s rounds to 1 in the far tail. The share s(1-q) of all run times is longer than the result.
 func (p Prediction) QuantileAfter(q, elapsed float64) float64 {
 	q = within(q, 0, 1)
 	ran := p.Probability(elapsed)

@@ -57,9 +57,8 @@ func (l *ledger[T]) end(number int64, at hpc.Time, state hpc.State) (what T, val
 	return job.what, max(at.Sub(job.start).Seconds(), 0), true
 }
 
-// fallback predicts jobs for which a predictor has no data. It predicts the value that the user
-// requested. Without such a value, it predicts the mean of all ended jobs, or 0 before any job has
-// ended.
+// fallback predicts jobs for which a predictor has no data. It predicts the value that the user requested. Without a
+// requested value, fallback predicts the mean of all ended jobs, or 0 before any job has ended.
 type fallback struct {
 	sum   float64
 	count float64
@@ -74,8 +73,8 @@ func (f *fallback) value(t Target, r *hpc.Request) float64 {
 	return f.sum / f.count
 }
 
-// UserLimit predicts the value that the user requested: the time limit, or the memory. For a job
-// without such a request it predicts the mean of all ended jobs.
+// UserLimit predicts the value that the user requested: the time limit, or the memory. For a job without a request,
+// UserLimit predicts the mean of all ended jobs.
 type UserLimit struct {
 	ledger[struct{}]
 	all fallback
@@ -102,10 +101,10 @@ func (u *UserLimit) End(number int64, at hpc.Time, state hpc.State) {
 	}
 }
 
-// LastTwo predicts the mean run time of the user's two jobs that ended last (Tsafrir, Etsion and
-// Feitelson, "Backfilling using system-generated predictions rather than user runtime estimates",
-// IEEE TPDS 18(6), 2007). If only one job of the user has ended, it predicts that job's run time.
-// Before the first end, it makes the prediction of [UserLimit].
+// LastTwo predicts the mean run time of the user's two jobs that ended last (Tsafrir, Etsion and Feitelson,
+// "Backfilling using system-generated predictions rather than user runtime estimates", IEEE TPDS 18(6), 2007). If only
+// one job of the user has ended, LastTwo predicts that job's run time. Before the first end, LastTwo makes the
+// prediction of [UserLimit].
 type LastTwo struct {
 	ledger[string]
 	users map[string]*lastTwo
@@ -195,9 +194,9 @@ func (d *DecayedMean) Add(x, a float64) {
 // Mean returns the average. Count must not be 0.
 func (d *DecayedMean) Mean() float64 { return d.Sum / d.Count }
 
-// ClassAverage predicts the recursive average with decay of the run times in the job's class; see
-// [Class]. For a job of a new class, it predicts the average of the job's user. For a new user, it
-// makes the prediction of [UserLimit].
+// ClassAverage predicts the recursive average with decay of the run times in the job's class; see [Class]. For a job of
+// a new class, ClassAverage predicts the average of the job's user. For a new user, ClassAverage makes the prediction
+// of [UserLimit].
 type ClassAverage struct {
 	ledger[ClassKey]
 	classes map[ClassKey]*DecayedMean

@@ -54,10 +54,10 @@ func (c *Case) Value() float64 {
 // data.
 type Cases struct {
 	List []Case
-	// NeverRan counts jobs that left the queue without a start. Unknown counts jobs whose end is
-	// unknown. Predictors also receive the submissions of these jobs.
+	// NeverRan counts jobs that left the queue without a start. Unknown counts jobs whose end is unknown. Predictors also
+	// receive the submissions of jobs that never ran or whose end is unknown.
 	NeverRan, Unknown int
-	// NoStart counts jobs whose start is not recorded. Such a job is assumed to start at its
+	// NoStart counts jobs whose start is not recorded. A job without a recorded start is assumed to start at its
 	// submission, the earliest possible instant.
 	NoStart int
 	// LeftOut counts the source's records that are not jobs, by the rule that excludes them, for example a
@@ -81,8 +81,8 @@ func NoStartNote(n int) string {
 		"starts of "+quantity.Regular(n, "job")+" are not known; these jobs are assumed to start at their submission")
 }
 
-// MadeNote returns a note about fields that predictors read and that rules made, and about what this
-// means for scores. It returns "" if there is no such field.
+// MadeNote returns a note about fields that predictors read and that rules made, and about what this means for scores.
+// It returns "" if rules made no field that predictors read.
 func (c *Cases) MadeNote() string {
 	var made []string
 	for _, f := range workload.Fields {
@@ -100,9 +100,9 @@ func (c *Cases) MadeNote() string {
 // CasesOf returns the jobs of a workload for predictions of run times: see [TargetCases].
 func CasesOf(w *workload.Workload) (*Cases, error) { return TargetCases(w, RunTime) }
 
-// TargetCases returns the jobs of a workload. Each task of an array is a job. A job's run time is
-// its recorded end minus its recorded start, or the workload's run time if these are not recorded.
-// It returns an error if the array of a job is not valid.
+// TargetCases returns the jobs of a workload. Each task of an array is a job. A job's run time is its recorded end
+// minus its recorded start, or the workload's run time if these are not recorded. TargetCases returns an error if the
+// array of a job is not valid.
 func TargetCases(w *workload.Workload, t Target) (*Cases, error) {
 	c := &Cases{Target: t, List: make([]Case, 0, w.Jobs.Len()), LeftOut: map[string]int{}, Made: map[workload.Field]int{}}
 	for _, u := range w.Unusable {
@@ -151,8 +151,8 @@ func (c *Cases) Check() error {
 		want)
 }
 
-// AtOnce returns the cases with each job's end moved to its submission. So each job's value is known
-// at its submission, which is not possible in reality.
+// AtOnce returns the cases with each job's end moved to its submission, so each job's value is known at its submission,
+// which is not possible in reality.
 func (c *Cases) AtOnce() *Cases {
 	known := *c
 	known.List = slices.Clone(c.List)
@@ -273,10 +273,10 @@ func play(ctx context.Context, cases []Case, p Predictor, seen func(c *Case, p P
 	return due, nil
 }
 
-// Quantiles calls a predictor with the events of a workload. For each job it returns the quantile q
-// of the run time, in seconds, as predicted at the job's submission. For an array it returns the
-// largest value of its tasks. The jobs must be in the order of their submissions
-// ([workload.Workload.Sort]). It returns the context's error, or the error of [CasesOf].
+// Quantiles calls a predictor with the events of a workload. For each job it returns the quantile q of the run time, in
+// seconds, as predicted at the job's submission. For an array it returns the largest value of its tasks. The jobs must
+// be in the order of their submissions ([workload.Workload.Sort]). Quantiles returns the context's error, or the error
+// of [CasesOf].
 func Quantiles(ctx context.Context, w *workload.Workload, p Predictor, q float64) ([]float64, error) {
 	cases, err := CasesOf(w)
 	if err != nil {

@@ -15,8 +15,8 @@ const (
 	RunTime Target = "run-time" // from start to end, in seconds
 	// Memory is the largest memory that the job had in use, in MiB for each of its processors.
 	Memory Target = "memory"
-	// IO is the data that the job reads and writes, in MiB. If it is not recorded, it is computed from
-	// the job's I/O phases.
+	// IO is the data that the job reads and writes, in MiB. If this amount is not recorded, it is computed from the job's
+	// I/O phases.
 	IO Target = "io"
 )
 
@@ -58,8 +58,8 @@ func (t Target) What() string {
 	return "run time"
 }
 
-// Asked returns the requested value in the target's unit: the time limit, or the memory for each
-// processor. It returns 0 if the request has no such value. Jobs do not request I/O.
+// Asked returns the requested value in the target's unit: the time limit, or the memory for each processor. It returns
+// 0 if the request has no value for the target. Jobs do not request I/O.
 func (t Target) Asked(r *hpc.Request) float64 {
 	switch {
 	case t == IO:
@@ -74,8 +74,8 @@ func (t Target) Asked(r *hpc.Request) float64 {
 	return 0
 }
 
-// Limit returns the upper bound of the target's values, in the target's unit; 0 if there is no
-// bound. Only run times have such a bound, because not every system enforces requested memory.
+// Limit returns the upper bound of the target's values, in the target's unit; 0 if there is no bound. Only run times
+// have an upper bound, because not every system enforces requested memory.
 func (t Target) Limit(r *hpc.Request) float64 {
 	if t.Measured() {
 		return 0

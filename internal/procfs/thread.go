@@ -46,9 +46,9 @@ func (t *Thread) Close() {
 // Asleep reports whether the thread sleeps in state S, interruptible. An error means that the
 // thread is gone.
 //
-// State S alone does not prove that the thread sleeps. A thread enters the state before it checks
-// its condition for the last time. Between the two, it can lose its CPU although it is ready to
-// run. But such a thread is on a run queue, and a thread on a run queue has no wait channel.
+// State S alone does not prove that the thread sleeps. A thread enters the state before it checks its condition for the
+// last time. Between these two steps, the thread can lose its CPU although it is ready to run, but such a thread is on
+// a run queue, and a thread on a run queue has no wait channel.
 func (t *Thread) Asleep() (bool, error) {
 	channel, err := t.channel()
 	if err != nil || channel == running {
@@ -76,9 +76,9 @@ const (
 	interruptible                // sleeps in state S
 )
 
-// channel reads the wait channel. Managed threads wait mostly in the functions named here, and a
-// thread in such a function is never in state D. So the wait channel alone proves that the thread
-// sleeps. So Asleep need not read the stat file, which would take longer than everything else.
+// channel reads the wait channel. Managed threads wait mostly in the functions named here, and a thread in such a
+// function is never in state D, so the wait channel alone proves that the thread sleeps. If a thread waits in such a
+// function, Asleep need not read the stat file, which takes longer than everything else.
 func (t *Thread) channel() (channel, error) {
 	if t.wchan < 0 {
 		return anyState, nil

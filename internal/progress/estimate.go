@@ -33,12 +33,12 @@ const (
 	recentPart, recentWeight = 0.4, 0.4
 	// most is the largest factor by which the recent speed may differ from the speed of the whole run.
 	most = 3
-	// latestPart is the last part of a run. Its speed shows whether the run has become far slower.
+	// latestPart is the last part of a run. The speed of this part shows whether the run has become far slower.
 	latestPart = 0.1
-	// early is the share of a run up to which its speed says little about the rest of the run.
+	// Up to the share early of a run, the speed so far says little about the rest of the run.
 	early = 1. / 3
-	// A queue grows if it is longer than at the beginning of the recent part, both by this factor and by this many
-	// jobs.
+	// A queue counts as growing if it has more than growth times the jobs that it had at the beginning of the recent part,
+	// plus fewPending jobs.
 	growth, fewPending = 1.25, 20
 	// fullMachine is the utilization of a machine with a queue.
 	fullMachine = 0.92
@@ -91,9 +91,9 @@ type Estimate struct {
 	AtLeast bool
 }
 
-// Left predicts how much real time a run will still take, from snapshots of it in their order. It
-// is a lower bound in the first third of a run, while the queue grows, and if the last part of the
-// run was far slower than the whole.
+// Left predicts how much real time a run will still take, from snapshots of it in their order. The estimate is a lower
+// bound in the first third of a run, while the queue grows, and if the last part of the run was far slower than the
+// whole.
 func Left(history []Snapshot) (e Estimate) {
 	if len(history) < 2 {
 		return e

@@ -10,13 +10,13 @@ import (
 	"rmreplay/internal/replay"
 )
 
-// Part is a part of a line. Parts with lower ranks are left out last.
+// Part is a part of a line. Parts with higher ranks are left out first.
 type Part struct {
 	Rank int
 	Text string
 }
 
-// Fit joins the parts that are not empty in their order. If width is above 0, it leaves parts out so that the line has
+// Fit joins the parts that are not empty in their order. If width is above 0, Fit leaves parts out so that the line has
 // at most width characters. If the last remaining part is still too long, Fit shortens it.
 func Fit(width int, parts ...Part) string {
 	const between = "  "
@@ -92,7 +92,7 @@ func beforeWindow(p *replay.Progress, zone *time.Location) Part {
 	return Part{2, "before the window (" + p.Window.Std().In(zone).Format("2006-01-02 15:04") + ")"}
 }
 
-// utilization is the share of the processors that jobs have.
+// utilization returns a text about the share of the processors that jobs use.
 func utilization(p *replay.Progress) Part {
 	if p.Processors == 0 {
 		return Part{}

@@ -105,8 +105,7 @@ func Percent[F ~float64](f F) string {
 // Share formats a part of a whole: 46.9 %.
 func Share(part, whole int) string { return Percent(float64(float64(part) / float64(whole))) }
 
-// Roughly formats seconds in the largest unit that is not longer than they are: 1.5 d, 34.1 min, 8
-// s.
+// Roughly formats seconds in one unit, the largest in which their number is at least 1: 1.5 d, 34.1 min, 8 s.
 func Roughly(seconds float64) string {
 	for _, unit := range []struct {
 		seconds float64

@@ -1,6 +1,5 @@
-// Package realdata finds real logs and recorded schedules for tests. The repository does not
-// contain them. They lie in ../shared/data, beside the directory of the module. Only tests import
-// this package.
+// Package realdata finds real logs and recorded schedules for tests. The repository does not contain them. They are in
+// ../shared/data, beside the directory of the module. Only tests import this package.
 package realdata
 
 import (

@@ -9,9 +9,9 @@ import (
 // resource manager does not send this event, and the run's record does not contain it.
 const Woken rm.EventKind = "woken"
 
-// Controller decides what happens to the jobs of a workload. The loop passes it every event, and it
-// answers with submissions and commands. A controller can, for example, model users who react to
-// the ends of their jobs, or an operator who holds jobs.
+// Controller decides what happens to the jobs of a workload. The loop passes every event to the controller, and the
+// controller answers with submissions and commands. A controller can, for example, model users who react to the ends of
+// their jobs, or an operator who holds jobs.
 type Controller interface {
 	// Begin returns the decisions that do not depend on an event.
 	Begin() Decisions
@@ -59,7 +59,7 @@ type Command struct {
 	rm.Command
 }
 
-// Rewriter changes a job before its submission. The job is a shallow copy: a rewriter may replace
-// maps, slices and pointers, but must not change their contents. It must not change the ID and the
-// array. The run's record has the unchanged job of the workload.
+// Rewriter changes a job before its submission. The job is a shallow copy: a rewriter may replace maps, slices and
+// pointers, but must not change their contents. A rewriter must not change the ID and the array. The run's record has
+// the unchanged job of the workload.
 type Rewriter func(job *hpc.Job)

@@ -15,11 +15,11 @@ import (
 // Model is a model of how users react to the ends of their jobs.
 type Model string
 
-// These are the models. All except [NoFeedback] play the graphs of package session. A session
-// without dependencies is submitted at its recorded instant. Any other session is submitted after
-// the sessions that it depends on have ended. The models differ in two ways: in the unit that they
-// move (a session, or a batch of overlapping jobs), and in the times at which a user is present.
-// docs/FEEDBACK.md names the paper for each rule, and says which rules are our own.
+// The models of how users react to the ends of their jobs. All except [NoFeedback] play the graphs of package session.
+// A session without dependencies is submitted at its recorded instant. Any other session is submitted after the
+// sessions that it depends on have ended. The models differ in two ways: in the unit that they move (a session, or a
+// batch of overlapping jobs), and in the times at which a user is present. docs/FEEDBACK.md names the paper for each
+// rule, and says which rules are our own.
 const (
 	// NoFeedback is rigid replay: the recorded instants.
 	NoFeedback Model = "none"
@@ -30,8 +30,8 @@ const (
 	ThinkTime Model = "think-time"
 	// Adjusted moves batches in the same way (Zakay & Feitelson, MASCOTS 2014).
 	Adjusted Model = "adjusted"
-	// Fluid takes the recorded sessions as the times at which a user is present. A batch is
-	// submitted during such a session, or else at the start of the next session (ibid.).
+	// Fluid takes the recorded sessions as the times at which a user is present. A batch is submitted during a recorded
+	// session of the user, or else at the start of the next session (ibid.).
 	Fluid Model = "fluid"
 	// Distribution submits a batch in random hours. The probability of an hour follows the
 	// user's recorded submissions (ibid.).
@@ -236,8 +236,8 @@ func (d *users) ended(job int, at hpc.Time) []Submission {
 	return out
 }
 
-// start returns the start of a session whose dependencies have ended. The parameter free is the instant at
-// which the last dependency ended. The deciding dependency ended later than recorded by the parameter shift.
+// start returns the start of a session whose dependencies have ended. The parameter free is the instant at which the
+// last dependency ended, and shift is by how much the deciding dependency ended later than recorded.
 func (u *user) start(s int, shift time.Duration, free hpc.Time) hpc.Time {
 	session := &u.graph.Sessions[s]
 	// kept is the latest end + think time of the session's dependencies: the start moves as much as

@@ -34,8 +34,8 @@ const (
 	wake // wakes the controller
 )
 
-// windowBegins is the sequence number of the action that begins the window. It comes before the
-// workload's own actions at that instant.
+// windowBegins is the sequence number of the action that begins the window. The window's action comes before the
+// workload's own actions at the same instant.
 const windowBegins = -1
 
 // load puts all inputs with known instants into the queue at the beginning.
@@ -149,8 +149,7 @@ func (p *player) command(c Command) {
 	p.add(c.At, command, p.commands, detail{command: &c.Command})
 }
 
-// wake puts a waking of the controller into the queue. It does not count as an input of the
-// workload.
+// wake makes the loop wake the controller at an instant. The waking does not count as an input of the workload.
 func (p *player) wake(at hpc.Time) {
 	if at != 0 && at != hpc.Never {
 		p.wakes++

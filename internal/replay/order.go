@@ -11,18 +11,18 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// ordered is a [Controller] that submits a job after the jobs in its dependency, because a resource
-// manager refuses a dependency on a job that has not been submitted. In a log the order is right. But
-// users who react may submit jobs in another order, and a replay on real Slurm submits preset jobs only
-// at their starts. If the submission of a job waits for a preset job's submission, the job loses no age
-// in Slurm, because age counts from when the dependencies are met. The job only loses its place among
-// jobs of the same priority. But the job's wait is shorter than the recorded wait ([Result.Postponed]).
+// ordered is a [Controller] that submits a job after the jobs in its dependency, because a resource manager refuses a
+// dependency on a job that has not been submitted. In a log the order is right, but users who react may submit jobs in
+// another order, and a replay on real Slurm submits preset jobs only at their starts. If the submission of a job waits
+// for a preset job's submission, the job loses no age in Slurm, because age counts from when the dependencies are met.
+// The job only loses its place among jobs of the same priority, but the job's wait is shorter than the recorded wait
+// ([Result.Postponed]).
 type ordered struct {
 	Controller
 	w           *workload.Workload
 	presetsWait bool               // see [rm.Capabilities]
 	names       map[int][]int      // for each job, the jobs that its dependency names
-	at          map[int]hpc.Time   // submit times of the jobs that name others, or that others name
+	at          map[int]hpc.Time   // submit times of jobs that name jobs, or that are named
 	held        map[int]Submission // submissions that wait for a job that they name
 	after       map[int][]int      // for each job, the jobs whose submissions wait for it
 	// late says for each job by how much its submission is later than its controller decided, because a

@@ -25,8 +25,8 @@ func recordedPresence(g *session.Graph) presence {
 	return p
 }
 
-// next implements [presence]. After the last recorded session the user counts as always present,
-// because the record says no more.
+// next implements [presence]. After the last recorded session the user counts as always present, because the record
+// does not show when the user was present later.
 func (p sessionTimes) next(t hpc.Time) hpc.Time {
 	i := sort.Search(len(p.end), func(i int) bool { return p.end[i] >= t })
 	if i == len(p.end) {
@@ -46,7 +46,7 @@ const (
 	hour = hpc.Time(time.Hour)
 )
 
-// slot returns the day of an instant, counted from 1970, and its hour of the day. Both are in UTC. The local
+// slot returns the day of an instant, counted from 1970, and its hour of the day. Day and hour are in UTC. The local
 // time zone does not matter, because profiles are counted and used in the same zone.
 func slot(t hpc.Time) (date, hourOfDay int64) {
 	date = int64(t / day)

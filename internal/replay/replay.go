@@ -2,10 +2,9 @@
 // submission, cancellation, node event and reservation at its instant of virtual time, until all
 // jobs have ended. It works with any resource manager.
 //
-// A [Controller] decides when jobs are submitted and which commands they get. The controller of
-// [NewRigid] submits jobs at their recorded instants. That of [NewController] models users who
-// react to the ends of their jobs. [Rewriting] changes the jobs of any controller before their
-// submission.
+// A [Controller] decides when jobs are submitted and which commands they get. The controller of [NewRigid] submits jobs
+// at their recorded instants. The controller of [NewController] models users who react to the ends of their jobs.
+// [Rewriting] changes the jobs of any controller before their submission.
 package replay
 
 import (
@@ -63,9 +62,9 @@ type Result struct {
 	Progress
 	// LatePresets are the preset jobs that did not run when the window began.
 	LatePresets []string
-	// Postponed are the jobs that waited for preset jobs when the window began. They were submitted
-	// later than recorded, at most by PostponedBy, because preset jobs are submitted only at their
-	// starts. So the waits of the postponed jobs are too short.
+	// Postponed are the jobs that waited for preset jobs when the window began. Postponed jobs were submitted later than
+	// recorded, at most by PostponedBy, because preset jobs are submitted only at their starts. The waits of the postponed
+	// jobs are therefore too short.
 	Postponed   []string
 	PostponedBy time.Duration
 	// Undrained are the IDs of the jobs that the replay gave up, pending or running.
@@ -73,9 +72,9 @@ type Result struct {
 	// PendingReasons counts the undrained pending jobs by their last reason. It is empty if the resource
 	// manager gives no reasons.
 	PendingReasons map[string]int
-	// Rejected are the submissions that the resource manager rejected in the replay but not when the
-	// workload was recorded. Missing are those with jobs that ran when the workload was recorded, or
-	// that have no record; their Tasks count only such jobs.
+	// Rejected are the submissions that the resource manager rejected in the replay but not when the workload was
+	// recorded. Missing are the rejected submissions with jobs that ran when the workload was recorded, or that have no
+	// record. The Tasks of an element of Missing count only jobs that ran or that have no record.
 	Rejected []Rejection
 	Missing  []Rejection
 }
@@ -128,8 +127,8 @@ type player struct {
 	reasons  map[int]string // last reason of each job that has waited and has not ended
 	order    []int32        // the jobs in the order of their submission
 	byID     map[string]int // jobs by ID; nil until the first search
-	// administers says that there are inputs besides submissions and cancellations. The resource manager
-	// may answer such inputs after the last job's end.
+	// administers says that there are inputs besides submissions and cancellations. The resource manager may answer the
+	// other inputs after the last job's end.
 	administers  bool
 	reservations []hpc.ReservationEvent // reservations that the resource manager does not know yet
 	presets      presets
@@ -355,8 +354,8 @@ func (p *player) decide(d Decisions) {
 	p.wake(d.Wake)
 }
 
-// rejected records that the resource manager rejected a submission of so many tasks. A job without a
-// record counts as a job that ran in the record.
+// rejected records that the resource manager rejected a submission of the given number of tasks. A job without a record
+// counts as a job that ran in the record.
 func (p *player) rejected(ev *rm.Event, job, tasks int) {
 	why := Rejection{ev.Job, ev.Reason, max(1, tasks)}
 	if job >= 0 {
@@ -445,8 +444,8 @@ func (p *player) undrained() []string {
 	return out
 }
 
-// pendingReasons counts the open jobs without a running task, by their last reason to wait. It
-// returns nil if there are no such jobs.
+// pendingReasons counts the open jobs without a running task, by their last reason to wait. It returns nil if every
+// open job has a running task.
 func (p *player) pendingReasons() map[string]int {
 	var counts map[string]int
 	for job, reason := range p.reasons {

@@ -81,10 +81,10 @@ func Performance(factor float64) Rewriter {
 	}
 }
 
-// TwiceRunTime is a rewriter that raises each time limit to twice the run time, as in the
-// simulations of "Replay with Feedback" (FGCS 2024). The limits then kill no job. The limit of a
-// job does not change if the job ends only because of its limit. If [Performance] is used, too,
-// TwiceRunTime must come first, because it refers to the recorded run time.
+// TwiceRunTime is a rewriter that raises each time limit to twice the run time, as in the simulations of "Replay with
+// Feedback" (FGCS 2024). With the raised limits, no job is killed by its limit. The limit of a job does not change if
+// the job ends only because of its limit. If [Performance] is used, too, TwiceRunTime must come first, because it
+// refers to the recorded run time.
 func TwiceRunTime(job *hpc.Job) {
 	switch {
 	case job.RunTime == hpc.Unlimited:
@@ -98,9 +98,8 @@ func TwiceRunTime(job *hpc.Job) {
 // FixedPriorities gives every job its recorded priority, if it has one. The resource manager then
 // does not compute priorities.
 type FixedPriorities struct {
-	// Unknown is the number of jobs that have neither a recorded priority nor a priority that an
-	// operator gave. It leaves out jobs that never started in the record: such jobs were cancelled
-	// or rejected.
+	// Unknown is the number of jobs that have neither a recorded priority nor a priority that an operator gave. Unknown
+	// leaves out jobs that never started in the record: such jobs were cancelled or rejected.
 	Unknown int
 }
 

@@ -41,11 +41,11 @@ type Starts struct {
 	DefaultLimit time.Duration
 }
 
-// starts is a [Controller] that submits every job held, and releases the job when package driver decides
-// to start it. starts does not hold a job with dependencies before these are met, because the resource
-// manager tests them. The resource manager alone starts these jobs: preset jobs, jobs that users submit held,
-// jobs that use reserved nodes, and jobs with dependencies on anything but the ends of other jobs. The driver
-// only counts such jobs while they run. starts implements [driver.Cluster].
+// starts is a [Controller] that submits every job held, and releases the job when package driver decides to start it.
+// starts does not hold a job with dependencies before these are met, because the resource manager tests them. The
+// resource manager alone starts the following jobs: preset jobs, jobs that users submit held, jobs that use reserved
+// nodes, and jobs with dependencies on anything but the ends of other jobs. The driver only counts jobs that the
+// resource manager starts while they run. starts implements [driver.Cluster].
 type starts struct {
 	Controller
 	Starts
@@ -342,8 +342,8 @@ func (s *starts) await(changed bool) {
 	}
 }
 
-// foresee plans the next waking. It is the next round, or an earlier change without an event for
-// the controller, such as the end of a phase of I/O or a node event.
+// foresee plans the next waking. The waking is for the next round, or for an earlier change without an event for the
+// controller, such as the end of a phase of I/O or a node event.
 func (s *starts) foresee() {
 	look := hpc.Never
 	if s.next != 0 {
@@ -379,7 +379,7 @@ func (s *starts) measures() bool {
 	return s.FileSystem.Name != "" && s.Strategy != ioaware.Baseline
 }
 
-// woken does a round if a round is due. Otherwise it plans a round if something has changed.
+// woken does a round if a round is due; otherwise it plans a round if something has changed.
 func (s *starts) woken() {
 	if s.look == 0 || s.now < s.look {
 		return // another controller asked for this waking

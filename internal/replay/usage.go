@@ -9,13 +9,12 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// InitialUsage returns the fair-share usage with which a resource manager must start at the
-// instant at. The manager then has the workload's usage at the later instant of [UsageInstant].
-// Between the two instants usage halves in every halfLife (PriorityDecayHalfLife of slurm.conf;
-// [hpc.Unlimited] for no decay), and the preset jobs add usage. accrued is the usage that each
-// preset job adds; the caller subtracts it from the usage at the start. InitialUsage bills preset
-// jobs by their recorded processors or, if these are not recorded, by their requested processors,
-// as Slurm does without TRESBillingWeights.
+// InitialUsage returns the fair-share usage with which a resource manager must start at the instant at. The manager
+// then has the workload's usage at the later instant of [UsageInstant]. Between at and [UsageInstant], usage halves in
+// every halfLife (PriorityDecayHalfLife of slurm.conf; [hpc.Unlimited] for no decay), and the preset jobs add usage.
+// accrued is the usage that each preset job adds; the caller subtracts it from the usage at the start. InitialUsage
+// bills preset jobs by their recorded processors or, if these are not recorded, by their requested processors, as Slurm
+// does without TRESBillingWeights.
 func InitialUsage(w *workload.Workload, at hpc.Time, halfLife time.Duration) (usage []hpc.Usage,
 	accrued []hpc.Accrual) {
 	if len(w.Usage) == 0 {

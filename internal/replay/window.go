@@ -26,8 +26,8 @@ func NewWindow(w *workload.Workload) rm.Window {
 	return win
 }
 
-// BeforeWindow returns a text for users about what is played before a workload's window, and why.
-// It is empty if nothing is played before.
+// BeforeWindow returns a text for users about what is played before a workload's window, and why. The text is empty if
+// nothing is played before the window.
 func BeforeWindow(w *workload.Workload) string {
 	jobs := 0
 	for _, job := range w.Jobs.All() {

@@ -20,10 +20,10 @@ type frame struct {
 	moved    bool // whether some run is on other dates
 }
 
-// otherDates is the difference of origins above which runs are on different dates.
+// If the origins of two runs differ by more than otherDates, the runs are on different dates.
 const otherDates = 24 * time.Hour
 
-// newFrame returns the period of all runs. It is empty without jobs.
+// newFrame returns the period of all runs. The period is empty without jobs.
 func newFrame(sets []compare.Set, zone *time.Location) frame {
 	f := frame{zone: zone, base: origin(&sets[0].Runs[0])}
 	for _, s := range sets {

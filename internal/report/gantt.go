@@ -177,8 +177,7 @@ func consecutive(names []string, index map[string]int) []nodeRange {
 	return list
 }
 
-// appendNode adds a node to the last range if the node follows that range. Otherwise it begins a new
-// range.
+// appendNode adds a node to the last range if the node follows that range; otherwise it begins a new range.
 func appendNode(list []nodeRange, node int, l lanes) []nodeRange {
 	if n := len(list); n > 0 && list[n-1].first+list[n-1].count == node && list[n-1].lanes == l {
 		list[n-1].count++

@@ -15,7 +15,7 @@ type lanes struct{ first, count uint8 }
 // rowLanes is the number of lanes of each row.
 const rowLanes = 64
 
-// whole is the share of a node's processors from which on a job has the whole row.
+// A job that has at least the share whole of a node's processors has all lanes of the node's row.
 const whole = 0.98
 
 // share returns the lanes as fractions of the row.
@@ -93,8 +93,8 @@ func (l lanes) mask() uint64 {
 	return (1<<l.count - 1) << l.first
 }
 
-// freeLanes returns count consecutive free lanes. If there are no such lanes, it returns count/2 lanes, or count/4,
-// and so on. If no lane is free, the result overlaps other jobs.
+// freeLanes returns count consecutive free lanes. If there are no such lanes, freeLanes returns count/2 lanes, or
+// count/4, and so on. If no lane is free, the result overlaps other jobs.
 func freeLanes(busy uint64, count uint8) lanes {
 	for n := count; n > 0; n /= 2 {
 		free := ^busy
@@ -117,8 +117,8 @@ func (o *occupation) processorsPerNode() float64 {
 	return float64(o.row.Processors) / float64(max(1, nodes))
 }
 
-// sweep calls visit for the starts and ends of all jobs in order of time. At one instant, ends come
-// before starts. It leaves out jobs with a run time of 0.
+// sweep calls visit for the starts and ends of all jobs in order of time. At one instant, ends come before starts.
+// sweep leaves out jobs with a run time of 0.
 func (g *Gantt) sweep(visit func(job *occupation, starts bool)) {
 	byStart, byEnd := make([]*occupation, 0, len(g.jobs)), make([]*occupation, 0, len(g.jobs))
 	for i := range g.jobs {

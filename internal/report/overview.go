@@ -268,11 +268,11 @@ func (r *Report) worstStory(set int, o *metrics.Overview) string {
 	return strings.Join(parts, " ")
 }
 
-// fewest is the smallest number of waits of a group that counts for [longestWaiting], of a number of jobs in all.
+// fewest is the smallest number of waits with which a group counts for [longestWaiting], among this number of jobs.
 func fewest(jobs int) int { return max(5, jobs/100) }
 
-// longestWaiting returns the group with the longest mean wait. Groups with few waits do not
-// count ([fewest]). It returns nil if only one group counts.
+// longestWaiting returns the group with the longest mean wait. Groups with few waits do not count ([fewest]).
+// longestWaiting returns nil if only one group counts.
 func longestWaiting(list []metrics.Usage, jobs int) *metrics.Usage {
 	var worst *metrics.Usage
 	counted := 0

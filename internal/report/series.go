@@ -117,8 +117,8 @@ func slowdownOf(tau float64) func(*run.Row) float64 {
 	}
 }
 
-// spreadOver returns, for each bin of submissions in the baseline that has jobs, the median and the range of these
-// jobs' differences. The parameter first is the baseline's first submission.
+// spreadOver divides the jobs into bins by their submissions in the baseline, and returns the median and the range of
+// the differences in each bin that has jobs. The parameter first is the baseline's first submission.
 func spreadOver(differences []compare.JobDifference, first hpc.Time,
 	of func(*compare.JobDifference) metrics.Float) figure.Series {
 	span := 0.0

@@ -56,9 +56,9 @@ func slowJobsOf(name string, s compare.Set) slowJobs {
 	return out
 }
 
-// newSlowJobs returns the figure of the jobs with a high slowdown, modelled on figure 10 of SC'18.
-// It shows their number in each set, and the distribution of their slowdowns. It returns nil if no
-// set has such jobs.
+// newSlowJobs returns the figure of the jobs with a high slowdown, modelled on figure 10 of SC'18. The figure shows the
+// number of these jobs in each set, and the distribution of their slowdowns. newSlowJobs returns nil if no set has such
+// jobs.
 func newSlowJobs(sets []compare.Set) (*Figure, error) {
 	var slow []slowJobs
 	for i, s := range sets {

@@ -1,6 +1,5 @@
-// Package resources reads what a process may use of this machine: open files, processes, memory,
-// and space on file systems. When an operation has failed, it says in plain words which resource
-// was short.
+// Package resources reads what a process may use of this machine: open files, processes, memory, and space on file
+// systems. When an operation has failed, the package says in plain words which resource was short.
 package resources
 
 import (
@@ -57,8 +56,8 @@ func Room(dir string) (free, total uint64, err error) {
 	return st.Bavail * uint64(st.Bsize), st.Blocks * uint64(st.Bsize), nil
 }
 
-// Memory returns the bytes of memory that this process can still get. It is the available memory
-// of the machine, limited by the remainder in the process's control groups.
+// Memory returns the bytes of memory that this process can still get. The result is the available memory of the
+// machine, limited by the remainder in the process's control groups.
 func Memory() (uint64, error) {
 	available, err := field("/proc/meminfo", "MemAvailable")
 	if err != nil {

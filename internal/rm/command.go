@@ -86,9 +86,8 @@ func (c Command) subject() string {
 // an array.
 func (c Command) For(task int) bool { return len(c.Tasks) == 0 || slices.Contains(c.Tasks, task) }
 
-// Done returns the event of a command. If refused is nil, the resource manager has carried out the
-// command. Otherwise refused is the reason for the refusal. The parameters submission and rmJob
-// are as in [Event].
+// Done returns the event of a command. If refused is nil, the resource manager has carried out the command; otherwise
+// refused is the reason for the refusal. The parameters submission and rmJob are as in [Event].
 func (c Command) Done(submission int, rmJob uint32, refused error) Event {
 	ev := Event{Kind: Commanded, Job: c.Job, Task: -1, Submission: submission, RMJob: rmJob, Reason: c.String()}
 	if len(c.Tasks) == 1 {
@@ -117,9 +116,9 @@ type Capabilities struct {
 	Actions bool
 	// FixedPriorities says that the resource manager can order jobs by a priority given at submission.
 	FixedPriorities bool
-	// PresetAt returns when the loop submits a preset job. The job starts at start, and its window
-	// begins at window. It is nil if the resource manager itself delays a preset job until its start.
-	// In that case the loop submits each preset job at its recorded submit time.
+	// PresetAt returns when the loop submits a preset job. The job starts at start, and its window begins at window.
+	// PresetAt is nil if the resource manager itself delays a preset job until its start. In that case the loop submits
+	// each preset job at its recorded submit time.
 	PresetAt func(start, window hpc.Time) hpc.Time
 }
 

@@ -12,7 +12,7 @@ type PriorityPart struct {
 // Backfill is what the backfill scheduler did with a job in a cycle.
 type Backfill string
 
-// These are the results of a cycle of backfill for a job that the cycle does not start.
+// The results of a backfill cycle for a job that the cycle does not start.
 const (
 	// Planned jobs have a planned start, and nodes that are reserved for them from that start on.
 	Planned Backfill = "planned"

@@ -20,8 +20,8 @@ import (
 type ResourceManager interface {
 	// Can returns the capabilities of the resource manager. They never change.
 	Can() Capabilities
-	// Submit submits a job. The answer is an event, since a real controller may sleep for some virtual
-	// time before it answers. The job must not be modified before its last event.
+	// Submit submits a job. The answer is an event, because a real controller may sleep for some virtual time before it
+	// answers. The job must not be modified before its last event.
 	Submit(job *hpc.Job) error
 	// Do carries out a command to a submitted job. Its event is [Commanded]. A cancellation has an
 	// [Ended] event instead, if it is not refused. The cancellation of a job that has ended has no
@@ -38,16 +38,15 @@ type ResourceManager interface {
 	// may change the window's reservations, and may add reservations that keep nodes free for preset
 	// jobs.
 	PlanWindow(window Window) ([]hpc.ReservationEvent, error)
-	// SubmitPreset submits a job that ran when the window began. The loop calls SubmitPreset at the
-	// instant that [Capabilities.PresetAt] gives, or at job.Submit. The job starts at its recorded
-	// start, on job.Recorded.Nodes, and ends at its recorded end. Otherwise SubmitPreset is like
-	// Submit.
+	// SubmitPreset submits a job that ran when the window began. The loop calls SubmitPreset at the instant that
+	// [Capabilities.PresetAt] gives, or at job.Submit. The job starts at its recorded start, on job.Recorded.Nodes, and
+	// ends at its recorded end; otherwise SubmitPreset is like Submit.
 	SubmitPreset(job *hpc.Job) error
 	// BeginWindow begins the window: from now on all jobs may start.
 	BeginWindow() error
-	// AdvanceTo runs virtual time to t, or to the first instant before t at which there are events. It
-	// returns the events of that instant in order. If there is no event and no error, virtual time is
-	// t. It returns ctx's error when ctx is cancelled.
+	// AdvanceTo runs virtual time to t, or to the first instant before t at which there are events. It returns the events
+	// of that instant in order. If there is no event and no error, virtual time is t. AdvanceTo returns ctx's error when
+	// ctx is cancelled.
 	AdvanceTo(ctx context.Context, t hpc.Time) ([]Event, error)
 	// Now returns the current virtual time.
 	Now() hpc.Time
@@ -90,9 +89,8 @@ type Event struct {
 	Job string `json:"job,omitempty"`
 	// Task is the task of a job array, or -1.
 	Task int `json:"task"`
-	// Submission is the number of the call of Submit or SubmitPreset for the job, from 1. With this
-	// number the caller need not search for the job by ID. It is 0 if the resource manager does not
-	// number submissions.
+	// Submission is the number of the call of Submit or SubmitPreset for the job, from 1. With this number the caller need
+	// not search for the job by ID. Submission is 0 if the resource manager does not number submissions.
 	Submission int `json:"-"`
 	// RMJob is the resource manager's own number of the job.
 	RMJob uint32 `json:"rm_job,omitempty"`
@@ -100,15 +98,15 @@ type Event struct {
 	// node, a reservation or a job, it describes the change and, if the change was refused, says
 	// why.
 	Reason string `json:"reason,omitempty"`
-	// Outcome is set on started, requeued and ended events, and on waiting events if the resource manager reports
-	// more than the reason. It has what is known of the job so far.
+	// Outcome is set on started, requeued and ended events, and on waiting events if the resource manager reports more
+	// than the reason. An outcome has what is known of the job so far.
 	Outcome *Outcome `json:"outcome,omitempty"`
 }
 
 // Outcome is what the resource manager did with a job.
 type Outcome struct {
 	State                        hpc.State
-	Submit, Eligible, Start, End hpc.Time // zero if it never happened
+	Submit, Eligible, Start, End hpc.Time // each is zero if it has not happened
 	Nodes                        string   // host list, in the resource manager's order
 	NodeCount                    int
 	Processors                   int    // CPUs allocated
@@ -129,9 +127,9 @@ type Outcome struct {
 	// Backfill is the backfill scheduler's action on a pending job in the last cycle that concerned
 	// the job; empty if the resource manager does not report it.
 	Backfill Backfill
-	// First is the instant at which the job became the first in the queue of its partition. Before this instant the
-	// job waited for the jobs ahead, and afterwards for resources. If the job was never the first, First is its
-	// start. It is zero if the job did not wait, or if the resource manager does not report it.
+	// First is the instant at which the job became the first in the queue of its partition. Before this instant the job
+	// waited for the jobs ahead, and afterwards for resources. If the job was never the first, First is its start. First
+	// is zero if the job did not wait, or if the resource manager does not report it.
 	First hpc.Time
 	// PreemptedBy is the job that preempted this one, by the workload's ID (ID_TASK for a task of an
 	// array). It is empty if the run was not preempted, or if the resource manager does not report

@@ -38,9 +38,9 @@ type Statistics struct {
 	MainDepth  int64         `parquet:"main_depth"`
 	MainQueue  int64         `parquet:"main_queue"`
 
-	// The backfill scheduler: the same figures, and three further figures. These are the number of
-	// jobs that all cycles tried to place, the size of the table of future states after the last
-	// cycle, and the number of jobs that backfill started.
+	// The backfill scheduler: the same figures, and three further figures. The further figures are the number of jobs that
+	// all cycles tried to place, the size of the table of future states after the last cycle, and the number of jobs that
+	// backfill started.
 	BackfillCycles int64         `parquet:"backfill_cycles"`
 	BackfillSum    time.Duration `parquet:"backfill_sum_ns"`
 	BackfillMax    time.Duration `parquet:"backfill_max_ns"`
@@ -51,8 +51,7 @@ type Statistics struct {
 	BackfillTable  int64         `parquet:"backfill_table"`
 	JobsBackfilled int64         `parquet:"jobs_backfilled"`
 
-	// MainExits and BackfillExits count why cycles ended. Slurm before 23.11 does not count these
-	// reasons.
+	// MainExits and BackfillExits count why cycles ended. Slurm before 23.11 does not count why cycles ended.
 	MainExits     []Exits    `parquet:"main_exits,list"`
 	BackfillExits []Exits    `parquet:"backfill_exits,list"`
 	Requests      []Requests `parquet:"requests,list"`

@@ -59,10 +59,10 @@ func newAnswers(events []Event) *answers {
 	return &a
 }
 
-// take removes the first answer to a request, and returns when the request was answered and whether
-// it was carried out. If the simulator refused the request, the answer begins with "refused: ". If
-// slurmctld refused the request, the answer has the request, the administrator's reason and ":
-// refused: ". The administrator's reason may also contain these words.
+// take removes the first answer to a request, and returns when the request was answered and whether it was carried out.
+// If the simulator refused the request, the answer begins with "refused: ". If slurmctld refused the request, the
+// answer has the request, the administrator's reason and ": refused: ". The administrator's reason may also contain ":
+// refused: ".
 func (a *answers) take(kind rm.EventKind, request, reason string) (at hpc.Time, done bool) {
 	for len(a.list) > 0 && a.list[0].Reason == "" {
 		a.list = a.list[1:]

@@ -42,7 +42,7 @@ func (r *Reasons) giveAll(rows []Row, m *Manifest) {
 }
 
 // setArrayEligible sets [Row.ArrayEligible]. A job with a begin time is eligible at that time, even if its dependency
-// is not met. So for an array with a begin time, ArrayEligible is the first start of a task.
+// is not met, so for an array with a begin time, ArrayEligible is the first start of a task.
 func setArrayEligible(tasks []Row) {
 	if !tasks[0].AskedHold && !tasks[0].AskedDependency {
 		return
@@ -66,8 +66,8 @@ func setArrayEligible(tasks []Row) {
 }
 
 // giveArrayLimit adds the reason [AtArrayLimit] to those parts of the tasks' waits that no other reason explains. In
-// the simulator, a task that waits for its array's limit is in the queue behind other tasks. If its [Row.First] is
-// not known, the start of the task replaces it.
+// the simulator, a task that waits for its array's limit is in the queue behind other tasks. If the task's [Row.First]
+// is not known, the start of the task is used instead.
 func giveArrayLimit(tasks []Row, m *Manifest) {
 	var runs []hpc.Interval
 	eligible := make([]hpc.Time, len(tasks))

@@ -473,7 +473,7 @@ func (r *taskRow) finishAs(o *rm.Outcome) {
 	if o.ExitCode != 0 || o.Signal != 0 || r.rare != nil {
 		r.rarely().exitCode, r.rare.signal = o.ExitCode, o.Signal
 	}
-	// Slurm also gives a start time to a job that is cancelled while it is pending. Such a job
+	// Slurm also gives a start time to a job that is cancelled while it is pending. A job that was cancelled while pending
 	// had no nodes, so it did not start.
 	if o.Start == 0 || (!r.started && o.NodeCount == 0 && o.Nodes == "") {
 		return
@@ -594,8 +594,7 @@ func (r *taskRow) mergeNames(o *rm.Outcome) {
 // same reports whether a name is empty or equal to the requested name.
 func same(name, asked string) bool { return name == "" || name == asked }
 
-// mergeSubmit stores the first submit time. For a requeued job, it also stores the latest submit
-// time.
+// mergeSubmit stores the first submit time. For a requeued job, mergeSubmit also stores the latest submit time.
 func (r *taskRow) mergeSubmit(at hpc.Time) {
 	switch {
 	case at == 0:

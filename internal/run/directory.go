@@ -93,8 +93,8 @@ func HasPart(path string) bool {
 	return err == nil
 }
 
-// Overwritable returns nil if dir is a record that no process is writing. Otherwise the error is
-// [ErrLive], [ErrNotRun], or says why the record cannot be read.
+// Overwritable returns nil if dir is a record that no process is writing; otherwise the error is [ErrLive],
+// [ErrNotRun], or says why the record cannot be read.
 func Overwritable(dir string) error {
 	file, err := input.Open(filepath.Join(dir, journalFile))
 	if err == nil {

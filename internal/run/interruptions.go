@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// interruptions returns what ended or stopped the job's runs. If the cause of a lost run is not
-// known, it counts as preempted if the record names the preempting job, and otherwise as requeued.
+// interruptions returns what ended or stopped the job's runs. If the cause of a lost run is not known, the run counts
+// as preempted if the record names the preempting job, and otherwise as requeued.
 func (r *Row) interruptions() (i hpc.Interruptions) {
 	for k, s := range r.Segments {
 		if s.EndedBy != rm.Suspend {

@@ -62,8 +62,8 @@ type Manifest struct {
 	Cluster  Cluster  `json:"cluster"`
 	Jobs     Counts   `json:"jobs"` // set by the writer
 
-	// Reasons says that some events are reasons of pending jobs ([rm.Waiting]). In older records of
-	// Slurm it is false even if there are such events.
+	// Reasons says that some events are reasons of pending jobs ([rm.Waiting]). In older records of Slurm, Reasons is
+	// false even if some events are reasons of pending jobs.
 	Reasons bool `json:"reasons,omitempty"`
 	// Feedback describes the model of users' reactions; nil for a rigid replay.
 	Feedback *Feedback `json:"feedback,omitempty"`
@@ -145,10 +145,9 @@ type Versions struct {
 
 // Clock is the run's model of virtual time.
 type Clock struct {
-	// Model is "frozen", "measured" or "charged". With "frozen", slurmctld's computing takes no
-	// virtual time. With "measured", it takes its CPU time times Factor. Only the model of Slurm has
-	// "charged": each job that the main scheduler tests takes MainJob seconds, and each job for
-	// which backfill searches nodes takes BackfillJob seconds.
+	// Model is "frozen", "measured" or "charged". With "frozen", slurmctld's computing takes no virtual time. With
+	// "measured", computing takes its CPU time times Factor. Only the model of Slurm has "charged": each job that the main
+	// scheduler tests takes MainJob seconds, and each job for which backfill searches nodes takes BackfillJob seconds.
 	Model       string  `json:"model"`
 	Factor      float64 `json:"factor,omitempty"`
 	MainJob     float64 `json:"main_job_s,omitempty"`
@@ -213,8 +212,7 @@ type Counts struct {
 type Warning struct {
 	Code string `json:"code"` // a stable name, such as "node-not-in-partition"
 	Text string `json:"text"`
-	// AffectsResult says that the results may be misleading. A run with such a warning is not
-	// valid.
+	// AffectsResult says that the results may be misleading. A run with a warning that affects the result is not valid.
 	AffectsResult bool `json:"affects_result"`
 	Count         int  `json:"count"` // number of occurrences, at least 1
 }

@@ -54,13 +54,13 @@ func (r *Reasons) add(e *Event) {
 // Any reports whether the run has reasons.
 func (r *Reasons) Any() bool { return len(r.seen) > 0 }
 
-// BeforeWindow is the reason for waiting before a workload's window. Until the window begins, a
-// reservation of the engine keeps jobs from starting, and the record does not have the real queue.
-// So no reason of the site applies to that time.
+// BeforeWindow is the reason for waiting before a workload's window. Until the window begins, a reservation of the
+// engine keeps jobs from starting, and the record does not have the real queue, so no reason of the site applies to
+// that time.
 const BeforeWindow = "before the window"
 
-// AtArrayLimit is a reason in records without Slurm's reasons. A task has this reason while the
-// limit of its array lets no other task start.
+// AtArrayLimit is a reason in records without Slurm's reasons. A task has the reason AtArrayLimit while the limit of
+// its array lets no other task start.
 const AtArrayLimit = "JobArrayTaskLimit: as many tasks of the array ran as its limit allows"
 
 // beforeWindow adds the reason for the time before the window, if the row has no reasons.
@@ -87,8 +87,8 @@ type Span struct {
 	// Parts and Backfill are as in [Event].
 	Parts    []rm.PriorityPart
 	Backfill rm.Backfill
-	// InService says that no node was down or drained among those that the reason calls unavailable. slurmctld also
-	// calls the nodes so that an earlier pending job of the same cycle names (_schedule in job_scheduler.c).
+	// InService says that all nodes that the reason calls unavailable were in service, neither down nor drained. slurmctld
+	// also gives this reason for nodes that an earlier pending job of the same cycle names (_schedule in job_scheduler.c).
 	InService bool
 }
 
@@ -137,9 +137,9 @@ func (r *Row) requeues() []Span {
 	return list
 }
 
-// Spans returns the reasons of a job, from its first submission until its last start. For a job
-// without a start, they last until the job's end or the run's end. They start again at each
-// requeue. The time before a window has the reason [BeforeWindow].
+// Spans returns the reasons of a job, from its first submission until its last start. For a job without a start, the
+// reasons last until the job's end or the run's end. The reasons start again at each requeue. The time before a window
+// has the reason [BeforeWindow].
 func (r *Reasons) Spans(row *Row) []Span {
 	until := cmp.Or(row.Start, row.End, r.end)
 	seen := r.seen[reasonKey{row.Job, row.Task}]

@@ -80,8 +80,8 @@ func FromWorkload(w *workload.Workload) (*Run, error) {
 	return r, nil
 }
 
-// appendRecorded appends the events that follow from the record of a job. If the runs of a job or
-// task are impossible, it counts this in impossible, and uses only the last run.
+// appendRecorded appends the events that follow from the record of a job. If the runs of a job or task are impossible,
+// appendRecorded counts this in impossible, and uses only the last run.
 func appendRecorded(events []rm.Event, job *hpc.Job, impossible *int) []rm.Event {
 	if job.Recorded.State == hpc.Rejected {
 		return append(events, rm.Event{At: job.Submit, Kind: rm.Refused, Job: job.ID, Task: -1,

@@ -32,15 +32,15 @@ type Row struct {
 	// RecordedSubmit is the submission time in the workload. A replay with feedback moves the
 	// submission.
 	RecordedSubmit hpc.Time `parquet:"recorded_submit_time,optional,timestamp(nanosecond)"`
-	// Submit is when the resource manager first accepted the job. Slurm changes its own submit time
-	// at a requeue (slurmctld/job_mgr.c, batch_requeue_fini): Resubmit is that later time. It is 0
-	// for a job that was not requeued.
+	// Submit is when the resource manager first accepted the job. Slurm changes its own submit time at a requeue
+	// (slurmctld/job_mgr.c, batch_requeue_fini): Resubmit is that later time. Resubmit is 0 for a job that was not
+	// requeued.
 	Submit   hpc.Time `parquet:"submit_time,optional,timestamp(nanosecond)"`
 	Resubmit hpc.Time `parquet:"resubmit_time,optional,timestamp(nanosecond)"`
 	Eligible hpc.Time `parquet:"eligible_time,optional,timestamp(nanosecond)"`
-	// First is when the job became the first in the queue of its partition, before its last run,
-	// and began to wait for resources. For a job that never was the first, it is the start (or the
-	// end). It is 0 if it is not known, and for a job that started as soon as it was eligible.
+	// First is when the job became the first in the queue of its partition, before its last run, and began to wait for
+	// resources. For a job that never was the first, First is the start (or the end). First is 0 if it is not known, and
+	// for a job that started as soon as it was eligible.
 	First hpc.Time `parquet:"first_in_queue_time,optional,timestamp(nanosecond)"`
 	// Start and End belong to the job's last run. A job that was cancelled before its start has
 	// an End and no Start.
@@ -65,9 +65,9 @@ type Row struct {
 	Restarts int    `parquet:"restarts"`    // number of requeues
 	Reason   string `parquet:"reason,dict"` // why the job was rejected, requeued or ended
 
-	// Priority is the job's priority at its start; 0 if unknown. For a job that started at once or
-	// has not ended, it comes from accounting: the priority when the job became eligible. If a job
-	// never started, [Run.Histories] sets Priority to the last priority in the events.
+	// Priority is the job's priority at its start; 0 if unknown. For a job that started at once or has not ended, Priority
+	// comes from accounting: the priority when the job became eligible. If a job never started, [Run.Histories] sets
+	// Priority to the last priority in the events.
 	Priority uint32 `parquet:"priority"`
 
 	// The main numbers of the request; 0 if the job does not request them.
@@ -90,17 +90,16 @@ type Row struct {
 	// is empty if the record has events of a job but not the job.
 	Request string `parquet:"request"`
 
-	// Segments are the periods in which the job held processors, in order. The list is empty for a
-	// job that never ran. It is also empty for a job that ran once without suspension or preemption:
-	// its only period is Start to End.
+	// Segments are the periods in which the job held processors, in order. The list is empty for a job that never ran. The
+	// list is also empty for a job that ran once without suspension or preemption: its only period is Start to End.
 	Segments []Segment `parquet:"segments,list"`
 
 	// Reasons are the reasons for which the job waited, from its submission to its last start.
 	// [Run.Histories] adds them from the events. They are nil if the run has no reasons.
 	Reasons []Span `parquet:"-"`
-	// ArrayEligible is when the hold or the dependency of the job's array was over, so that a task
-	// might start. It is 0 if the array has neither, or if the time is unknown. It is -1 if each task
-	// has its own dependency (aftercorr). [Run.Histories] sets it.
+	// ArrayEligible is when the hold or the dependency of the job's array was over, so that a task might start.
+	// ArrayEligible is 0 if the array has neither a hold nor a dependency, or if the time is unknown. ArrayEligible is -1
+	// if each task has its own dependency (aftercorr). [Run.Histories] sets it.
 	ArrayEligible hpc.Time `parquet:"-"`
 	// PriorityParts are the components of Priority; nil if the run does not have them.
 	// [Run.Histories] adds them from the events.

@@ -9,13 +9,12 @@
 //
 // docs/FORMATS.md and docs/SCHEMA.md describe the record for programs in other languages.
 //
-// A run may take hours, and may be killed at any moment. Its results until then must not be lost,
-// and a Parquet file cannot be read before its footer is written. Therefore a run in progress
-// writes submissions, events and warnings to journal.jsonl, which is at most one second behind.
-// [Writer.Finish] writes the tables, replaces the manifest atomically, and removes the journal.
-// When the manifest is replaced, the record is complete. [Open] reads complete and incomplete
-// records, and marks a record without an end as partial. Both kinds have the same rows, because the
-// same code makes them from the same events.
+// A run may take hours, and may be killed at any moment. The results until then must not be lost, and a Parquet file
+// cannot be read before its footer is written. Therefore a run in progress writes submissions, events and warnings to
+// journal.jsonl, which is at most one second behind. [Writer.Finish] writes the tables, replaces the manifest
+// atomically, and removes the journal. When the manifest is replaced, the record is complete. [Open] reads complete and
+// incomplete records, and marks a record without an end as partial. Complete and incomplete records have the same rows,
+// because the same code makes them from the same events.
 //
 // The writer does not sync its files to the disk. If the machine fails, the user repeats the
 // run.
@@ -56,8 +55,8 @@ type Run struct {
 func Open(dir string) (*Run, error) {
 	r, err := open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		// The writer may have removed the journal after open read the manifest of the running run.
-		// Then the final manifest exists now.
+		// The writer may have removed the journal after open read the manifest of the running run. In that case the final
+		// manifest exists now.
 		r, err = open(dir)
 	}
 	if err != nil {

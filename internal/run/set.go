@@ -56,10 +56,10 @@ type Set struct {
 	Runs []*Run // at least one, in the order of their names
 }
 
-// OpenSet opens the run record in dir. If dir is not a record, it opens all records in
-// subdirectories of dir. It fails with [ErrNotRun] if there is no record, or if a directory with a
-// realization's name is not a record. It ignores other directories that are not records. The
-// caller must check from the manifests whether the runs belong together.
+// OpenSet opens the run record in dir. If dir is not a record, OpenSet opens all records in subdirectories of dir.
+// OpenSet fails with [ErrNotRun] if there is no record, or if a directory with a realization's name is not a record. It
+// ignores other directories that are not records. The caller must check from the manifests whether the runs belong
+// together.
 func OpenSet(dir string) (*Set, error) {
 	if _, err := os.Stat(filepath.Join(dir, manifestFile)); err == nil {
 		r, err := Open(dir)

@@ -19,18 +19,17 @@ type Verdict struct {
 	RecordedMedian float64 `json:"recorded_median_wait_s"`
 	ReplayedMedian float64 `json:"replayed_median_wait_s"`
 	MeanAbsolute   float64 `json:"mean_absolute_difference_s"`
-	// Distance is the Euclidean distance between the vectors of recorded and replayed waits. For
-	// several replays, it is the mean of their distances. BetweenReplays is the mean distance
-	// between the replays; 0 for one replay. If Distance is much larger than BetweenReplays, chance
-	// does not explain it.
+	// Distance is the Euclidean distance between the vectors of recorded and replayed waits. For several replays, Distance
+	// is the mean of their distances. BetweenReplays is the mean distance between the replays; 0 for one replay. If
+	// Distance is much larger than BetweenReplays, chance does not explain it.
 	Distance       float64 `json:"distance_s"`
 	BetweenReplays float64 `json:"distance_between_replays_s,omitempty"`
 
 	// First is the first job whose starts differ by more than a minute; nil without such a job.
 	First *FirstDifference `json:"first_difference,omitempty"`
-	// FreeNodes is the share of the recorded waits during which, according to the record, as many
-	// nodes were free as the waiting job later got. It is from 0 to 1, and 0 if the partitions are
-	// not known. A high share means that jobs waited for reasons that are not in the record.
+	// FreeNodes is the share of the recorded waits with enough free nodes: the record shows that, during the wait, as many
+	// nodes were free as the job later got. FreeNodes is from 0 to 1, and 0 if the partitions are not known. A high share
+	// means that jobs waited for reasons that are not in the record.
 	FreeNodes float64 `json:"waits_with_free_nodes"`
 	// Groups are the groups of jobs with the largest shares of the sum of absolute differences, at
 	// most one of each kind, the largest first.

@@ -81,8 +81,8 @@ func (r *Run) Setting() (*workload.Workload, error) {
 	return trace.ReadSetting(f, path)
 }
 
-// recorded sets each job's Recorded to its history in this run. If moved is true, it also sets the
-// job's Submit to its submit time in this run.
+// recorded sets each job's Recorded to its history in this run. If moved is true, recorded also sets the job's Submit
+// to its submit time in this run.
 func recorded(jobs []*hpc.Job, rows []Row, moved bool) {
 	of := make(map[string][]Row, len(jobs))
 	for tasks := range byJob(rows) {

@@ -29,15 +29,14 @@ type Options struct {
 	Overwrite bool
 	// FlushEvery is the longest real time for which a line of the journal waits in memory. 0 means one second.
 	FlushEvery time.Duration
-	// Unjournaled omits the journal, which is faster. It is for a run that takes seconds and can
-	// simply be repeated. The writer adds a job to jobs.parquet when the job and all jobs before it
-	// have ended. A job must therefore have no events after its end.
+	// Unjournaled omits the journal, which is faster. Unjournaled is for a run that takes seconds and can simply be
+	// repeated. The writer adds a job to jobs.parquet when the job and all jobs before it have ended. A job must therefore
+	// have no events after its end.
 	Unjournaled bool
 }
 
-// Writer writes a run record during the run. Several goroutines may use it, because a lock guards
-// its state. It calls functions of the caller without holding the lock, except the function of
-// [Writer.Update].
+// Writer writes a run record during the run. Several goroutines may use it, because a lock guards its state. The writer
+// calls functions of the caller without holding the lock, except the function of [Writer.Update].
 //
 // After an error of the file system, every further call returns that error. Readers then find a
 // partial record with everything that was written before.
@@ -60,7 +59,7 @@ type Writer struct {
 	released   []*hpc.Job            // jobs whose rows are in jobs.parquet
 	reasons    *Reasons              // nil with a journal; does not have the components of priorities
 	err        error
-	closed     bool // by Finish or Close; after Finish begins, only Finish uses the state
+	closed     bool // set by Finish or Close; after Finish begins, only Finish uses the state
 }
 
 var (
@@ -72,10 +71,10 @@ var (
 	ErrClosed = errors.New("run record is closed")
 )
 
-// Create starts a record in the directory dir, and makes the directory if it does not exist. If
-// dir is not empty and opts does not allow overwriting, Create fails with [ErrNotEmpty]. If
-// opts allows overwriting and dir holds something other than a record, it fails with
-// [ErrNotRun]. If another process is writing that record, it fails with [ErrLive].
+// Create starts a record in the directory dir, and makes the directory if it does not exist. If dir is not empty and
+// opts does not allow overwriting, Create fails with [ErrNotEmpty]. If opts allows overwriting and dir holds something
+// other than a record, Create fails with [ErrNotRun]. If another process is writing that record, Create fails with
+// [ErrLive].
 //
 // The caller must end the record with Finish, and may defer Close.
 func Create(dir string, m Manifest, opts Options) (*Writer, error) {
@@ -321,8 +320,8 @@ func (w *Writer) Setting(wl *workload.Workload) error {
 	return nil
 }
 
-// Cluster stores the files of the cluster that the run is played on, by their paths below its
-// directory. They must not contain secrets.
+// Cluster stores the files of the cluster that the run is played on, by their paths below its directory. The files must
+// not contain secrets.
 func (w *Writer) Cluster(files map[string]string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -345,10 +344,10 @@ func (w *Writer) Cluster(files map[string]string) error {
 // ErrUnjournaled says that an operation is not possible for a record without a journal.
 var ErrUnjournaled = errors.New("the record has no journal")
 
-// Amend makes [Writer.Finish] call the function change with every row before it writes the row,
-// after the functions of earlier calls. It is for values that are known only after the run. One
-// goroutine makes all calls. The rows of a partial record are not amended. Without a journal, rows
-// may be on the disk already, so Amend fails with [ErrUnjournaled].
+// Amend makes [Writer.Finish] call the function change with every row before it writes the row, after the functions of
+// earlier calls of Amend. Amend is for values that are known only after the run. One goroutine makes all calls. The
+// rows of a partial record are not amended. Without a journal, rows may be on the disk already, so Amend fails with
+// [ErrUnjournaled].
 func (w *Writer) Amend(change func(*Row)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -369,12 +368,11 @@ func (w *Writer) Amend(change func(*Row)) error {
 	return nil
 }
 
-// Rows visits the rows of all answered jobs that were submitted before the call, in the order of
-// jobs.parquet. They lack [Row.Request], except for rejected arrays, and changes of [Writer.Amend]. Without a
-// journal, a row that can no longer change has only the values that metrics are computed from: Job,
-// Task, User, State, First, the times of submission, eligibility, start and end, TimeLimit, Nodes,
-// NodeCount, Processors, Suspended, Restarts, Segments, and the four fields from AskedBegin to
-// AskedArrayLimit.
+// Rows visits the rows of all answered jobs that were submitted before the call, in the order of jobs.parquet. The rows
+// lack [Row.Request], except for rejected arrays, and changes of [Writer.Amend]. Without a journal, a row that can no
+// longer change has only the values that metrics are computed from: Job, Task, User, State, First, the times of
+// submission, eligibility, start and end, TimeLimit, Nodes, NodeCount, Processors, Suspended, Restarts, Segments, and
+// the four fields from AskedBegin to AskedArrayLimit.
 //
 // The visitor may change a row. A row is valid until the next row is visited. The visitor and other
 // goroutines may use the writer during the visit, so a row shows the job's state shortly before the
@@ -398,9 +396,9 @@ func (w *Writer) Rows(yield func(*Row) bool) {
 	}
 }
 
-// Histories is [Writer.Rows] with the reasons for which the jobs waited, as [Run.Histories]
-// returns them. It is for a record without a journal. end is when the run ended. No events may be
-// recorded any more, but Finish may still run.
+// Histories is [Writer.Rows] with the reasons for which the jobs waited, as [Run.Histories] returns them. Histories is
+// for a record without a journal. end is when the run ended. No events may be recorded any more, but Finish may still
+// run.
 func (w *Writer) Histories(end hpc.Time) iter.Seq[*Row] {
 	return func(yield func(*Row) bool) {
 		reasons := *w.reasons
@@ -553,8 +551,8 @@ func (w *Writer) finalManifest(state State, change func(*Manifest)) Manifest {
 	return m
 }
 
-// Close releases the writer's files. After Finish it does nothing. Without Finish, it leaves a
-// record like a killed process: readable and partial.
+// Close releases the writer's files. After Finish it does nothing. Without Finish, Close leaves a record like a killed
+// process: readable and partial.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

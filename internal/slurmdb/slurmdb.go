@@ -7,9 +7,9 @@
 // only reads, in one read-only transaction, so that the tables are consistent although slurmdbd
 // continues to write.
 //
-// The tables are defined in Slurm's src/plugins/accounting_storage/mysql
-// (accounting_storage_mysql.c, job_table_fields and so on). Their columns depend on the release.
-// The package looks up which columns a table has, and treats missing columns as unknown values.
+// The tables are defined in Slurm's src/plugins/accounting_storage/mysql (accounting_storage_mysql.c, job_table_fields
+// and so on). The columns of the tables depend on the release. The package looks up which columns a table has, and
+// treats missing columns as unknown values.
 package slurmdb
 
 import (

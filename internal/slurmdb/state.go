@@ -25,8 +25,8 @@ type booking struct {
 	end hpc.Time
 }
 
-// readReservations reads the reservations that overlap the window. until is the end of the period
-// for which the reader requests jobs from the database.
+// readReservations reads the reservations that overlap the window. The parameter until is the end of the period for
+// which the reader requests jobs from the database.
 func (r *reader) readReservations(until hpc.Time) ([]hpc.ReservationEvent, error) {
 	condition, args := r.window("time_start", "time_end")
 	var bookings []booking
@@ -73,8 +73,8 @@ func reservationEvents(bookings []booking, opts workload.ReadOptions, until hpc.
 		last[b.Name] = &b
 		switch {
 		case old != nil && old.id == b.id && old.end == b.Start:
-			// Slurm does not change the start of a reservation that has begun. Its duration counts
-			// from that start.
+			// Slurm does not change the start of a reservation that has begun. The duration of such a reservation counts from
+			// its start.
 			update := b.Reservation
 			b.Start, b.Duration = old.Start, b.end.Sub(old.Start)
 			update.Start, update.Duration = 0, b.Duration
@@ -200,11 +200,10 @@ func nodeEvents(outages []outage) []hpc.NodeEvent {
 	return events
 }
 
-// readUsage computes the usage of every association at the window's start, in processor seconds,
-// or in billing × seconds if the database has these. Usage is halved for every half-life that has
-// passed, and counts from the last reset (Slurm's src/plugins/priority/multifactor, decay thread).
-// For recent usage, readUsage adds up hourly sums, as far back as slurmdbd keeps them. For the
-// time before, it uses daily sums, and for the time before that, monthly sums.
+// readUsage computes the usage of every association at the window's start, in processor seconds, or in billing ×
+// seconds if the database has these. Usage is halved for every half-life that has passed, and counts from the last
+// reset (Slurm's src/plugins/priority/multifactor, decay thread). For recent usage, readUsage adds up hourly sums, as
+// far back as slurmdbd keeps them. For older usage it adds up daily sums, and for the oldest usage monthly sums.
 func (r *reader) readUsage() ([]hpc.Usage, error) {
 	if r.opts.Start == 0 {
 		return nil, nil

@@ -72,8 +72,8 @@ var jobStateCodes = map[string]hpc.State{
 	"RQ": hpc.Requeued, "RS": Resizing, "S": hpc.Suspended, "TO": hpc.TimedOut,
 }
 
-// ParseJobState reads a state as sacct prints it, or squeue's code for it ("CD"). It drops the words
-// after the name ("CANCELLED by 1001") and the plus sign behind a name that sacct cut ("CANCELLED+").
+// ParseJobState reads a state as sacct prints it, or squeue's code for it ("CD"). It drops the words after the name
+// ("CANCELLED by 1001") and the plus sign after a name that sacct cut ("CANCELLED+").
 func ParseJobState(text string) hpc.State {
 	word, _, _ := strings.Cut(text, " ")
 	if state, isCode := jobStateCodes[word]; isCode {

@@ -9,9 +9,8 @@ import (
 // Reason says why a job is pending, or why it failed (enum job_state_reason in slurm.h).
 type Reason uint16
 
-// The reasons that affect rmreplay's decisions. No scheduler has examined the job; an
-// administrator or the user holds it; its nodes are reserved or out of service; its dependencies
-// can never be met.
+// The reasons that affect rmreplay's decisions: no scheduler has examined the job; an administrator or the user holds
+// it; its nodes are reserved or out of service; its dependencies can never be met.
 const (
 	NoReason       Reason = 0
 	HeldByAdmin    Reason = 8
@@ -31,7 +30,8 @@ const ForMaintenance = "Reserved for maintenance"
 func HeldForReason(name string) bool { return strings.HasPrefix(name, "JobHeld") }
 
 // AboveLimit reports whether a reason says that the job itself asks for more, or less, than a limit for one job allows
-// ("QOSMaxCpuPerJobLimit", "QOSMinCpuNotSatisfied"). Such a job waits until somebody changes the job or the limit.
+// ("QOSMaxCpuPerJobLimit", "QOSMinCpuNotSatisfied"). A job above a limit waits until somebody changes the job or the
+// limit.
 func AboveLimit(reason string) bool {
 	name, _, _ := strings.Cut(reason, ":")
 	return strings.Contains(name, "PerJob") || strings.HasPrefix(name, "QOSMin")
@@ -124,7 +124,7 @@ var reasonNames = [...]string{
 	"QOSGrpBilling", "QOSGrpBillingMinutes", "QOSGrpBillingRunMinutes", "QOSMaxBillingPerJob",
 	"QOSMaxBillingPerNode", "QOSMaxBillingPerUser", "QOSMaxBillingMinutesPerJob",
 	"MaxBillingPerAccount", "QOSMinBilling", "ReservationDeleted",
-	// These are in releases after 22.05.
+	// The following reasons are in releases after 22.05.
 	"ReservationInvalid", "Constraints",
 	"MaxBBRunMinsPerAccount", "MaxBillingRunMinsPerAccount", "MaxCpuRunMinsPerAccount", "MaxEnergyRunMinsPerAccount",
 	"MaxGRESRunMinsPerAccount", "MaxNodeRunMinsPerAccount", "MaxLicenseRunMinsPerAccount", "MaxMemoryRunMinsPerAccount",

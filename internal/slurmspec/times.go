@@ -11,8 +11,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// MaxSeconds is a century, the longest span of time that the functions here read. No sum of a
-// few such spans overflows.
+// MaxSeconds is a century, the longest span of time that the functions here read. A sum of a few spans up to MaxSeconds
+// does not overflow.
 const MaxSeconds = 100 * 365 * 86400
 
 // ParseSeconds reads a number of seconds of at most a hundred years. The number may have a sign

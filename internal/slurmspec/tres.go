@@ -54,10 +54,10 @@ func GPUs(list string) string {
 	return ""
 }
 
-// GRES yields the names of the generic resources in a list of trackable resources, and their
-// amounts in the form of sbatch's --gpus: "4", or "a100:2,h100:1" with the types. A list has a
-// total ("gres/gpu=3") beside the amounts of types ("gres/gpu:a100=2"). The yielded amount is the
-// total if the total exceeds the sum of the types. Otherwise it lists the amounts of the types.
+// GRES yields the names of the generic resources in a list of trackable resources, and their amounts in the form of
+// sbatch's --gpus: "4", or "a100:2,h100:1" with the types. A list has a total ("gres/gpu=3") beside the amounts of
+// types ("gres/gpu:a100=2"). The yielded amount is the total if the total exceeds the sum of the types; otherwise it
+// lists the amounts of the types.
 func GRES(list string) iter.Seq2[string, string] {
 	type resource struct {
 		total string
@@ -144,8 +144,7 @@ func (l *TRESList) String() string { return l.b.String() }
 
 var errNumber = errors.New("not a number")
 
-// ParseScaled reads a number that is not negative. A K, M, G, T or P behind it multiplies it by
-// a power of 1024.
+// ParseScaled reads a number that is not negative. A K, M, G, T or P after it multiplies it by a power of 1024.
 func ParseScaled(text string) (float64, error) {
 	factor := 1.0
 	if text != "" {

@@ -39,8 +39,8 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 // patience is the longest time that slurmctld may need to print its version on a busy machine.
 const patience = time.Minute
 
-// check runs the root's slurmctld with the root's own dynamic loader and returns its version. These
-// programs come from the archive, so root does not run them as root: see [tree.confine].
+// check runs the root's slurmctld with the root's own dynamic loader and returns its version. slurmctld and the loader
+// come from the archive, so root does not run them as root: see [tree.confine].
 func check(ctx context.Context, t *tree) (slurmspec.Release, error) {
 	daemon, err := t.first(daemonPaths)
 	if err != nil {
@@ -180,8 +180,8 @@ func (t *tree) load(ctx context.Context, loader string, args ...string) (string,
 		if !errors.Is(err, syscall.ETXTBSY) || ctx.Err() != nil {
 			return out.String(), err
 		}
-		// Another goroutine may have forked while the loader was being written. Its child has the
-		// file open for writing until it calls exec (golang.org/issue/22315).
+		// Another goroutine may have forked while the loader was being written. The child of that fork has the file open for
+		// writing until it calls exec (golang.org/issue/22315).
 		time.Sleep(time.Millisecond)
 	}
 }

@@ -343,8 +343,8 @@ func (t *tail) String() string {
 // would create.
 func fromPackages(ctx context.Context, t *tree, files []string, hooks Hooks) error {
 	hooks.Step(fmt.Sprintf("unpacking %d packages", len(files)))
-	// As in every suite since bookworm, all directories are below /usr. So all files of a library
-	// are in one directory, whether a package writes its path as /lib or as /usr/lib.
+	// As in every suite since bookworm, all directories are below /usr, so all files of a library are in one directory,
+	// whether a package writes its path as /lib or as /usr/lib.
 	t.keepLinks = true
 	for _, name := range []string{"bin", "sbin", "lib", "lib64"} {
 		if err := errors.Join(t.root.MkdirAll("usr/"+name, 0o777), t.addLink(name, "usr/"+name)); err != nil {

@@ -83,8 +83,8 @@ func agree(ctx context.Context, files []string, hooks Hooks) error {
 	return nil
 }
 
-// fromTarball unpacks a tarball of a root, compressed or not. It may be a named pipe, such as a
-// shell's <(...).
+// fromTarball unpacks a tarball of a root, compressed or not. The tarball may be a named pipe, such as a shell's
+// <(...).
 func fromTarball(ctx context.Context, t *tree, path string) error {
 	f, err := openNamed(ctx, path)
 	if err != nil {
@@ -95,7 +95,7 @@ func fromTarball(ctx context.Context, t *tree, path string) error {
 	return decompressed(ctx, f, func(archive io.Reader) error { return t.unpack(ctx, archive) })
 }
 
-// openNamed opens a file. For a named pipe, it waits for a writer or for the end of the context.
+// openNamed opens a file. For a named pipe, openNamed waits for a writer or for the end of the context.
 func openNamed(ctx context.Context, path string) (*os.File, error) {
 	files, errs := make(chan *os.File, 1), make(chan error, 1)
 	go func() {

@@ -32,9 +32,9 @@ const SharedDir = "/var/cache/rmreplay/slurm"
 // At returns the store in a directory, which does not have to exist.
 func At(dir string) *Store { return &Store{dir: dir} }
 
-// Default returns the user's store, $XDG_CACHE_HOME/rmreplay/slurm. If the variable is not set, it
-// is [SharedDir] for root and ~/.cache/rmreplay/slurm for other users. A user's store also includes
-// the releases in SharedDir.
+// Default returns the user's store, $XDG_CACHE_HOME/rmreplay/slurm. If the variable is not set, the store is
+// [SharedDir] for root and ~/.cache/rmreplay/slurm for other users. A user's store also includes the releases in
+// SharedDir.
 func Default() (*Store, error) {
 	if os.Geteuid() == 0 && os.Getenv("XDG_CACHE_HOME") == "" {
 		return At(SharedDir), nil
@@ -248,8 +248,8 @@ func (s *Store) locked(f func() error) error {
 	return f()
 }
 
-// forAll says whether all users may read what this process installs. They may if root installs it,
-// because root's daemons run as another user.
+// forAll says whether all users may read what this process installs. All users may read what root installs, because
+// root's daemons run as another user.
 func forAll() bool { return os.Geteuid() == 0 }
 
 // makeDir creates a directory and its parents with a mode, regardless of the umask.
@@ -294,8 +294,8 @@ func (s *Store) begin() (dir string, claim *os.File, err error) {
 	return dir, claim, err
 }
 
-// sweep removes the temporary directories that no process uses. They are left from releases that
-// were removed, and from processes that were killed.
+// sweep removes the temporary directories that no process uses. Unused temporary directories are left from releases
+// that were removed, and from processes that were killed.
 func (s *Store) sweep() error {
 	return s.locked(func() error {
 		paths, err := filepath.Glob(filepath.Join(s.dir, temporaryPrefix+"*"))

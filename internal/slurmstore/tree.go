@@ -39,8 +39,8 @@ func newTree(dir string) (*tree, error) {
 
 func (t *tree) close() { _ = t.root.Close() } // the directory was only read
 
-// whiteout begins the names of entries in an image's layer that remove files of the layers below.
-// opaque removes all files in its directory. Source: OCI image specification, layer.md.
+// If the name of an entry in an image's layer begins with whiteout, the entry removes a file of the layers below. An
+// entry with the name opaque removes all files in its directory. Source: OCI image specification, layer.md.
 const (
 	whiteout = ".wh."
 	opaque   = whiteout + whiteout + ".opq"
@@ -181,8 +181,8 @@ func (t *tree) addFile(name string, mode fs.FileMode, content io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// addLink creates a symbolic link. An absolute target refers to a file in the root. It is converted
-// to a relative target, so that processes that do not change their root find the same file.
+// addLink creates a symbolic link. An absolute target refers to a file in the root. An absolute target is converted to
+// a relative target, so that processes that do not change their root find the same file.
 func (t *tree) addLink(name, target string) error {
 	if target == "" {
 		return errors.New("a symbolic link to nothing")

@@ -28,11 +28,10 @@ func SpatialDepth(points [][]float64) ([]float64, error) {
 // DepthTest is the result of [Depth].
 type DepthTest struct {
 	Test
-	// QAB is Liu and Singh's quality index of the second set in the first set. It is the probability
-	// that a run of the second set is at least as central in the first set as a run of the first set.
-	// QAB is 1/2 if the sets do not differ. It is below 1/2 if the second set is shifted or spread
-	// wider, and above 1/2 if the second set is spread less. QBA is the same probability with the
-	// sets exchanged.
+	// QAB is Liu and Singh's quality index of the second set in the first set. QAB is the probability that a run of the
+	// second set is at least as central in the first set as a run of the first set. QAB is 1/2 if the sets do not differ.
+	// QAB is below 1/2 if the second set is shifted or spread wider, and above 1/2 if the second set is spread less. QBA
+	// is the same probability with the sets exchanged.
 	QAB, QBA float64
 }
 

@@ -1,12 +1,11 @@
 // Package stats says whether two sets of realizations differ by more than chance.
 //
-// A schedule is one draw from a random process. Two runs of one workload on one machine with one
-// configuration differ, by hours for single jobs: a scheduling pass that begins a moment later
-// finds a different queue (Simakov et al., "Developing Accurate Slurm Simulator", PEARC'22). Only
-// the distributions of such runs can be compared. The unit of observation in a comparison of runs
-// is therefore a whole run, never a job. The jobs of one run share the machine: one job gains the
-// hour that another job loses. A test that treats 10,000 jobs of one run as 10,000 observations
-// finds "significant" differences even between two runs of one configuration.
+// A schedule is one draw from a random process. Two runs of one workload on one machine with one configuration differ,
+// by hours for single jobs: a scheduling pass that begins a moment later finds a different queue (Simakov et al.,
+// "Developing Accurate Slurm Simulator", PEARC'22). Only the distributions of runs can be compared. The unit of
+// observation in a comparison of runs is therefore a whole run, never a job. The jobs of one run share the machine: one
+// job gains the hour that another job loses. A test that treats 10,000 jobs of one run as 10,000 observations finds
+// "significant" differences even between two runs of one configuration.
 //
 // # One number for each run
 //
@@ -25,10 +24,9 @@
 //     difference. Look at the interval of the difference.
 //   - It is used as a prediction of a single run. It is an interval for the mean over runs.
 //
-// [MeanTest] is a permutation test of the same difference. Its p-value is exact in finite samples
-// if the two sets have the same distribution. With equal means but different spreads (and unequal
-// sizes), it may reject too often. In a table of twenty metrics, one p-value is below 0.05 by
-// chance on average: [Holm] corrects for the number of metrics.
+// [MeanTest] is a permutation test of the same difference. Its p-value is exact in finite samples if the two sets have
+// the same distribution. With equal means but different spreads (and unequal sizes), the test may reject too often. In
+// a table of twenty metrics, one p-value is below 0.05 by chance on average: [Holm] corrects for the number of metrics.
 //
 // [HedgesG] measures how large a difference is in standard deviations of a run, with a correction
 // for few runs, and [CliffsDelta] in shares of pairs of runs. A large g with a small absolute
@@ -43,11 +41,10 @@
 // sets come from one distribution, two runs of one set are as far apart as two runs of different
 // sets. Two tests formalize this comparison.
 //
-// [Energy] is the permutation test on the energy distance (Székely and Rizzo, 2004; J. Statist.
-// Plann. Inference 143, 2013). With enough runs it detects every difference between two
-// distributions, so look at it first. It depends on the distances themselves, so it misleads if a
-// few jobs with long and erratic waits dominate the distance: their noise hides an effect on a
-// thousand short jobs.
+// [Energy] is the permutation test on the energy distance (Székely and Rizzo, 2004; J. Statist. Plann. Inference 143,
+// 2013). With enough runs it detects every difference between two distributions, so look at it first. The energy
+// distance depends on the distances themselves, so it misleads if a few jobs with long and erratic waits dominate the
+// distance: their noise hides an effect on a thousand short jobs.
 //
 // [Depth] is the multivariate Wilcoxon test by data depth (Liu and Singh, JASA 88(421), 1993), the
 // class of tests that PEARC'22 refers to through Jurečková and Kalina (Bernoulli 18(1), 2012).
@@ -57,24 +54,22 @@
 //
 //	D(x; F) = 1 − ‖ mean over y of (x − y) / ‖x − y‖ ‖
 //
-// because there are almost always fewer runs (n) than jobs (d). With n ≤ d all points are corners
-// of their convex hull, so halfspace and simplicial depth are equal for all of them, and the
-// covariance matrix of Mahalanobis and of projection depth is singular. Spatial depth needs no
-// hull and no covariance matrix. It is bounded, and does not depend on how far away an outlier is.
-// So it is robust, but does not detect a difference that is only in the distance of a few outlying
-// runs. It misleads in these cases:
+// because there are almost always fewer runs (n) than jobs (d). With n ≤ d all points are corners of their convex hull,
+// so halfspace and simplicial depth are equal for all of them, and the covariance matrix of Mahalanobis and of
+// projection depth is singular. Spatial depth needs no hull and no covariance matrix. Spatial depth is bounded, and
+// does not depend on how far away an outlier is, so it is robust, but does not detect a difference that is only in the
+// distance of a few outlying runs. The test by depth misleads in these cases:
 //   - Depths are computed in the pooled sample, as by some implementations. Such a test detects
 //     only differences of spread, and no shift. Here depths are computed in each set, without the
 //     run itself, and the smaller of the two Q decides. So the test detects both.
 //   - There are very few runs in very many dimensions. All depths become similar, and the test
 //     loses power. The probability of a false rejection is still at most the level.
 //
-// All p-values come from permuting the runs. If there are few enough arrangements, a test counts
-// all of them. Otherwise it draws random arrangements with a seed, and p = (1 + extreme) / (1 +
-// drawn). This p is never 0, and the probability of a false rejection stays at most the level
-// (Phipson and Smyth, SAGMB 9(1), 2010). Permutation assumes that runs are independent of each
-// other. Realizations with the same seeds on both sides are pairs and violate this assumption. For
-// such realizations the tests are too cautious. With three runs on each side the smallest possible
+// All p-values come from permuting the runs. If there are few enough arrangements, a test counts all of them; otherwise
+// it draws random arrangements with a seed, and p = (1 + extreme) / (1 + drawn). This value of p is never 0, and the
+// probability of a false rejection stays at most the level (Phipson and Smyth, SAGMB 9(1), 2010). Permutation assumes
+// that runs are independent of each other. Realizations with the same seeds on both sides are pairs and violate this
+// assumption. For such realizations the tests are too cautious. With three runs on each side the smallest possible
 // p-value is 0.1, even for the largest difference: see [SmallestP].
 //
 // A test that does not reject does not show equality. [Detectable] returns the difference that the

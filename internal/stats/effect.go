@@ -17,10 +17,9 @@ func pooledDeviation(a, b []float64) float64 {
 	return math.Sqrt(((na-1)*stat.Variance(a, nil) + (nb-1)*stat.Variance(b, nil)) / (na + nb - 2))
 }
 
-// HedgesG returns the difference mean(b) − mean(a) in standard deviations within the sets, with the
-// small-sample correction 1 − 3/(4(na+nb) − 9) (Hedges, J. Educational Statistics 6(2), 1981). If
-// nothing varies within the sets, g is infinite for different means and 0 for equal means. It is
-// NaN if a set has fewer than two members.
+// HedgesG returns the difference mean(b) − mean(a) in standard deviations within the sets, with the small-sample
+// correction 1 − 3/(4(na+nb) − 9) (Hedges, J. Educational Statistics 6(2), 1981). If nothing varies within the sets, g
+// is infinite for different means and 0 for equal means. g is NaN if a set has fewer than two members.
 func HedgesG(a, b []float64) float64 {
 	deviation := pooledDeviation(a, b)
 	difference := Difference(a, b)

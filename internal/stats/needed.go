@@ -9,11 +9,10 @@ import (
 // maxNeeded is the largest result of [Needed].
 const maxNeeded = 1_000_000
 
-// Needed returns the smallest number of runs in each of two sets with which the test of [Power]
-// detects a true difference with probability power. With this number, a permutation test can also
-// be significant ([SmallestP]). shift is the difference in standard deviations of a single run. It
-// is infinite if the sets do not vary: then only the permutation test decides. Needed returns 0 if
-// a million runs are not enough, or if power is not between alpha and 1.
+// Needed returns the smallest number of runs in each of two sets with which the test of [Power] detects a true
+// difference with probability power. With this number, a permutation test can also be significant ([SmallestP]). shift
+// is the difference in standard deviations of a single run. shift is infinite if the sets do not vary: then only the
+// permutation test decides. Needed returns 0 if a million runs are not enough, or if power is not between alpha and 1.
 func Needed(shift, alpha, power float64) int {
 	shift = math.Abs(shift)
 	if !(shift > 0) || !(power > alpha) || power >= 1 {
@@ -39,9 +38,9 @@ func Needed(shift, alpha, power float64) int {
 	return high
 }
 
-// PooledDeviation returns the standard deviation within sets of observations, and its degrees of
-// freedom. Sets of one observation add nothing. It assumes that all sets have the same variance. The
-// deviation is NaN if no set has two observations.
+// PooledDeviation returns the standard deviation within sets of observations, and its degrees of freedom. Sets of one
+// observation add nothing. PooledDeviation assumes that all sets have the same variance. The deviation is NaN if no set
+// has two observations.
 func PooledDeviation(sets ...[]float64) (deviation float64, freedom int) {
 	squares := 0.0
 	for _, set := range sets {

@@ -31,7 +31,7 @@ type Test struct {
 	// P is the probability, under the hypothesis, of a statistic at least as extreme. It is
 	// NaN if a set has fewer than two members.
 	P float64
-	// Exact says that P is over all arrangements. Otherwise it is over random arrangements.
+	// Exact says that P is over all arrangements; otherwise it is over random arrangements.
 	Exact        bool
 	Arrangements int // how many arrangements were counted
 	// Effect is the size of the difference, on the scale that each test defines.

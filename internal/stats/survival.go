@@ -11,9 +11,8 @@ type Observation struct {
 	Time, Weight float64
 	// Censored says that the duration had not ended when it was observed, so it is longer than Time.
 	Censored bool
-	// Entry is how much of the duration had passed when its observation began. A duration shorter
-	// than Entry would not have been observed. It is 0 if the duration was observed from its
-	// beginning on.
+	// Entry is how much of the duration had passed when its observation began. A duration shorter than Entry would not
+	// have been observed. Entry is 0 if the duration was observed from its beginning on.
 	Entry float64
 }
 

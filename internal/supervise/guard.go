@@ -35,7 +35,7 @@ type guard struct {
 	lent map[string]os.FileInfo // files that now belong to User, with their earlier owners
 }
 
-// serve serves the driver until its end of the connection closes.
+// serve serves the driver until the driver's end of the connection closes.
 func (g *guard) serve(conn *os.File) {
 	// The kernel sends PDEATHSIG when the forking thread ends, so this thread makes all forks.
 	runtime.LockOSThread()
@@ -156,11 +156,10 @@ func reap(report func(Exit)) (children bool) {
 	}
 }
 
-// killDescendants kills descendants again and again until all have ended, because a process may
-// fork before the kill reaches it. A process that loses its parent becomes the guard's child. So
-// when the guard has no child, it has no descendant. killDescendants also waits until all are
-// collected. Only then are their files certainly closed, even if a process's first thread ended
-// before its other threads.
+// killDescendants kills descendants again and again until all have ended, because a process may fork before the kill
+// reaches it. A process that loses its parent becomes the guard's child, so when the guard has no child, it has no
+// descendant. killDescendants also waits until all are collected. Only then are their files certainly closed, even if a
+// process's first thread ended before its other threads.
 func killDescendants() {
 	for range patience {
 		if !reap(func(Exit) {}) {

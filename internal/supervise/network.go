@@ -74,9 +74,8 @@ func (g *guard) prepareNetwork() error {
 	return unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 }
 
-// RaiseLoopback raises the loopback interface of the caller's network namespace. The interface
-// then has the addresses 127.0.0.0/8. It needs the capability NET_ADMIN there. The errors are the
-// errors of netdevice(7).
+// RaiseLoopback raises the loopback interface of the caller's network namespace. The interface then has the addresses
+// 127.0.0.0/8. RaiseLoopback needs the capability NET_ADMIN there. The errors are the errors of netdevice(7).
 //
 // The C library looks up host names only on a machine with an address other than 127.0.0.1
 // (AI_ADDRCONFIG, getaddrinfo(3)), so the interface gets a second address.
@@ -112,7 +111,7 @@ func RaiseLoopback() error {
 // it is EPERM if the kernel allows neither method to this process in the socket's network.
 func HearLoopback(fd int) error {
 	err := unix.BindToDevice(fd, "lo")
-	if errors.Is(err, unix.EPERM) { // before Linux 5.7 it takes the capability NET_RAW
+	if errors.Is(err, unix.EPERM) { // before Linux 5.7, this requires NET_RAW
 		return dropOthers(fd)
 	}
 	return err
@@ -175,9 +174,8 @@ func (g *Guard) Network() Network { return g.network }
 // WhyShared returns why a private network was not possible, or nil.
 func (g *Guard) WhyShared() error { return g.whyShared }
 
-// Socket returns a TCP socket for IPv4 in the network of the guard's processes. It is blocking,
-// and exec closes it. Only one goroutine may call Socket at a time. The error wraps
-// [ErrGuardGone] if the guard has ended.
+// Socket returns a TCP socket for IPv4 in the network of the guard's processes. The socket is blocking, and exec closes
+// it. Only one goroutine may call Socket at a time. The error wraps [ErrGuardGone] if the guard has ended.
 func (g *Guard) Socket() (int, error) {
 	if len(g.pool) == 0 {
 		if err := g.fillPool(); err != nil {

@@ -81,7 +81,7 @@ func (p *Plan) stillQueued(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", p.path(arrayFile), err)
 	}
-	// squeue fails for a job that slurmctld has removed. Such a job is not in the queue.
+	// squeue fails for a job that slurmctld has removed. A removed job is not in the queue.
 	out, err := askSlurm(ctx, "squeue", "--noheader", "--format=%i", "--jobs="+last.Job)
 	if err == nil && strings.TrimSpace(out) != "" {
 		return fmt.Errorf("submitting: job array %s is still in the queue (wait for its end, or run scancel %s)",

@@ -40,9 +40,9 @@ func checkEdit(v *Variant) error {
 type targets map[string]experiment.Target
 
 // checkEdits applies every edit to every cluster in memory, and adapts the edited cluster to every Slurm of the
-// experiment as a run does. An edit that is wrong for a cluster, for example because the cluster lacks a partition,
-// is an error in the experiment. If a cluster cannot be read or adapted even without the edit, only the runs on this
-// cluster fail. checkEdits returns the edits without effect. It adds the Slurms that it finds to the map known.
+// experiment as a run does. An edit that is wrong for a cluster, for example because the cluster lacks a partition, is
+// an error in the experiment. If a cluster cannot be read or adapted even without the edit, only the runs on this
+// cluster fail. checkEdits returns the edits without effect, and adds the Slurms that it finds to the map known.
 func (e *Experiment) checkEdits(known targets) (warnings []string, err error) {
 	if e.Slurm == nil || len(e.Slurm.Edits) == 0 {
 		return nil, nil

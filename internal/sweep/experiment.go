@@ -17,11 +17,10 @@
 // So an experiment consists of named sets of options of those commands, and each of their options
 // can be an axis. Starting a process takes 10 to 20 ms.
 //
-// A sweep may be killed at any moment. A run is complete if its record is complete and the
-// fingerprint in the file beside the record equals the fingerprint of the run's inputs. The sweep
-// first removes the old record, then writes the fingerprint, and then begins the run. So it never
-// repeats a complete run, and never uses an old record as the result of new inputs. It repeats an
-// incomplete run from its beginning.
+// A sweep may be killed at any moment. A run is complete if its record is complete and the fingerprint in the file
+// beside the record equals the fingerprint of the run's inputs. The sweep first removes the old record, then writes the
+// fingerprint, and then begins the run, so it never repeats a complete run, and never uses an old record as the result
+// of new inputs. The sweep repeats an incomplete run from the run's beginning.
 package sweep
 
 import (

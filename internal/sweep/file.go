@@ -6,8 +6,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// The functions of this file are for files that describe other experiments than grids, such as searches
-// for a setting. Such files have the limits of an experiment file, and their errors have the same form.
+// The functions of this file are for files that describe other experiments than grids, such as searches for a setting.
+// Files of other experiments have the same limits as an experiment file, and their errors have the same form.
 
 // Decode reads a YAML file with the limits of an experiment file. Unknown keys are errors. Errors
 // name the file and the line.
@@ -50,8 +50,8 @@ func ErrorAt(line int, format string, args ...any) error { return errorAt(line, 
 // Located adds to an error the name of the file, and the line if [ErrorAt] made the error.
 func Located(path string, err error) error { return located(path, err) }
 
-// FileName returns a name in a form for file names: letters, digits and some signs. The result is
-// empty for a name without such characters.
+// FileName returns a name in a form for file names: letters, digits and some signs. The result is empty for a name
+// without letters, digits and these signs.
 func FileName(name string) string { return slug(name) }
 
 // Complete makes the checks of [Open] for an experiment that was not read from an experiment file,

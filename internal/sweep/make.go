@@ -96,8 +96,8 @@ func isBadInput(err error) bool {
 // patience is the time in which an interrupted run must close its record.
 const patience = time.Minute
 
-// Check computes the fingerprints of all runs without making any run or input. If an input of a run
-// is not prepared, it sets the run's error.
+// Check computes the fingerprints of all runs without making any run or input. If an input of a run is not prepared,
+// Check sets the run's error.
 func (m *Maker) Check() {
 	p := m.Plan
 	p.fingerprints(m.Version)
@@ -128,11 +128,10 @@ func (p *Plan) blame() {
 	}
 }
 
-// Prepare computes the fingerprints of all runs. It makes the transformed workloads and edited
-// clusters that do not exist yet. If such a workload or cluster cannot be made, the runs that need
-// it fail. Prepare itself returns an [InputError] if a transform cannot be applied to the workload,
-// for example because no job would be left. It also returns an error if it is interrupted, or if it
-// cannot write the sweep's directory.
+// Prepare computes the fingerprints of all runs. It makes the transformed workloads and edited clusters that do not
+// exist yet. If a workload or cluster cannot be made, the runs that need it fail. Prepare itself returns an
+// [InputError] if a transform cannot be applied to the workload, for example because no job would be left. It also
+// returns an error if it is interrupted, or if it cannot write the sweep's directory.
 func (m *Maker) Prepare(ctx context.Context) error {
 	p := m.Plan
 	if err := os.MkdirAll(p.path(logsDir), 0o777); err != nil { // the tasks of an array need this directory as well
@@ -287,8 +286,8 @@ func (m *Maker) these(ctx context.Context, runs []*Run, atOnce int) error {
 	return executor.Do(ctx, len(runs), func(ctx context.Context, i int) error { return m.MakeRun(ctx, runs[i]) })
 }
 
-// MakeRun makes a run unless it is complete. It returns a [RunError] if the run fails. Otherwise
-// it returns the errors of [Maker.All].
+// MakeRun makes a run unless it is complete. It returns a [RunError] if the run fails; otherwise it returns the errors
+// of [Maker.All].
 func (m *Maker) MakeRun(ctx context.Context, r *Run) error {
 	if record := m.Plan.complete(r); record != nil {
 		s, err := metrics.FromRun(record, metrics.Options{})
@@ -329,8 +328,8 @@ func (m *Maker) attempt(ctx context.Context, r *Run) (s *metrics.Summary, failur
 	dir := m.Plan.path(r.Dir)
 	args := m.Plan.arguments(r)
 	now := status{Fingerprint: r.fingerprint, Command: append([]string{"rmreplay"}, args...)}
-	// The old record is removed before the new fingerprint is written. Otherwise the old record
-	// would seem to belong to the new inputs.
+	// The old record is removed before the new fingerprint is written; otherwise the old record would seem to belong to
+	// the new inputs.
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, nil, fmt.Errorf("removing an unfinished run: %w", err)
 	}
@@ -370,9 +369,9 @@ func (m *Maker) logPath(below string) string {
 	return m.Plan.path(filepath.Join(logsDir, strings.ReplaceAll(name, "/", "_")+".log"))
 }
 
-// call runs a command line of this program. A run that is not valid is not an error. The child
-// process is killed if this process dies, and it is interrupted if the context is cancelled. Its
-// standard output goes to the parameter out, if out is not nil.
+// call runs a command line of this program. A run that is not valid is not an error. The child process is killed if
+// this process dies, and it is interrupted if the context is cancelled. The child's standard output goes to the
+// parameter out, if out is not nil.
 func (m *Maker) call(ctx context.Context, args []string, logPath string, out io.Writer) error {
 	name := "rmreplay " + args[0]
 	if args[0] == "workload" {
@@ -395,8 +394,7 @@ func (m *Maker) call(ctx context.Context, args []string, logPath string, out io.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	c.WaitDelay = patience
-	// The kernel sends PDEATHSIG when the forking thread ends. So this thread must not end before
-	// the child process.
+	// The kernel sends PDEATHSIG when the forking thread ends, so this thread must not end before the child process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	release := interrupt.Hold() // until the child has ended
@@ -415,9 +413,8 @@ func (m *Maker) call(ctx context.Context, args []string, logPath string, out io.
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// plainEnvironment returns the environment without the variables that Slurm sets in a job.
-// Slurm's commands would read them as options. These variables belong to the Slurm of the job
-// array, not to the Slurm of a replay.
+// plainEnvironment returns the environment without the variables that Slurm sets in a job. Slurm's commands would read
+// them as options. The removed variables belong to the Slurm of the job array, not to the Slurm of a replay.
 func plainEnvironment(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		for _, prefix := range []string{"SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_"} {

@@ -31,9 +31,9 @@ type Need struct {
 	Key string `json:"key"` // a key of [metrics.Figures]
 	// Baseline is the cell that needs the most seeds to detect a change by a given share of its mean.
 	Baseline string `json:"baseline"`
-	// Mean is the baseline's mean. Deviation is the standard deviation of runs within a cell, pooled over the cells
-	// whose means are between half and twice Mean. A cell of another size varies otherwise. Freedom is the number
-	// of degrees of freedom of Deviation: the number of these cells' runs less the number of these cells.
+	// Mean is the baseline's mean. Deviation is the standard deviation of runs within a cell, pooled over the cells whose
+	// means are between half and twice Mean. Cells with a much larger or smaller mean vary differently. Freedom is the
+	// number of degrees of freedom of Deviation: the number of these cells' runs less the number of these cells.
 	Mean      metrics.Float `json:"mean"`
 	Deviation metrics.Float `json:"standard_deviation"`
 	Freedom   int           `json:"degrees_of_freedom"`
@@ -59,8 +59,8 @@ func (a *sample) like(b *sample) bool {
 	return a.mean == b.mean || a.mean*b.mean > 0 && max(a.mean/b.mean, b.mean/a.mean) <= 2
 }
 
-// oneRealization reports whether a cell has several complete runs and all of them have the same metrics, as with the
-// simulator on a workload without a random part. They then have the same schedule, and show nothing about chance.
+// oneRealization reports whether a cell has several complete runs, all with the same metrics, as with the simulator on
+// a workload without a random part. Runs with equal metrics have the same schedule, and show nothing about chance.
 func (c CellSummary) oneRealization() bool {
 	var first map[string]metrics.Float
 	n := 0
@@ -79,7 +79,8 @@ func (c CellSummary) oneRealization() bool {
 	return n > 1
 }
 
-// samples returns the samples of a figure, of the cells that have a value and are not one realization.
+// samples returns a sample of a figure for each cell that has values of the figure, without cells that consist of one
+// realization.
 func (s *Summary) samples(key string) (list []sample) {
 	for _, c := range s.Cells {
 		if c.oneRealization() {

@@ -291,7 +291,7 @@ func (p *Plan) edited(cluster, edit Variant) *input {
 	return &made
 }
 
-// share returns the derived input with the path of d. If there is no such input yet, it adds d.
+// share returns the derived input with the path of d. If there is no such input yet, share adds d.
 func (p *Plan) share(d *derived) input {
 	if have := p.shared[d.path]; have != nil {
 		return input{path: d.path, made: have}

@@ -46,8 +46,8 @@ func writeJSON(path string, v any) error {
 	return output.Text(path, string(text)+"\n")
 }
 
-// fingerprints computes the fingerprints of all inputs and runs. If it cannot read an input of a
-// run, it sets the run's error, because other cells may not need that input.
+// fingerprints computes the fingerprints of all inputs and runs. If an input of a run cannot be read, fingerprints sets
+// the run's error, because other cells may not need that input.
 func (p *Plan) fingerprints(version string) {
 	contents := contents{}
 	for _, d := range p.derived {
@@ -137,10 +137,9 @@ func (c contents) ofOptions(options Options) ([]string, error) {
 	return args, nil
 }
 
-// ofSlurm returns the hash of the Slurm that --slurm names. If the Slurm in a directory was
-// replaced, or if a version was installed again, a resumed sweep repeats the runs on it. The
-// default Slurm of replay is not hashed, since each host of a job array may have a different
-// default Slurm.
+// ofSlurm returns the hash of the Slurm that --slurm names. If the Slurm in a directory was replaced, or if a version
+// was installed again, a resumed sweep repeats the runs on it. The default Slurm of replay is not hashed, because each
+// host of a job array may have a different default Slurm.
 func (c contents) ofSlurm(named string) (string, error) {
 	key := "slurm " + named
 	if hash, ok := c[key]; ok {

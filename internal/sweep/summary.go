@@ -156,8 +156,9 @@ var columns = []column{
 	{"makespan_s", "makespan"},
 }
 
-// rejected is the column of rejected jobs. It is shown only if a run rejects jobs. completed is the column of
-// completed jobs. It is shown only if the cells' numbers differ by more than fewCompleted of the largest number.
+// rejected is the column of rejected jobs. The column rejected is shown only if a run rejects jobs. completed is the
+// column of completed jobs. The column completed is shown only if the cells' numbers differ by more than fewCompleted
+// of the largest number.
 var (
 	rejected  = column{"rejected", "rejected"}
 	completed = column{"completed_jobs", "completed"}

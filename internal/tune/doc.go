@@ -28,13 +28,12 @@
 //
 // # The proof
 //
-// The best setting of a search seems better than it is, because it was chosen for its good results
-// (the winner's curse). So the measurements of the search are not evidence. The best setting and the
-// site's own setting also run on held-out blocks: workloads, or at least seeds, that the search did
-// not use. One two-sided test of the paired differences decides ([stats.PairedTest]). It is the only
-// test. So if a search found only noise, the test reports a difference in at most 5 % of cases. In
-// half of these cases it reports a gain, and in the other half a loss. TestNothingToFind measures
-// this.
+// The best setting of a search seems better than it is, because it was chosen for its good results (the winner's
+// curse), so the measurements of the search are not evidence. The best setting and the site's own setting also run on
+// held-out blocks: workloads, or at least seeds, that the search did not use. One two-sided test of the paired
+// differences decides ([stats.PairedTest]). There is no other test, so if a search found only noise, the test reports a
+// difference in at most 5 % of cases. In half of the false reports the difference is a gain, and in the other half a
+// loss. TestNothingToFind measures this.
 //
 // The interval of the gain is about the population from which the blocks are drawn. With fewer than
 // six held-out workloads, this population is the realizations of these workloads, and the interval
@@ -43,8 +42,7 @@
 //
 // # Resuming
 //
-// A trial is a run of a sweep ([rmreplay/internal/sweep]), in a cell that has the name of its
-// setting. All decisions follow from the file, the seed and the records. So the search has no other
-// state: if the same command runs again, it makes the same decisions and uses its earlier complete
-// runs.
+// A trial is a run of a sweep ([rmreplay/internal/sweep]), in a cell that has the name of its setting. All decisions
+// follow from the file, the seed and the records, so the search has no other state: if the same command runs again, it
+// makes the same decisions and uses its earlier complete runs.
 package tune

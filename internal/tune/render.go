@@ -103,8 +103,8 @@ func (r *Result) renderProof(b *strings.Builder) {
 // that are certainly fulfilled are left out.
 const shownKept = 12
 
-// renderConstraints writes a table of the constraints. If there are many, it leaves out constraints
-// that are certainly fulfilled.
+// renderConstraints writes a table of the constraints. If there are many, renderConstraints leaves out constraints that
+// are certainly fulfilled.
 func renderConstraints(b *strings.Builder, list []Kept) {
 	b.WriteString("\nconstraints on the held-out data, the site's own setting -> the best:\n")
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)

@@ -13,8 +13,8 @@ import (
 
 // The constants of the search.
 const (
-	// level is the significance level of the tests in a race. These tests only decide which settings
-	// are tried next.
+	// level is the significance level of the tests in a race. The tests in a race only decide which settings are tried
+	// next.
 	level = 0.05
 	// firstTest is the number of blocks before the first test of a race.
 	firstTest = 3
@@ -207,9 +207,9 @@ func choose(parents []*Tried, random *rand.Rand) *Tried {
 	return parents[k-1]
 }
 
-// race makes a race of the parents and the fresh settings. It stops before a block for which the
-// search would use more than limit runs, or after which it would have too few runs for its end. It
-// returns the remaining settings, in descending order of their results.
+// race makes a race of the parents and the fresh settings. It stops before a block for which the search would use more
+// than limit runs, or after which it would have too few runs for the end of the search. It returns the remaining
+// settings, in descending order of their results.
 func (s *Search) race(ctx context.Context, number int, parents, fresh []*Tried, limit int) ([]*Tried, error) {
 	site := s.tried(nil)
 	alive := []*Tried{site}

@@ -65,7 +65,7 @@ func (p *Parameter) ownValue(site *conf.Cluster) string {
 	return ""
 }
 
-// flag reports whether true and false are the only values of the parameter. Such a parameter is
+// flag reports whether true and false are the only values of the parameter. A parameter with only these values is
 // either present in slurm.conf or absent.
 func (p *Parameter) flag() bool {
 	for _, v := range p.Values {

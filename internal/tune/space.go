@@ -57,8 +57,8 @@ func (s Setting) Own() bool {
 	return !slices.ContainsFunc(s, func(v string) bool { return v != "" })
 }
 
-// Name returns a name for the setting's directory. The name depends only on the parameters and
-// their values. A later search in the same directory therefore finds these runs.
+// Name returns a name for the setting's directory. The name depends only on the parameters and their values. A later
+// search in the same directory therefore finds the runs of the same setting.
 func (sp Space) Name(s Setting) string {
 	if s.Own() {
 		return "site"
@@ -136,8 +136,8 @@ func (p *Parameter) same(a, b string) bool {
 	return a == b || p.Kind != Categorical && xerr == nil && yerr == nil && x == y
 }
 
-// normalize empties each value that equals the site's own value, and each value of a parameter whose
-// condition is not fulfilled. So two settings with the same effect are equal.
+// normalize empties each value that equals the site's own value, and each value of a parameter whose condition is not
+// fulfilled, so two settings with the same effect are equal.
 func (sp Space) normalize(s Setting) Setting {
 	for i := range sp {
 		if sp[i].same(s[i], sp[i].Now) {

@@ -343,8 +343,8 @@ type Change struct {
 	Parameter string `json:"parameter"`
 	Now       string `json:"now"`   // the site's own value; empty if it is not known
 	Value     string `json:"value"` // empty for the site's own value
-	// Dropped is a value that the search found. It was set back because the setting has almost the
-	// same gain without it.
+	// Dropped is a value that the search found. The search set this value back because the setting has almost the same
+	// gain without it.
 	Dropped string `json:"dropped,omitempty"`
 }
 

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// This is the Go side of shim/abi.h; abi_test.go compares the two layouts.
+// The Go side of shim/abi.h; abi_test.go compares the two layouts.
 const (
 	abiMagic   = 0x6b6c6372
 	abiVersion = 9

@@ -1,13 +1,12 @@
 // Package vclock is the virtual clock under which unmodified programs run.
 //
-// Virtual time stands still while any managed thread can run. When all of them wait, it jumps to
-// the next deadline or to the driver's next event. On a slow machine a replay takes longer, but
-// its result is the same. There is no clock rate to choose.
+// Virtual time stands still while any managed thread can run. When all managed threads wait, virtual time jumps to the
+// next deadline or to the driver's next event. On a slow machine a replay takes longer, but its result is the same.
+// There is no clock rate to choose.
 //
-// A managed process is one that runs with the preload library in directory shim. It shares one
-// memory-mapped file, the clock, with the driver, which is the program that calls this package.
-// Each thread of the process has a slot in the file. The comment in shim/clock.c describes the
-// protocol. The driver follows these rules:
+// A managed process is one that runs with the preload library in directory shim. A managed process shares one
+// memory-mapped file, the clock, with the driver, which is the program that calls this package. Each thread of the
+// process has a slot in the file. The comment in shim/clock.c describes the protocol. The driver follows these rules:
 //
 //   - The driver counts as one more running thread, except in [Clock.Wait]. Wait returns when the
 //     driver's own next event is due, when a managed process has sent the driver something, or
@@ -21,9 +20,9 @@
 // One managed thread runs at a time, in an order that does not depend on the kernel: see turn.go.
 // While a thread runs, Wait returns only when ctx ends, after Interrupt, or with a [StallError].
 //
-// The last thread that begins to wait advances the clock itself, if no message or wake-up is in
-// flight. This needs no context switch to the driver. Otherwise Wait first checks in /proc that
-// each thread that waits in the kernel is asleep (state S). Then no wake-up is on its way.
+// If no message or wake-up is in flight, the last thread that begins to wait advances the clock itself, without a
+// context switch to the driver. If a message or wake-up may be in flight, Wait advances the clock, and first checks in
+// /proc that each thread that waits in the kernel is asleep (state S). If all are asleep, no wake-up is on its way.
 package vclock
 
 import (
@@ -98,9 +97,9 @@ type Policy struct {
 	Inherited []string
 }
 
-// New creates the clock's file in dir, readable by its owner only. Virtual time stays at start
-// until the first Wait, because the driver counts as running. It returns errors of the file system
-// and of mmap, and an error if policy has too many variables.
+// New creates the clock's file in dir, readable by its owner only. Virtual time stays at start until the first Wait,
+// because the driver counts as running. New returns errors of the file system and of mmap, and an error if policy has
+// too many variables.
 func New(dir string, start hpc.Time, policy Policy) (*Clock, error) {
 	path := filepath.Join(dir, "clock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -159,9 +158,9 @@ func (s *shared) decide(p Policy) error {
 	return nil
 }
 
-// SetUser says that the driver is root and that the managed processes run as another user. Linux
-// shows where a process waits only to the process's own user, and to root with the capability
-// SYS_PTRACE. In a container, root often lacks this capability.
+// SetUser says that the driver is root and that the managed processes run as another user. Linux shows where a process
+// waits only to the process's own user, and to root with the capability SYS_PTRACE. In a container, root often lacks
+// the capability SYS_PTRACE.
 func (c *Clock) SetUser(uid, gid int) {
 	var caps [2]unix.CapUserData
 	err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &caps[0])
@@ -205,18 +204,16 @@ func (c *Clock) Environment() []string { return []string{"RMREPLAY_CLOCK=" + c.p
 // variable.
 const ChargedEnvironment = "RMREPLAY_CHARGED=1"
 
-// SetFactor sets how much virtual time computing takes from now on, in processes with
-// [ChargedEnvironment]: the CPU time of each thread, user and system, times the factor. The
-// initial factor is 0: computing takes no virtual time. Threads that compute at the same time
-// compute in parallel in virtual time, too. A thread pays after about 0.1 ms of CPU time; if it
-// reads the clock, it pays after about 20 µs: see charge in shim/shim.h.
+// SetFactor sets how much virtual time computing takes from now on, in processes with [ChargedEnvironment]: the CPU
+// time of each thread, user and system, times the factor. The initial factor is 0: computing takes no virtual time.
+// Threads that compute at the same time compute in parallel in virtual time, too. A thread is charged after about 0.1
+// ms of CPU time, or after about 20 µs if it reads the clock: see charge in shim/shim.h.
 func (c *Clock) SetFactor(factor float64) { c.s.factor.Store(math.Float64bits(factor)) }
 
-// CoarseEnvironment returns the environment variable of a process in which one thread may work
-// late. The parameter thread is the name that this thread gives itself (prctl(2), PR_SET_NAME).
-// For this thread, time(2) advances in steps of length step, cut to whole seconds. Its waits for a
-// condition with a time limit end at such a step. Children of the process do not inherit the
-// variable.
+// CoarseEnvironment returns the environment variable of a process in which one thread may work late. The parameter
+// thread is the name that this thread gives itself (prctl(2), PR_SET_NAME). For this thread, time(2) advances in steps
+// of length step, cut to whole seconds. The thread's waits for a condition with a time limit end at such a step.
+// Children of the process do not inherit the variable.
 func CoarseEnvironment(thread string, step time.Duration) string {
 	return fmt.Sprintf("RMREPLAY_COARSE=%s=%d", thread, int64(step/time.Second))
 }
@@ -229,8 +226,8 @@ func (c *Clock) Reserve() (slot int, env string) {
 	return i, "RMREPLAY_SLOT=" + strconv.Itoa(i)
 }
 
-// Started records which process has the reserved slot. The process may already have recorded this
-// itself. When the process has ended, virtual time stands still until [Clock.Collect].
+// Started records which process has the reserved slot. The process may already have recorded itself in the slot. When
+// the process has ended, virtual time stands still until [Clock.Collect].
 func (c *Clock) Started(slot, pid int) {
 	c.own[pid] = true
 	c.s.slot[slot].pid.CompareAndSwap(-1, int32(pid))
@@ -325,9 +322,8 @@ func (c *Clock) newSlot() int {
 	panic("vclock: no free slot")
 }
 
-// disown takes a slot from its process and reports whether it succeeded. The caller may free the
-// slot only if disown succeeded. Otherwise the process's parent frees the slot, and the slot may
-// already have a new owner.
+// disown takes a slot from its process and reports whether it succeeded. The caller may free the slot only if disown
+// succeeded; otherwise the process's parent frees the slot, and the slot may already have a new owner.
 func disown(s *slot, pid int) bool { return s.pid.CompareAndSwap(int32(pid), 0) }
 
 // freeSlot frees the slot of a dead thread, which then no longer counts as running. disown must

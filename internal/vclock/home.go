@@ -73,8 +73,8 @@ func (h *home) settle(s *shared, used func() time.Duration) {
 	h.last = h.usage()
 }
 
-// look lets the threads run on all CPUs if other programs use the chosen CPU too much. If no CPU is
-// chosen, it chooses one. It does nothing until the time of the next look.
+// look lets the threads run on all CPUs if other programs use the chosen CPU too much. If no CPU is chosen, look
+// chooses one. Until the time of the next look, look does nothing.
 func (h *home) look() {
 	if len(h.choices) == 0 || time.Now().Before(h.next) {
 		return

@@ -22,9 +22,8 @@ const (
 	NotKnown Effect = "is not known"
 )
 
-// Import is a function of the C library that a file imports and that the preload library does not
-// replace. If such a function waits, the virtual clock may stand still for ever. If it reads the
-// time, it gets real time.
+// Import is a function of the C library that a file imports and that the preload library does not replace. If such a
+// function waits, the virtual clock may stand still for ever. If such a function reads the time, it gets real time.
 type Import struct {
 	Path   string // the file
 	Name   string // the function
@@ -39,10 +38,10 @@ func (i Import) String() string {
 // library has no effect on it.
 var ErrStatic = errors.New("linked statically, so it cannot run under the virtual clock")
 
-// UnhandledImports returns the functions of the GNU C library that programs and shared libraries
-// import, except functions that the preload library replaces or that are known to be harmless.
-// They are ordered by file and name. It examines only these files, not the libraries that they
-// load. The error is [ErrStatic], or names the file that cannot be read.
+// UnhandledImports returns the functions of the GNU C library that programs and shared libraries import, except
+// functions that the preload library replaces or that are known to be harmless. The functions are ordered by file and
+// name. UnhandledImports examines only these files, not the libraries that they load. The error is [ErrStatic], or
+// names the file that cannot be read.
 func UnhandledImports(paths ...string) ([]Import, error) {
 	effects := knownEffects()
 	var out []Import
@@ -81,8 +80,8 @@ func knownEffects() map[string]Effect {
 	return effects
 }
 
-// cLibraryImports returns the names of the symbols that a file imports from the GNU C library,
-// sorted. These symbols have versions such as GLIBC_2.34.
+// cLibraryImports returns the names of the symbols that a file imports from the GNU C library, sorted. Symbols of the
+// GNU C library have versions such as GLIBC_2.34.
 func cLibraryImports(path string) ([]string, error) {
 	f, err := elf.Open(path)
 	if err != nil {

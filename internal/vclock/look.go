@@ -20,8 +20,7 @@ type Snapshot struct {
 	// Limit is the time of the driver's next event; [hpc.Never] if there is none. Managed threads do
 	// not advance the clock beyond it.
 	Limit hpc.Time
-	// Running is the number of threads that count as running. The driver counts as one of them while
-	// it works.
+	// Running is the number of threads that count as running. While the driver works, it counts as a running thread.
 	Running int
 	// Inbox is the number of bytes that were sent to the driver and that the driver has not read.
 	Inbox int64
@@ -37,9 +36,9 @@ type Snapshot struct {
 // ErrNotClock means that a file is not a clock of this version of rmreplay.
 var ErrNotClock = errors.New("not a virtual clock of this version of rmreplay")
 
-// Look reads the clock in a file that [New] has created in another process. It does not change the
-// file. The error wraps [os.ErrNotExist] if the file does not exist, for example because that
-// process has ended. It wraps [ErrNotClock] if the file is not a clock of this version.
+// Look reads the clock in a file that [New] has created in another process. It does not change the file. The error
+// wraps [os.ErrNotExist] if the file does not exist, for example because that process has ended. The error wraps
+// [ErrNotClock] if the file is not a clock of this version.
 func Look(path string) (Snapshot, error) {
 	f, err := os.Open(path)
 	if err != nil {

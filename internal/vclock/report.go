@@ -117,12 +117,11 @@ func (e *DeadlockError) Error() string {
 		e.Now, FormatThreads(e.Threads, e.Now))
 }
 
-// StallError means that there was no progress for After of real time, for one of three reasons.
-// (1) Virtual time stood still, and the managed processes used hardly any CPU time (CPU is 0). (2)
-// The managed processes used so much CPU time at one virtual instant that they probably never
-// stop. (3) The managed processes repeatedly sent requests to a process in real time, and that
-// process did not answer (Unanswered). These waits ended at their time limits, so virtual time may
-// have advanced.
+// StallError means that there was no progress for After of real time, for one of three reasons. (1) Virtual time stood
+// still, and the managed processes used hardly any CPU time (CPU is 0). (2) The managed processes used so much CPU time
+// at one virtual instant that they probably never stop. (3) The managed processes repeatedly sent requests to a process
+// in real time, and that process did not answer (Unanswered). The waits for that process ended at their time limits, so
+// virtual time may have advanced.
 type StallError struct {
 	Threads    []Thread
 	Now        hpc.Time

@@ -28,9 +28,9 @@ const (
 	// If threads wait for a CPU for more than this share of the time, the processes neither rest nor
 	// are stuck. The same applies if the driver computes, which may take long on a busy machine.
 	maxWantedShare = 0.25
-	// The driver's own waits for a CPU excuse at most this many rests in a row. On a permanently busy
-	// machine, the driver's threads wait at each look. Without this limit, a peer that never answers
-	// would go unnoticed there.
+	// At most this many rests in a row are ignored because the driver itself waited for a CPU. On a permanently busy
+	// machine, the driver's threads wait at each look. Without maxExcuses, a peer that never answers would go unnoticed on
+	// such a machine.
 	maxExcuses = 15
 )
 
@@ -45,8 +45,8 @@ type stallWatch struct {
 	rest         restWatch
 }
 
-// begin is called when the driver starts to wait. This counts as progress: virtual time has
-// advanced, or the driver has handled an input.
+// begin is called when the driver starts to wait. A call of begin counts as progress: virtual time has advanced, or the
+// driver has handled an input.
 func (w *stallWatch) begin() {
 	now := time.Now()
 	w.progress()
@@ -73,8 +73,8 @@ func (w *spinWatch) reset(now time.Time) {
 	w.since, w.watched = now, false
 }
 
-// spins returns the CPU time since the watch began if it exceeds the limits, and otherwise 0.
-// While an instant is short, it does not read the CPU time.
+// spins returns the CPU time since the watch began if it exceeds the limits, and otherwise 0. While an instant is
+// short, spins does not read the CPU time.
 func (w *spinWatch) spins(now hpc.Time, cpuUsed func() time.Duration) time.Duration {
 	if now != w.now {
 		w.now = now
@@ -121,7 +121,7 @@ func (w *stallWatch) moved(s *shared) bool {
 // lasts reports whether there was no progress for d of real time.
 func (w *stallWatch) lasts(d time.Duration) bool { return time.Since(w.last) >= d }
 
-// stuck reports whether the last w.after brought no progress and hardly any CPU time, although the
+// stuck reports whether, for w.after, the processes made no progress and used hardly any CPU time, although their
 // threads did not have to wait for a CPU.
 func (w *stallWatch) stuck(used func() demand) bool {
 	if time.Since(w.last) < w.after {
@@ -143,7 +143,7 @@ type demand struct{ cpu, delay, driver time.Duration }
 // restWatch notices when all processes wait in real time, although virtual time advances.
 type restWatch struct {
 	after         time.Duration // real time that counts as a rest
-	excuses       int           // how many rests in a row the driver's waits for a CPU may excuse
+	excuses       int           // how many rests in a row may be ignored because the driver waited for a CPU
 	since, looked time.Time     // when the watch began, and the last look
 	used          demand        // at the begin of the watch
 	seen          time.Time     // when the driver last waited for the processes
@@ -159,10 +159,10 @@ func (w *restWatch) returned(now time.Time) {
 	w.seen = now
 }
 
-// rests reports whether, for w.after, the processes used hardly any CPU time and hardly waited for
-// a CPU. The watch starts anew after a time without looks, in which the driver was busy or the
-// machine was suspended. If the driver's threads waited for a CPU, the processes may have waited
-// for the driver. Then the watch continues, at most w.excuses times.
+// rests reports whether, for w.after, the processes used hardly any CPU time and hardly waited for a CPU. If rests was
+// not called for some time, because the driver was busy or the machine was suspended, the watch starts anew. If the
+// driver's threads waited for a CPU, the processes may have waited for the driver. In that case the watch continues, at
+// most w.excuses times.
 func (w *restWatch) rests(now time.Time, used func() demand) bool {
 	gap := now.Sub(w.looked) > restGap
 	w.looked = now
@@ -232,11 +232,10 @@ func (c *Clock) processes() map[int]bool {
 	return pids
 }
 
-// repair completes a step of the clock during which a process was killed. Such a step has counted
-// sleepers as running without waking them, or has changed the count without changing the thread's
-// state. repair acts only while every thread sleeps and nothing has changed for repairAfter.
-// Otherwise a live thread could be between the two changes, because the look at all threads is not
-// a snapshot.
+// repair completes a step of the clock during which a process was killed. An incomplete step has counted sleepers as
+// running without waking them, or has changed the count without changing the thread's state. repair acts only while
+// every thread sleeps and nothing has changed for repairAfter. Otherwise a live thread could be between the two
+// changes, because the look at all threads is not a snapshot.
 func (c *Clock) repair() {
 	s := c.s
 	c.user.become()

@@ -91,9 +91,9 @@ func (c *Clock) withoutTurn() advanceResult {
 	return computing
 }
 
-// collectEnded collects a process that has ended and that the driver did not start. The kernel
-// shows state Z a moment before it wakes the parent, but it holds the lock of its process table
-// until then. Signal 0 to our own process group does nothing but wait for that lock.
+// collectEnded collects a process that has ended and that the driver did not start. The kernel shows state Z a moment
+// before it wakes the parent, but the kernel holds the lock of its process table until then. Sending signal 0 to our
+// own process group only waits for this lock.
 func (c *Clock) collectEnded(pid int) {
 	_ = unix.Kill(0, 0)
 	c.Collect(pid)

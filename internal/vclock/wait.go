@@ -151,9 +151,9 @@ const (
 	miscounted                        // the driver has read more bytes than were sent to it
 )
 
-// advance lets the next thread run. If all threads wait and nothing is in flight, it moves the
-// clock to the next deadline and wakes the thread that is due then. If several threads are due, it
-// wakes the one with the first slot, as advance_in_place in shim/clock.c does.
+// advance lets the next thread run. If all threads wait and nothing is in flight, advance moves the clock to the next
+// deadline and wakes the thread that is due then. If several threads are due, advance wakes the one with the first
+// slot, as advance_in_place in shim/clock.c does.
 func (c *Clock) advance(limit hpc.Time) advanceResult {
 	s := c.s
 	if s.turn.Load() != 0 {
@@ -280,7 +280,7 @@ func wake(sl *slot, from uint32) {
 }
 
 func futexWake(word *atomic.Uint32) {
-	// The call fails only if the word is not mapped. It also succeeds if no thread waits.
+	// The call fails only if the word is not mapped. The call also succeeds if no thread waits.
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWake, 1, 0, 0, 0)
 }
 

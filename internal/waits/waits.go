@@ -12,14 +12,14 @@
 //   - before the job was eligible, or always if it never was, its request: a begin time; a hold or a dependency,
 //     until the first task of its array was eligible; or a limit of its array, if the record comes from a replay. If
 //     fewer tasks run than this limit allows, a task that is not eligible is [Priority] in the simulator, where it is
-//     in the queue behind other tasks of its array. It is [Unknown] in accounting, which has no reason for it;
+//     in the queue behind other tasks of its array. In accounting, which has no reason, it is [Unknown];
 //   - before the window of a workload ([run.BeforeWindow]), [Unknown];
 //   - after the job was eligible, its place in the queue ([run.Row.First]), which the simulator records: [Priority]
 //     until the job was the first of its partition, and then [Resources];
 //   - the rest is [Unknown].
 //
-// A replay queries reasons only every few minutes. So a reason for which a job was not eligible ends
-// at the latest when the job became eligible.
+// A replay queries reasons only every few minutes, so a reason for which a job was not eligible ends at the latest when
+// the job became eligible.
 package waits
 
 import (
@@ -204,7 +204,8 @@ type Span struct {
 }
 
 // Decompose returns the spans of a job's wait, in order. Together they are the whole wait until the last start. For a
-// job that did not start, they end at the job's end. If the job has no end either, they end at the parameter end.
+// job that did not start, the spans end at the job's end. If the job has no end either, the spans end at the parameter
+// end.
 func Decompose(row *run.Row, end hpc.Time) []Span {
 	var list []Span
 	var places [4]Period
@@ -217,9 +218,10 @@ func Decompose(row *run.Row, end hpc.Time) []Span {
 	return list
 }
 
-// neverEligible reports whether the record says that a job was not eligible at any time of the period: the job has no
-// eligible date, and the simulator recorded its place in the queue, or its dependencies can never be met, or its last
-// reason is one for which it is not eligible. Without one of these, the record may lack the eligible date.
+// neverEligible reports whether the record says that a job was not eligible at any time of the period. Such a job has
+// no eligible date, and the record has one of three signs: the simulator recorded the job's place in the queue; the
+// job's dependencies can never be met; the job is not eligible for its last reason. Without such a sign, the record may
+// lack the eligible date.
 func (p *Period) neverEligible(row *run.Row) bool {
 	if p.Eligible != 0 || p.Again || !row.AskedDependency && !row.AskedHold {
 		return false

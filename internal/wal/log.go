@@ -128,8 +128,8 @@ type segment struct {
 	first, size int64
 }
 
-// Pending is an append that has begun. Either the goroutine that writes claims it, or a caller that
-// no longer waits claims it before. The claimant owns its payloads.
+// Pending is an append that has begun. Either the goroutine that writes claims it, or a caller that no longer waits
+// claims it first. The claimant owns the payloads.
 type Pending struct {
 	j        *Log
 	payloads [][]byte

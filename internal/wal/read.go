@@ -136,8 +136,8 @@ func (r *Reader) Read(ctx context.Context, n int, bytes int) (records []Record, 
 	return records, nil
 }
 
-// seek moves to the segment of the next record. If there is no next record yet, it returns a
-// channel that is closed when the record exists.
+// seek moves to the segment of the next record. If there is no next record yet, seek returns a channel that is closed
+// when the record exists.
 func (r *Reader) seek() (more chan struct{}, err error) {
 	j := r.j
 	j.mu.Lock()

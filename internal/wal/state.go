@@ -15,8 +15,8 @@ import (
 	"rmreplay/internal/output"
 )
 
-// State is a directory with the state of a program: a snapshot, and records of the changes since.
-// Several goroutines may call its methods, but only one at a time may call Begin or Snapshot.
+// State is a directory with the state of a program: a snapshot, and records of the changes after the snapshot. Several
+// goroutines may call its methods, but only one at a time may call Begin or Snapshot.
 type State struct {
 	dir    string
 	header []byte
@@ -36,9 +36,9 @@ const (
 	stateSegment = 4 << 20
 )
 
-// OpenState opens a directory, which it creates if necessary. It returns the last snapshot, or
-// nil, and the records since. The directory must be private (mode 0700). kind is [Options.Kind].
-// An incomplete last record is moved away ([State.Torn]); any other damage is an error.
+// OpenState opens a directory, which it creates if necessary. It returns the last snapshot, or nil, and the records
+// after it. The directory must be private (mode 0700). kind is [Options.Kind]. An incomplete last record is moved away
+// ([State.Torn]); any other damage is an error.
 func OpenState(dir, kind string) (s *State, snapshot []byte, records [][]byte, err error) {
 	s = &State{dir: dir, header: header(kind)}
 	defer func() {

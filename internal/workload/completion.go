@@ -47,8 +47,8 @@ func (f Field) Words() string {
 	return strings.ReplaceAll(string(f), "_", " ")
 }
 
-// Completion says how missing fields of a workload's record were made. It has all data that the
-// rules need. So any program can make the fields again with other draws.
+// Completion says how missing fields of a workload's record were made. It has all data that the rules need, so any
+// program can make the fields again with other draws.
 type Completion struct {
 	Fields []MadeField `json:"fields"`
 	Site   SiteFacts   `json:"site"`
@@ -92,7 +92,7 @@ type SitePartition struct {
 	QOS        []string        `json:"qos,omitempty"` // the QOS that it allows; empty for all
 	// DefaultMemory is true if jobs without a request for memory get a default of the partition.
 	DefaultMemory bool `json:"default_memory,omitempty"`
-	// Kinds are its kinds of nodes; empty if only the size of the partition is known.
+	// Kinds are the partition's kinds of nodes; empty if only the size of the partition is known.
 	Kinds []NodeKind `json:"node_kinds,omitempty"`
 }
 

@@ -17,8 +17,8 @@ type Format struct {
 	// Looks says how a file of the format begins. If no format recognizes a file, the error lists
 	// the Looks of all formats.
 	Looks string
-	// Recognize returns the confidence that a file is of this format. head is the beginning of the
-	// uncompressed file. It has at least a part of the first line with content.
+	// Recognize returns the confidence that a file is of this format. head is the beginning of the uncompressed file. head
+	// has at least a part of the first line with content.
 	Recognize func(head []byte) Confidence
 	// Read reads a workload. name is the source's name in errors. Errors also have the line, and say
 	// what would be right.
@@ -48,9 +48,8 @@ type ReadOptions struct {
 	// Lean leaves out each job's [Origin]. Only writers of the source's own format use origins;
 	// replays do not.
 	Lean bool
-	// Progress, if not nil, is called now and then with the progress of the reading. For a file, it
-	// gets the bytes read and their total (0 if it is not a regular file). For a database, it gets
-	// the number of jobs read, and 0.
+	// Progress, if not nil, is called now and then with the progress of the reading. For a file, Progress gets the bytes
+	// read and their total (0 if it is not a regular file). For a database, Progress gets the number of jobs read, and 0.
 	Progress func(done, all int64)
 
 	// The following options apply only to the records of Slurm's accounting.

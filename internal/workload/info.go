@@ -48,21 +48,20 @@ type Info struct {
 	WithDependency int `json:"jobs_with_dependency"`
 	WithGPUs       int `json:"jobs_with_gres"`
 	Exclusive      int `json:"jobs_exclusive"`
-	// WithCancellation is the number of jobs that the workload cancels some time after their
-	// submission. In a workload from accounting records, they ended before they started.
+	// WithCancellation is the number of jobs that the workload cancels some time after their submission. In a workload
+	// from accounting records, these jobs ended before they started.
 	WithCancellation int `json:"jobs_with_cancellation"`
 	UntilLimit       int `json:"jobs_until_time_limit"` // jobs with a limit and a run time that reaches it or has no end
 	Failing          int `json:"jobs_with_exit_code"`
 	// Endless is the number of jobs with neither a run time nor a time limit. Only the limit
 	// of their partition ends them. The offered work does not include them.
 	Endless int `json:"jobs_without_end"`
-	// DuplicateIDs is the number of jobs whose ID an earlier job has. No engine plays such a workload.
+	// DuplicateIDs is the number of jobs with the ID of an earlier job. No engine plays a workload with duplicate IDs.
 	DuplicateIDs int `json:"jobs_with_duplicate_id"`
-	// NeverStarted is the number of tasks that, according to the record, ended before they started, or
-	// had not started when it ended.
-	// NeverStartedCPUS is their part of the offered work. How long they would have run is not known.
-	// So the offered work counts their time limits, unless the workload has shorter run times. The
-	// figures about used time omit them.
+	// NeverStarted is the number of tasks that, according to the record, ended before they started, or had not started
+	// when it ended. NeverStartedCPUS is their part of the offered work. How long they would have run is not known, so the
+	// offered work counts their time limits, unless the workload has shorter run times. The figures about used time omit
+	// them.
 	NeverStarted       int     `json:"tasks_never_started"`
 	NeverStartedCPUS   float64 `json:"never_started_cpu_s"`
 	neverStartedLimits int     // the tasks whose time limits count
@@ -118,8 +117,8 @@ type SizeTable struct {
 	Sizes     []string `json:"sizes"`
 	Durations []string `json:"durations"`
 	Jobs      [][]int  `json:"jobs"` // by size, then by duration
-	// NeverStarted is the number of jobs that, according to the record, did not start; see
-	// [Info.NeverStarted]. These jobs are not in the table.
+	// NeverStarted is the number of jobs that, according to the record, did not start; see [Info.NeverStarted]. Jobs that
+	// never started are not in the table.
 	NeverStarted int `json:"never_started"`
 }
 
@@ -259,7 +258,7 @@ func (info *Info) add(job *hpc.Job) float64 {
 	return work
 }
 
-// Counted returns the number of jobs in words. If some are arrays, it also has the number of tasks, because
+// Counted returns the number of jobs in words. If some jobs are arrays, the text also has the number of tasks, because
 // a run has a row, and an SWF log a record, for each task.
 func Counted(jobs *Jobs) string {
 	arrays, tasks := 0, 0

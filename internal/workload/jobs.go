@@ -22,8 +22,7 @@ import (
 type Jobs struct {
 	list  []packedJob
 	store *packed.Store[hpc.Job]
-	// origins are indices into records, one for each job of list. It is nil while no job has an
-	// origin.
+	// origins are indices into records, one for each job of list. origins is nil while no job has an origin.
 	origins []packed.Ref
 	records *packed.Store[Origin] // its first record means no origin
 }

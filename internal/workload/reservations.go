@@ -100,10 +100,10 @@ func hasEnded(r *hpc.Reservation, ev hpc.ReservationEvent) bool {
 	return end != 0 && end < ev.At
 }
 
-// ReservationsAt divides the events of reservations at an instant. The result open has one event
-// for each reservation that exists at the instant. The event creates the reservation in its state
-// at that instant, but has its original time of creation. Reservations that had ended or were
-// deleted are left out. rest are the later events, except updates of reservations that have ended.
+// ReservationsAt divides the events of reservations at an instant. The result open has one event for each reservation
+// that exists at the instant. The event creates the reservation in its state at that instant, but has its original time
+// of creation. Reservations that had ended or were deleted are left out. The result rest has the later events, except
+// updates of reservations that have ended.
 func ReservationsAt(events []hpc.ReservationEvent, at hpc.Time) (open, rest []hpc.ReservationEvent) {
 	s := newStanding()
 	for _, ev := range events {

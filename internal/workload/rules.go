@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// RuleBook counts the records of a source to which named rules apply. If it is strict, the first
-// such record is an error.
+// RuleBook counts the records of a source to which named rules apply. If the book is strict, the first record to which
+// a rule applies is an error.
 type RuleBook struct {
 	Strict bool
 	// Counts has the number of records by rule; nil while all counts are 0.
@@ -31,9 +31,8 @@ func (b *RuleBook) Fall(rule, format string, args ...any) error {
 	return nil
 }
 
-// Note counts n decisions that a reader made because the source lacks a fact that the workload
-// needs. These decisions are not mistakes of the source, so a strict book counts them without an
-// error.
+// Note counts n decisions that a reader made because the source lacks a fact that the workload needs. Decisions about
+// missing facts are not mistakes of the source, so a strict book counts them without an error.
 func (b *RuleBook) Note(what string, n int) {
 	if n == 0 {
 		return
@@ -71,8 +70,8 @@ type OrderCheck struct {
 	latest  hpc.Time
 }
 
-// Job counts a submission in the book if [RuleOutOfOrder] or [RuleClockJump] applies. If the book
-// is strict, it returns the book's error.
+// Job counts a submission in the book if [RuleOutOfOrder] or [RuleClockJump] applies. If the book is strict, Job
+// returns the book's error.
 func (c *OrderCheck) Job(book *RuleBook, submit hpc.Time) error {
 	latest, started := c.latest, c.started
 	c.started = true

@@ -208,8 +208,8 @@ type validator struct {
 	taskCount int  // number of tasks of arrays
 }
 
-// A few lines can request more tasks than fit into memory. So the number of tasks is limited to
-// maxTasks or, if that is more, to tasksPerJob on average over all jobs.
+// A few lines can request more tasks than fit into memory, so the number of tasks is limited to maxTasks or, if that is
+// more, to tasksPerJob on average over all jobs.
 const (
 	maxTasks    = 1_000_000
 	tasksPerJob = 100
@@ -603,8 +603,8 @@ func (v *validator) date(t hpc.Time) string { return t.Text(v.zone) }
 // epoch returns the workload's epoch as text, or the Unix epoch if the workload's epoch is not set.
 func (v *validator) epoch() string { return v.w.Epoch.Std().In(v.zone).Format(time.RFC3339Nano) }
 
-// instants checks that events and actions happen during the replay. It allows reservations that are
-// made before the epoch: these exist when the replay begins.
+// instants checks that events and actions happen during the replay. It allows reservations that are made before the
+// epoch, because they exist when the replay begins.
 func (v *validator) instants() {
 	last := v.w.Epoch
 	if n := v.w.Jobs.Len(); n > 0 {

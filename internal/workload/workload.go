@@ -106,7 +106,7 @@ func (w *Workload) EmptyAtBegin(remedy string) string {
 		"time (want " + remedy + ")"
 }
 
-// LacksNodes reports whether a job is a preset job whose nodes the record does not name.
+// LacksNodes reports whether a job is a preset job and its record names no nodes.
 func (w *Workload) LacksNodes(job *hpc.Job) bool {
 	return w.Preset(job) && job.Array == "" && job.Recorded.Nodes == ""
 }
@@ -183,8 +183,8 @@ const (
 	// RuleNoLineEnd counts last lines without a line end, if the reader cannot find out whether
 	// they are complete.
 	RuleNoLineEnd = "last_line_without_end"
-	// RuleFewerNodes counts jobs whose options of sbatch request more nodes than tasks. As with
-	// sbatch, they get as many nodes as tasks.
+	// RuleFewerNodes counts jobs whose options of sbatch request more nodes than tasks. As with sbatch, such jobs get as
+	// many nodes as tasks.
 	RuleFewerNodes = "nodes_above_tasks"
 	// RuleLeftRunning counts jobs that ran when a window began, but are left out because their nodes
 	// are unknown.

@@ -66,7 +66,7 @@ func rows(text string, columns []string) (list []map[string]string) {
 func accountCommands(cluster string, texts accountTexts, jobs []*job) (commands string, hidden int, err error) {
 	a := accountWriter{accounts: map[string]bool{"root": true}, users: map[[2]string]bool{}}
 	seen := rows(texts.qos, qosColumns)
-	for _, j := range jobs { // before anything refers to a QOS, since sacctmgr reads the QOS only once
+	for _, j := range jobs { // all QOS come first: sacctmgr reads the list of QOS only once
 		if j.QOS != "" && !slices.ContainsFunc(seen, func(row map[string]string) bool {
 			return strings.EqualFold(row["Name"],
 				j.QOS)
@@ -103,7 +103,7 @@ type accountWriter struct {
 	users    map[[2]string]bool // pairs of a user and an account
 }
 
-// writeQOS writes all QOS before the commands that refer to a QOS. Flags have separate commands, since an older Slurm
+// writeQOS writes all QOS before the commands that refer to a QOS. Flags have separate commands, because an older Slurm
 // refuses a command with a flag of a later release.
 func (a *accountWriter) writeQOS(list []map[string]string) {
 	var later strings.Builder

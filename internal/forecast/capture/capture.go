@@ -56,7 +56,7 @@ type command struct {
 	required bool
 }
 
-// commands returns the commands of a capture. None of them changes anything. Finished jobs are read from the instant
+// commands returns the commands of a capture. No command changes anything. Finished jobs are read from the instant
 // since on. If since is zero, no finished jobs are read.
 func commands(since time.Time) []command {
 	list := []command{
@@ -122,7 +122,7 @@ func Run(ctx context.Context, dir string, opts Options) (err error) {
 	return nil
 }
 
-// CommandError is the error of a command of Slurm whose output every capture needs.
+// CommandError says that a command of Slurm failed, and that a capture is impossible without the command's output.
 type CommandError struct {
 	Words []string
 	Err   error
@@ -212,8 +212,8 @@ func (c *capturing) accounts(cluster string) error {
 // a different time zone.
 const skew = 10 * time.Minute
 
-// instant returns the instant of a capture, in whole seconds. It is when scontrol printed the jobs.
-// If slurmctld's clock is ahead, it is later: all submissions and starts must come before it.
+// instant returns the instant of a capture, in whole seconds. The instant is when scontrol printed the jobs. If
+// slurmctld's clock is ahead, the instant is moved so that no submission or start is after it.
 func instant(jobs []*job, before time.Time) time.Time {
 	at := before.UTC().Truncate(time.Second)
 	latest := hpc.Unix(at.Add(skew).Unix())

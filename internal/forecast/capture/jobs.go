@@ -84,8 +84,8 @@ func (s *shown) job(zone *time.Location) (*job, error) {
 	return j, nil
 }
 
-// record returns the job with its request as a command line. Of the job's partitions, the record has
-// only the partitions that start jobs. If the job has no such partition, the result held is true.
+// record returns the job with its request as a command line. Of the job's partitions, the record has only the
+// partitions that start jobs. If none of the job's partitions starts jobs, the result held is true.
 func (j *job) record(stopped map[string]bool) (r finished.Job, held bool) {
 	r, request := j.Job, *j.request
 	if j.State == hpc.Pending && !j.Held {

@@ -61,7 +61,7 @@ func read(dir string) (*forecast.Queue, error) {
 	for _, what := range slices.Sorted(maps.Keys(missing)) {
 		notes = append(notes, fmt.Sprintf("not captured: %s: %s", what, missing[what]))
 	}
-	doubt := func(err error, without string) { // notes an error about a file that may also be missing
+	doubt := func(err error, without string) { // adds a note about an error in a file that may also be missing
 		if err != nil {
 			notes = append(notes, fmt.Sprintf("%v: %s", err, without))
 		}
@@ -318,9 +318,8 @@ func readNodes(dir string, opts workload.ReadOptions) (list []hpc.NodeEvent, err
 // nodeState matches the state of a node in scontrol's output.
 var nodeState = regexp.MustCompile(`\bState=\S+`)
 
-// unresponsive drains a node that does not respond ("State=IDLE*" or "State=IDLE+NOT_RESPONDING"), since slurmctld
-// starts no jobs there. A node that is powered down or boots does not respond either, but slurmctld assigns jobs to
-// it.
+// unresponsive drains a node that does not respond ("State=IDLE*" or "State=IDLE+NOT_RESPONDING"), because slurmctld
+// starts no jobs there. A node that is powered down or boots does not respond either, but slurmctld assigns jobs to it.
 func unresponsive(state string) string {
 	silent := strings.Contains(state, "*") || strings.Contains(state, "NOT_RESPONDING")
 	if silent && !strings.Contains(state, "POWER") && !strings.Contains(state, "BOOT") &&
@@ -376,7 +375,7 @@ func readUsage(dir string) (list []hpc.Usage, err error) {
 	return list, nil
 }
 
-// readHistory reads the jobs that were submitted before the instant. Without such jobs the file has only sacct's
+// readHistory reads the jobs that were submitted before the instant. Without earlier jobs the file has only sacct's
 // header.
 func readHistory(dir string, at hpc.Time, zone *time.Location) (*predict.Cases, error) {
 	cases := &predict.Cases{}

@@ -13,7 +13,7 @@ import (
 // identityKeys are keys that `scontrol show job` prints only before a job's name.
 var identityKeys = []string{"JobId", "ArrayJobId", "ArrayTaskId", "ArrayTaskThrottle", "HetJobId", "HetJobOffset"}
 
-// keys are the words that begin a value if "=" follows. A value extends to the next key on the line, since names of
+// keys are the words that begin a value if "=" follows. A value extends to the next key on the line, because names of
 // users and groups may have blanks.
 var keys = func() map[string]bool {
 	known := map[string]bool{}
@@ -112,8 +112,8 @@ func newShown(line int, record []string) *shown {
 	return s
 }
 
-// indent is at the beginning of every line of a job except the first line. Output of scontrol
-// --oneliner has no such lines.
+// indent is at the beginning of every line of a job except the first line. Output of scontrol --oneliner has no
+// indented lines.
 const indent = "   "
 
 // lines reads a record of several lines. In the first line the name is the rest of the line. The name may have line

@@ -96,7 +96,8 @@ func (s *shown) request(j *job, zone *time.Location) (*hpc.Request, error) {
 	return r, nil
 }
 
-// geometry reads how tasks and cores are divided.
+// geometry reads how many tasks run on a node, socket and core, which sockets and cores the job requests, and how many
+// cores are reserved for the system.
 func (s *shown) geometry(r *hpc.Request) (err error) {
 	v := s.values
 	tasks, shape := strings.Split(v["NtasksPerN:B:S:C"], ":"), strings.Split(v["ReqB:S:C:T"], ":")
@@ -243,8 +244,8 @@ func memory(key, text string) (int64, error) {
 	return n, nil
 }
 
-// generic reads a list of generic resources: "gpu:2" (to 20.11), "gres:gpu:2" (to 23.11) or
-// "gres/gpu:2". It leaves out cpu=N, which is also in the list since 23.11.
+// generic reads a list of generic resources: "gpu:2" (up to 20.11), "gres:gpu:2" (up to 23.11) or "gres/gpu:2". It
+// leaves out cpu=N, which is also in the list since 23.11.
 func generic(text string) string {
 	var list []string
 	for one := range strings.SplitSeq(text, ",") {

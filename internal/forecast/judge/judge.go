@@ -1,6 +1,6 @@
-// Package judge compares forecasts of pending jobs with the jobs' later starts. It stores the
-// forecasts of pending jobs. For started jobs, it counts how often the start was between P10 and
-// P90, and how often the start was within a minute, five minutes and an hour of the median.
+// Package judge compares forecasts of pending jobs with the jobs' later starts. It stores the forecasts of pending
+// jobs. For started jobs, the package counts how often the start was between P10 and P90, and how often the start was
+// within a minute, five minutes and an hour of the median.
 //
 // Only jobs that started count, because the start of a cancelled job is not known.
 package judge
@@ -79,7 +79,7 @@ var Distances = [3]time.Duration{time.Minute, 5 * time.Minute, time.Hour}
 // Tally counts forecasts of jobs that started.
 type Tally struct {
 	// Forecasts counts the forecasts. Beyond counts the forecasts whose start and P10 were both after the horizon.
-	// These do not test the intervals, and Forecasts does not count them.
+	// Forecasts beyond the horizon do not test the intervals, and the field Forecasts does not count them.
 	Forecasts int `json:"forecasts"`
 	Beyond    int `json:"beyond,omitempty"`
 	// Covered counts starts between P10 and P90, both included. Near counts, for each of [Distances], the starts within
@@ -359,7 +359,7 @@ func (j *Judge) Groups() (groups []Group, all Tally) {
 	return groups, all
 }
 
-// Gone returns the number of jobs that left the queue without a known start. Most of these jobs were
+// Gone returns the number of jobs that left the queue without a known start. Most jobs without a known start were
 // cancelled.
 func (j *Judge) Gone() int { return j.gone }
 

@@ -14,11 +14,11 @@ import (
 // of starts that are in the intervals. The weights of jobs decay exponentially, so that the last jobs count most.
 //
 // Each bound moves as in adaptive conformal inference (Gibbs and Candès, "Adaptive conformal inference under
-// distribution shift", NeurIPS 2021), on a logarithmic scale of its distance from the median. It moves outwards by
-// step*(1-miss) if a start is beyond it, and otherwise inwards by step*miss. Then the share of starts beyond a
-// bound approaches the constant miss for any sequence of starts. Only the first forecast of a job in a class
-// counts, since a job that starts late is outside all its intervals. A job that still waits counts as late when
-// its P90 has passed. If only starts counted, jobs that start early would count first, and P90 would move inwards.
+// distribution shift", NeurIPS 2021), on a logarithmic scale of its distance from the median. A bound moves outwards by
+// step*(1-miss) if a start is beyond it, and otherwise inwards by step*miss. As the bound moves, the share of starts
+// beyond it approaches the constant miss for any sequence of starts. Only the first forecast of a job in a class
+// counts, because a job that starts late is outside all its intervals. A job that still waits counts as late when its
+// P90 has passed. If only starts counted, jobs that start early would count first, and P90 would move inwards.
 type Scale struct {
 	// Low and High are logarithms of factors. Low applies to the distance from P50 to P10, and High
 	// to the distance from P50 to P90.
@@ -50,7 +50,7 @@ const (
 	poor = 0.6
 )
 
-// ClassOf returns the class of a forecast, by the lead time of its median, since the start is not known yet. It
+// ClassOf returns the class of a forecast, by the lead time of its median, because the start is not known yet. It
 // returns false if the median is not known.
 func ClassOf(partition string, f *Forecast) (Class, bool) {
 	if f.P50 >= forecast.Later {

@@ -26,16 +26,16 @@ func Ranks(values []float64) []float64 {
 // counts the narrower groups, or the values of a group of the narrowest level.
 type sums struct{ n, x, squares, parts, pairs, differences float64 }
 
-// Concentrations estimates, for each level except the widest, the concentration c of the Dirichlet
-// process of the level's groups, from the values of their members. groups are the groups of each value,
-// the narrowest first. Two members of one group are also in one group of each wider level. Given the
-// wider group's distribution, two members of a group are then correlated by 1/(1+c). So D = V c/(1+c). D
-// is half the mean squared difference of two members whose narrowest common group is of this level. V is
-// the same quantity for the next wider level. Each group's mean is weighted by its number of members.
+// Concentrations estimates, for each level except the widest, the concentration c of the Dirichlet process of the
+// level's groups, from the values of their members. groups are the groups of each value, the narrowest first. Two
+// members of one group are also in one group of each wider level. Given the wider group's distribution, two members of
+// a group are then correlated by 1/(1+c), so D = V c/(1+c). D is half the mean squared difference of two members whose
+// narrowest common group is of this level. V is the same quantity for the next wider level. Each group's mean is
+// weighted by its number of members.
 //
-// With few groups, the estimate of the correlation is uncertain. So the result comes from the mean
-// of the correlation's posterior distribution ([likely]). If a level or all wider levels have no
-// such pair of members, the correlation is one half.
+// With few groups, the estimate of the correlation is uncertain, so the result comes from the mean of the correlation's
+// posterior distribution ([likely]). If a level or all wider levels have no such pair of members, the correlation is
+// one half.
 func Concentrations[G comparable](values []float64, groups [][]G) []float64 {
 	if len(values) == 0 {
 		return nil

@@ -37,9 +37,9 @@ func Poisson(rng *rand.Rand, mean float64) (n int) {
 	return n
 }
 
-// Busy returns the usual rate of submissions at a time of the day, in an arbitrary unit. It is a gamma distribution
-// over half-hours that begins at 05:30: the daily cycle of all jobs in Lublin and Feitelson, "The workload on
-// parallel supercomputers", Journal of Parallel and Distributed Computing 63(11), 2003.
+// Busy returns the usual rate of submissions at a time of the day, in an arbitrary unit. The rate is a gamma
+// distribution over half-hours that begins at 05:30: the daily cycle of all jobs in Lublin and Feitelson, "The workload
+// on parallel supercomputers", Journal of Parallel and Distributed Computing 63(11), 2003.
 func Busy(at hpc.Time) float64 {
 	const shape, scale, begins = 8.1737, 3.9631, 11
 	x := math.Mod(float64(at.UnixSeconds())/1800, 48)

@@ -51,10 +51,10 @@ type Head struct {
 	// Age is the forecast's age in seconds. A stale forecast is older than three times the time between captures.
 	Age   float64 `json:"age_s"`
 	Stale bool    `json:"stale"`
-	// Fault says why, and since when, there is no new forecast; nil if the last turn succeeded.
+	// Fault says why, and since when, there is no new forecast; nil if the last capture and its forecast succeeded.
 	Fault *Fault `json:"fault,omitempty"`
-	// Alarms name the classes whose recent forecasts were wrong too often. A client must show these
-	// forecasts as unreliable.
+	// Alarms name the classes whose recent forecasts were wrong too often. A client must show the forecasts of such a
+	// class as unreliable.
 	Alarms []string `json:"alarms,omitempty"`
 }
 
@@ -185,8 +185,8 @@ func reason(w *forecast.Waiting) Reason {
 	return Reason{Slurm: w.Reason, Words: words, Dependency: w.Dependency}
 }
 
-// look returns when a client should next query a job's forecast: after half of the time to P10,
-// but not before the next forecast. It is nil if P10 is not known or the forecast is stale.
+// look returns when a client should next query a job's forecast: after half of the time to P10, but not before the next
+// forecast. The result is nil if P10 is not known or the forecast is stale.
 func (s *Service) look(w *forecast.Waiting) *time.Time {
 	if w.P10 == nil || s.head().Stale {
 		return nil

@@ -23,8 +23,8 @@ func keyOf(w *forecast.Waiting) forecast.Key {
 	return key
 }
 
-// canonicalKey returns a name for a job that is the same in every capture. scontrol first shows a task of an array as
-// a part of the array. It shows the task as a separate job once the task runs or is the array's last task.
+// canonicalKey returns a name for a job that is the same in every capture. scontrol first shows a task of an array as a
+// part of the array. scontrol shows the task as a separate job once the task runs or is the array's last task.
 func canonicalKey(key forecast.Key) forecast.Key {
 	id, err := slurmspec.ParseJobID(key.Job)
 	if key.Task >= 0 || err != nil || id.Task < 0 {

@@ -195,8 +195,8 @@ func (s *Service) Torn() []wal.Torn { return s.torn }
 // Close saves the state and closes the directory.
 func (s *Service) Close() error { return errors.Join(s.snapshot(), s.state.Close()) }
 
-// adopt replaces the present round and tries by the round and tries of next. If next has only one
-// of the two, the other stays.
+// adopt replaces the present round and tries by the round and tries of next. If next has only one of the two, the
+// service keeps its present value of the other.
 func (s *Service) adopt(next known) {
 	if next.Round != nil {
 		s.known.Round, s.rows = next.Round, newRows(next.Round)
@@ -449,8 +449,8 @@ const (
 	growth       = 8
 )
 
-// forecast makes a forecast that takes about half of the time of a turn. Its horizon is as long as that time allows,
-// and at most the horizon of the options.
+// forecast makes a forecast that takes about half of the time of a turn. The horizon of the forecast is as long as that
+// time allows, and at most the horizon of the options.
 func (s *Service) forecast(ctx context.Context, q *forecast.Queue, how forecast.Options) (*forecast.Report, error) {
 	longest, budget := how.Horizon, s.opts.Every/2
 	for {

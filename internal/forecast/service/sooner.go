@@ -70,8 +70,8 @@ func (g *Gain) Words(quantile string) string {
 	return least + quantity.Duration(*seconds)
 }
 
-// forward has the data to simulate the scheduler again from the queue of the last forecast on. These data are not
-// stored on the disk.
+// forward has the data to simulate the scheduler again from the queue of the last forecast on. A forward is not stored
+// on the disk.
 type forward struct {
 	queue   *forecast.Queue
 	how     forecast.Options
@@ -87,8 +87,7 @@ const (
 // quota has the times of each user's requests for an earlier start.
 type quota map[string][]time.Time
 
-// take counts a request. If the user has reached the limit, it returns when the user may send the
-// next request.
+// take counts a request. If the user has reached the limit, take returns when the user may send the next request.
 func (q quota) take(user string, most int, now time.Time) (next time.Time, ok bool) {
 	for other, list := range q {
 		list = slices.DeleteFunc(list, func(t time.Time) bool { return now.Sub(t) >= quotaSpan })
@@ -111,8 +110,8 @@ type question struct {
 	report *forecast.Report
 }
 
-// soonerAsked returns the stored answer for the last forecast. If there is no stored answer, it returns a question to
-// be answered, which counts in the client's quota.
+// soonerAsked returns the stored answer for the last forecast. If there is no stored answer, soonerAsked returns a
+// question to be answered, which counts in the client's quota.
 func (s *Service) soonerAsked(id string, w who) (kept *Sooner, q *question, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +151,7 @@ func (s *Service) soonerAsked(id string, w who) (kept *Sooner, q *question, err 
 }
 
 // sooner returns the changes with which a job would start sooner. The service stores the answer until the next
-// forecast. It answers one question at a time.
+// forecast. The service answers one question at a time.
 func (s *Service) sooner(ctx context.Context, id string, w who) (*Sooner, error) {
 	kept, q, err := s.soonerAsked(id, w)
 	if kept != nil || err != nil {

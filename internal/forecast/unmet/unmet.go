@@ -1,6 +1,6 @@
-// Package unmet finds jobs that never start, because a job that they depend on ended in a way that
-// does not fulfil the dependency. slurmctld does not report such waiting jobs. A realization of a
-// forecast that waited for their starts would end only after a day without an event.
+// Package unmet finds jobs that never start, because a job that they depend on ended in a way that does not fulfil the
+// dependency. slurmctld does not report such waiting jobs. A realization of a forecast that waited for the starts of
+// such jobs would end only after a day without an event.
 package unmet
 
 import (
@@ -68,9 +68,9 @@ func (u *Jobs) Ended(job string, task int, state hpc.State, at hpc.Time) []strin
 	return u.Add(u.Broken(job, task, state, at))
 }
 
-// Broken returns the jobs with a condition that can no longer be fulfilled after the end of a job,
-// or of a task of an array. A job that is submitted later does not count, since the resource
-// manager may have forgotten the ended job.
+// Broken returns the jobs with a condition that can no longer be fulfilled after the end of a job, or of a task of an
+// array. A job that is submitted later does not count, because the resource manager may have removed the ended job by
+// then.
 func (u *Jobs) Broken(job string, task int, state hpc.State, at hpc.Time) (stuck []string) {
 	for _, c := range u.after[job] {
 		if (c.task < 0 || c.task == task) && c.since <= at && c.fails(task, state) {
@@ -82,7 +82,7 @@ func (u *Jobs) Broken(job string, task int, state hpc.State, at hpc.Time) (stuck
 
 // fails reports whether the condition can no longer be fulfilled after the end of a job or task. An array succeeds if
 // all its tasks succeed, so after a single failed task afterok cannot be fulfilled. afternotok needs one failed task,
-// so a task that succeeds leaves it possible.
+// so it is still possible after a task that succeeds.
 func (c *condition) fails(task int, state hpc.State) bool {
 	if c.succeeds {
 		return state != hpc.Completed
@@ -90,7 +90,8 @@ func (c *condition) fails(task int, state hpc.State) bool {
 	return state == hpc.Completed && (task < 0 || c.task >= 0)
 }
 
-// Add adds jobs that never start. It returns them and the jobs that never start because they depend on them.
+// Add adds jobs that never start. It returns these jobs, and all jobs that never start because they depend on one of
+// these jobs.
 func (u *Jobs) Add(stuck []string) []string {
 	if len(stuck) == 0 {
 		return nil

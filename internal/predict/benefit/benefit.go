@@ -5,19 +5,19 @@
 //
 // # What is compared with what
 //
-// Backfilling the shortest jobs first improves the slowdown much even with time limits. So a
-// predictor is compared with the same policy under time limits. Clairvoyance shows about the largest
-// improvement that a predictor can reach under the same policy.
+// Backfilling the shortest jobs first improves the slowdown much even with time limits, so a predictor is compared with
+// the same policy under time limits. Clairvoyance shows about the largest improvement that a predictor can reach under
+// the same policy.
 //
 // # Two questions
 //
-// Realizations with the same seed have the same submissions under all policies, so they are pairs.
-// They answer a question about this log: would the difference remain if the jobs had been submitted
-// a minute earlier or later? They do not show whether the difference would be there in other months.
-// A second test, over the weeks of the log, answers this roughly. Its observations are the mean
-// bounded slowdowns of the jobs that were submitted in a week, over all realizations. It compares
-// logarithms of ratios, so that a single bad week does not determine the result. Consecutive weeks
-// are not quite independent, so the p-value of this test is somewhat too small.
+// Realizations with the same seed have the same submissions under all policies, so they are pairs. The pairs answer a
+// question about this log: would the difference remain if the jobs had been submitted a minute earlier or later? The
+// pairs do not show whether the difference would be there in other months. A second test, over the weeks of the log,
+// answers the question about other months roughly. The observations of the second test are the mean bounded slowdowns
+// of the jobs that were submitted in a week, over all realizations. The second test compares logarithms of ratios, so
+// that a single bad week does not determine the result. Consecutive weeks are not quite independent, so the p-value of
+// the second test is somewhat too small.
 package benefit
 
 import (
@@ -41,9 +41,8 @@ import (
 
 // Options configures a comparison.
 type Options struct {
-	// Spec is the simulation: the workload as a value, the machine, the jitter and the first seed. Its
-	// output is a directory for the sets of realizations, one for each scheduler. Its policy is
-	// ignored.
+	// Spec is the simulation: the workload as a value, the machine, the jitter and the first seed. Its output is a
+	// directory for the sets of realizations, one for each scheduler. The simulation's policy is ignored.
 	Spec experiment.Spec
 	Set  experiment.Set
 	// Model is the file of a trained model, for the scheduler named model. If Model is "", a boosted
@@ -86,8 +85,8 @@ type Scheduler struct {
 	Wait      float64   `json:"mean_wait_s"`
 	P99Wait   float64   `json:"p99_wait_s"`
 	MaxWait   float64   `json:"max_wait_s"`
-	// TimedOut is the number of jobs that their limit ended, and LostCoreHours the core-hours that
-	// these jobs had used.
+	// TimedOut is the number of jobs that were ended by their limit, and LostCoreHours the core-hours that these jobs had
+	// used.
 	TimedOut      float64 `json:"timed_out_jobs"`
 	LostCoreHours float64 `json:"lost_core_hours"`
 
@@ -266,8 +265,8 @@ func (s *Scheduler) simulate(ctx context.Context, spec experiment.Spec, o *Optio
 	return doubt, err
 }
 
-// read adds the jobs of a record to the weeks. It returns the number of jobs that their limits
-// ended, and the core-hours that these jobs had used.
+// read adds the jobs of a record to the weeks. It returns the number of jobs that were ended by their limits, and the
+// core-hours that these jobs had used.
 func (s *Scheduler) read(dir string, w *workload.Workload) (timedOut, hours float64, err error) {
 	record, err := run.Open(dir)
 	if err != nil {

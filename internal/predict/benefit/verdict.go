@@ -53,8 +53,8 @@ type Verdict struct {
 	Text      string `json:"text"`
 }
 
-// level is the significance level. tests is the number of tests that [Comparison.judge] makes
-// against the scheduler limits-sjbf, which the verdict is about.
+// level is the significance level. tests is the number of tests that [Comparison.judge] makes with the scheduler
+// limits-sjbf as the baseline. The verdict is about these tests.
 const level, tests = 0.05, 5
 
 // of returns a scheduler by its name.

@@ -25,8 +25,8 @@ type Row struct {
 	Value  float64 // the target's value, if Known
 }
 
-// Apply predicts all jobs of a workload, and calls the function seen with each prediction. The cases
-// must have the model's target. It returns the context's error.
+// Apply predicts all jobs of a workload, and calls the function seen with each prediction. The cases must have the
+// model's target. Apply returns the context's error.
 func Apply(ctx context.Context, m *model.Model, cases *predict.Cases, seen func(Row)) (*Applied, error) {
 	var all sums
 	err := predict.Play(ctx, cases.List, m.Online(), func(c *predict.Case, p predict.Prediction) {

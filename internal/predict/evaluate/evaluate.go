@@ -23,12 +23,11 @@ type Options struct {
 	Growth float64
 	Every  time.Duration
 	Window int
-	// RandomSplit also trains each model on a random four fifths of the jobs that ran, and scores it
-	// on the other fifth. Such a split makes scores too good: see [model.RandomSplit].
+	// RandomSplit also trains each model on a random four fifths of the jobs that ran, and scores it on the other fifth. A
+	// random split makes scores too good: see [model.RandomSplit].
 	RandomSplit bool
-	// AtOnce also measures each model as if the values of all earlier submissions were known: see
-	// [predict.Cases.AtOnce]. It shows how much knowledge about waiting and running jobs could
-	// improve the scores at most.
+	// AtOnce also measures each model as if the values of all earlier submissions were known: see [predict.Cases.AtOnce].
+	// AtOnce shows how much knowledge about waiting and running jobs could improve the scores at most.
 	AtOnce bool
 	// Progress, if not nil, is called with the present model and the share of the jobs that it has
 	// predicted.

@@ -18,18 +18,17 @@ type Floor struct {
 	// in their class. All other jobs are left out.
 	ClassMAE   float64 `json:"class_oracle_mae"`
 	Classmates int     `json:"class_jobs"`
-	// NeighbourMAE is the mean absolute error of an oracle that predicts the run time of the
-	// previous job of the same class, even if that job had not ended. Neighbours counts the jobs
-	// that have such an earlier job. All other jobs are left out.
+	// NeighbourMAE is the mean absolute error of an oracle that predicts the run time of the previous job of the same
+	// class, even if that job had not ended. Neighbours counts the jobs that have an earlier job of the same class. All
+	// other jobs are left out.
 	NeighbourMAE float64 `json:"neighbour_oracle_mae"`
 	Neighbours   int     `json:"neighbour_jobs"`
 	// Resubmitted is the share of jobs with an earlier job of their class.
 	Resubmitted float64 `json:"resubmitted"`
-	// TwinMAE is the mean absolute distance of twins from the median of their group. Twins are jobs
-	// of one class between whose submissions no job of their user ended. For all twins of a group, a
-	// predictor sees the same request and the same ended jobs of the user. So it can distinguish them
-	// only by other events. The median is computed from the group itself, so the distance is too
-	// small rather than too large. Twins counts the twins.
+	// TwinMAE is the mean absolute distance of twins from the median of their group. Twins are jobs of one class between
+	// whose submissions no job of their user ended. For all twins of a group, a predictor sees the same request and the
+	// same ended jobs of the user, so it can distinguish them only by other events. The median is computed from the group
+	// itself, so the distance is too small rather than too large. Twins counts the twins.
 	TwinMAE float64 `json:"twin_floor_mae"`
 	Twins   int     `json:"twin_jobs"`
 
@@ -57,7 +56,7 @@ type twinGroups struct {
 type twinKey struct {
 	class predict.ClassKey
 	user  string
-	ended int // jobs of the user
+	ended int // ended jobs of the user
 }
 
 func (t *twinGroups) Predict(predict.Submission) predict.Prediction { return predict.Prediction{} }
@@ -109,8 +108,8 @@ func (f *Floor) addTwins(ctx context.Context, cases *predict.Cases) error {
 	return nil
 }
 
-// floor computes the errors of the oracles. They use all run times, including the run times of
-// later jobs. It returns the context's error.
+// floor computes the errors of the oracles. The oracles use all run times, including the run times of later jobs. floor
+// returns the context's error.
 func floor(ctx context.Context, cases *predict.Cases) (*Floor, error) {
 	classes := map[predict.ClassKey][]float64{}
 	f := &Floor{in: map[int64]beside{}}

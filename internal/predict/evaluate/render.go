@@ -74,8 +74,8 @@ func (e *Evaluation) Bounds() []string {
 	return lines
 }
 
-// sentence returns a sentence about the model with the smallest error. It compares this error with
-// the error of the oracle that uses the other jobs of the class.
+// sentence returns a sentence about the model with the smallest error. It compares the model's error with the error of
+// the oracle that uses the other jobs of the class.
 func (e *Evaluation) sentence() string {
 	if len(e.Models) == 0 || e.Scored == 0 {
 		return ""

@@ -37,8 +37,8 @@ type Scores struct {
 	Underestimated float64 `json:"underestimated"`
 }
 
-// Points reports whether each prediction is one value without an interval. Then pinball loss,
-// coverage and width have no meaning.
+// Points reports whether each prediction is one value without an interval. Without intervals, pinball loss, coverage
+// and width have no meaning.
 func (s *Scores) Points() bool { return s.Width == 0 }
 
 // Score calls a new predictor with the events of the cases, and returns its scores. It returns the

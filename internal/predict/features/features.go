@@ -2,9 +2,9 @@
 // history before the submission. The package receives only the events that a [predict.Predictor]
 // receives, so a feature cannot depend on anything after the submission.
 //
-// Names (users, accounts, partitions, job names) become numbers: statistics of the run times of
-// ended jobs that had the same name. Such a feature is an ordered target statistic (Prokhorenkova et
-// al., "CatBoost: unbiased boosting with categorical features", NeurIPS 2018, section 3.2).
+// Names (users, accounts, partitions, job names) become numbers: statistics of the run times of ended jobs that had the
+// same name. A feature of a name is an ordered target statistic (Prokhorenkova et al., "CatBoost: unbiased boosting
+// with categorical features", NeurIPS 2018, section 3.2).
 package features
 
 import (
@@ -170,8 +170,7 @@ type place struct {
 	keys    [kinds]key
 	traits
 	asked float64 // the requested time limit or memory
-	// The history's data for the place. An element is nil if the history had no such data at the
-	// last look-up.
+	// The history's data for the place. An element is nil if the history had no group for the place at the last look-up.
 	groups [kinds]*group
 	crowds [len(crowds)]*crowd
 	past   *ended
@@ -221,8 +220,7 @@ func (h *History) renew(p *place) {
 	}
 }
 
-// group returns the group with a key. If the history has no group with the key, it adds the given
-// group.
+// group returns the group with a key. If the history has no group with the key, group adds the given group.
 func (h *History) group(k key, added *group) *group {
 	g := h.groups[k]
 	if g == nil {
@@ -248,9 +246,9 @@ type crowd struct {
 	Submit  hpc.Time // the last submission; 0 before the first one
 	Submits float64  // submissions, halved each hour, at the instant Submit
 	waiting int
-	// running has started jobs, in the order of their starts. The first and the last job always run,
-	// because ended jobs are immediately removed from both ends. From the middle, ended jobs are
-	// removed when they are more than the running jobs.
+	// running has started jobs, in the order of their starts. The first and the last job always run, because ended jobs
+	// are immediately removed from both ends. From the middle, ended jobs are removed when the list has more ended than
+	// running jobs.
 	running []*job
 	started int     // started jobs so far
 	count   int     // running jobs
@@ -335,8 +333,8 @@ func (h *History) Measure(number int64, value float64) {
 	}
 }
 
-// End says that a job ends. It returns the target's value. known is false if the job did not run,
-// is requeued (state [hpc.Pending]), is unknown, or has no measured value.
+// End says that a job ends. It returns the target's value. The result known is false if the job did not run, is
+// requeued (state [hpc.Pending]), is unknown, or has no measured value.
 func (h *History) End(number int64, at hpc.Time, state hpc.State) (value float64, known bool) {
 	j := h.jobs[number]
 	if j == nil {
@@ -451,9 +449,9 @@ var (
 	similar     = slices.Index(Names(), "similar_p50")
 )
 
-// Guess returns a first guess of the run time in seconds for a vector: the average of the class. For
-// a new class it returns the average of the user, and for a new user the average of all ended jobs.
-// It returns 0 before any job has ended.
+// Guess returns a first guess of the run time in seconds for a vector: the average of the class. For a new class it
+// returns the average of the user, and for a new user the average of all ended jobs. Guess returns 0 before any job has
+// ended.
 func Guess(x []float32) float64 { return first(x, average, userAverage, all) }
 
 // LastTwo returns the mean run time of the user's last two ended jobs in seconds, or [Guess] before

@@ -34,8 +34,8 @@ type savedPast struct {
 	Jobs []past `json:"jobs"`
 }
 
-// maxSavedPast is the largest number of jobs that are saved one by one. It keeps the file small.
-// The jobs of those users whose last job ended longest ago are left out.
+// maxSavedPast is the largest number of jobs that are saved one by one. The maximum keeps the file small. If there are
+// more jobs, the jobs of the users whose last job ended longest ago are left out.
 const maxSavedPast = 200000
 
 type savedKey struct {
@@ -73,13 +73,13 @@ func compareKeys(a, b key) int {
 		cmp.Compare(a.limit, b.limit), cmp.Compare(a.manual, b.manual), cmp.Compare(a.queue, b.queue))
 }
 
-// MarshalJSON writes the history. Equal histories give equal texts. It leaves out open jobs. If a
-// kind has more than maxSaved groups, it leaves out the groups whose last job ended longest ago.
+// MarshalJSON writes the history. Equal histories give equal texts. MarshalJSON leaves out open jobs. If a kind has
+// more than maxSaved groups, MarshalJSON leaves out the groups whose last job ended longest ago.
 func (h *History) MarshalJSON() ([]byte, error) {
 	s := saved{All: h.all}
 	kept := h.latest(maxSaved)
 	s.Past = h.savedPast(kept)
-	// In this order the groups of one job are next to each other. Their contents are similar, so the
+	// In this order the groups of one job are next to each other. The contents of neighbouring groups are similar, so the
 	// compressed file is a third smaller than with groups sorted by name.
 	for _, k := range kept {
 		s.Groups = append(s.Groups, savedGroup{k.saved(), *h.groups[k]})
@@ -111,8 +111,8 @@ func (h *History) latest(maxGroups int) (kept []key) {
 	return kept
 }
 
-// forget keeps only h.maxGroups groups of each kind, and only the data of these groups and of open
-// jobs. So the memory of a service stays bounded, even if its users use ever new names.
+// forget keeps only h.maxGroups groups of each kind, and only the data of these groups and of open jobs, so the memory
+// of a service stays bounded, even if its users use ever new names.
 func (h *History) forget() {
 	groups := map[key]*group{}
 	h.counts = [kinds]int{}

@@ -9,10 +9,10 @@ import (
 	"rmreplay/internal/stats"
 )
 
-// The product-limit estimator with weights ([stats.ProductLimit]) estimates a distribution of run
-// times. It uses the user's jobs that are similar to a submission. The user's ended jobs are its
-// observations. A running job is a censored observation: its run time is longer than its present
-// age. Without running jobs, short jobs would count too much, since they end first.
+// The product-limit estimator with weights ([stats.ProductLimit]) estimates a distribution of run times. The estimator
+// uses the user's jobs that are similar to a submission. The user's ended jobs are its observations. A running job is a
+// censored observation: its run time is longer than its present age. Without running jobs, short jobs would count too
+// much, because they end first.
 
 // maxPastJobs is the maximum number of a user's ended jobs that count. Of the running jobs, only
 // those among the last maxPastJobs started jobs count.
@@ -142,9 +142,9 @@ func (h *History) appendSimilar(x []float32, place *place, at hpc.Time) []float3
 
 func logSeconds(s float64) float32 { return float32(math.Log1p(s)) }
 
-// quartiles returns the quartiles of the product-limit estimator. If the estimated share of longer
-// run times never falls to the level of a quartile, this quartile is the longest observation. It
-// sorts the list, which must not be empty.
+// quartiles returns the quartiles of the product-limit estimator. If the estimated share of longer run times never
+// falls to the level of a quartile, this quartile is the longest observation. quartiles sorts the list, which must not
+// be empty.
 func quartiles(list []stats.Observation) (q [3]float64) {
 	const rounding = 1e-12
 	found := 0

@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/predict/features"
 )
 
-// ahead computes the features of submissions in another goroutine, before the training needs them.
-// This is possible because features do not depend on predictions.
+// ahead computes the features of submissions in another goroutine, before the training needs them. Features can be
+// computed ahead because they do not depend on predictions.
 type ahead struct {
 	rows chan []float32 // each element has the features of several submissions, one after the other
 	next []float32
@@ -19,8 +19,8 @@ type ahead struct {
 const (
 	// aheadRows is the number of submissions whose features are sent at once.
 	aheadRows = 256
-	// maxAhead is the maximum number of submissions whose features are computed but not yet used.
-	// These features need 100 MB.
+	// maxAhead is the maximum number of submissions whose features are computed but not yet used. The features of maxAhead
+	// submissions need 100 MB.
 	maxAhead = 1 << 18
 )
 

@@ -16,12 +16,11 @@ import (
 // scale log(1+value), as in conformalized quantile regression (Romano, Patterson and Candès,
 // NeurIPS 2019).
 //
-// A value counts when its job ends, so no prediction depends on a later end. Between the
-// submission and the end, the bounds move. A value is compared with the present bounds instead of
-// the bounds at the submission. Otherwise a thousand equal jobs that are submitted at once would
-// move the bounds a thousand times. But the predictions were made with the older bounds, so a bias
-// remains. Therefore the target share is corrected by gain times the difference between a tenth
-// and the share of values outside the predicted bounds (the integral term of PID control).
+// A value counts when its job ends, so no prediction depends on a later end. Between the submission and the end, the
+// bounds move. A value is compared with the present bounds instead of the bounds at the submission; otherwise a
+// thousand equal jobs that are submitted at once would move the bounds a thousand times. But the predictions were made
+// with the bounds at the submission, so a bias remains. Therefore the target share is corrected by gain times the
+// difference between a tenth and the share of values outside the predicted bounds (the integral term of PID control).
 type conformal struct {
 	Low  bound `json:"low"`  // how far P10 is lowered
 	High bound `json:"high"` // how far P90 is raised
@@ -45,8 +44,8 @@ const (
 	step = 0.05
 	// farthest is the largest distance: e^8 is a factor of 3,000.
 	farthest = 8
-	// gain is the weight of the share of answers that were outside so far. Before enough answers,
-	// this share does not count.
+	// gain is the weight of the share of answers that were outside so far. With fewer answers than enough, this share does
+	// not count.
 	gain, enough = 6, 100
 	// minMiss and maxMiss bound the target share.
 	minMiss, maxMiss = 0.02, 0.3
@@ -84,9 +83,9 @@ func (c *conformal) learn(raw, made predict.Prediction, value float64) {
 	c.Most = max(c.Most, value)
 }
 
-// move moves a bound after an answer. now says whether the answer is outside the current bound.
-// made says whether the answer is outside the bound that was predicted for it. answers is the
-// number of answers so far.
+// move moves a bound after an answer. The parameter now says whether the answer is outside the current bound, and made
+// says whether it is outside the bound that was predicted for it. The parameter answers is the number of answers so
+// far.
 func (b *bound) move(now, made bool, answers float64) {
 	if made {
 		b.Outside++

@@ -100,9 +100,9 @@ type TrainOptions struct {
 // minJobs is the smallest number of ended jobs to train on.
 const minJobs = 50
 
-// Train trains a model on the jobs that ended by an instant. It returns the context's error. First a
-// model is trained on the first four fifths of these jobs. Its predictions for the last fifth give
-// the calibration and the scores. Then the returned model is trained on all of these jobs.
+// Train trains a model on the jobs that ended by an instant. It returns the context's error. First a model is trained
+// on the first four fifths of these jobs. The predictions of this model for the last fifth give the calibration and the
+// scores. Then the returned model is trained on all of these jobs.
 func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, error) {
 	if !o.Kind.Trained() {
 		return nil, fmt.Errorf("training a model: the model %s is not one that can be trained (want %s, %s or %s)",
@@ -218,8 +218,8 @@ func IsModel(head []byte) bool {
 }
 
 const (
-	// maxHeader is the maximum length of the first line of a model's file, and maxBytes the maximum
-	// length of the rest. Both are in unpacked bytes.
+	// maxHeader is the maximum length of the first line of a model's file, and maxBytes the maximum length of the rest.
+	// Both maximums are in unpacked bytes.
 	maxHeader = 64 << 10
 	maxBytes  = 512 << 20
 )

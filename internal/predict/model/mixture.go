@@ -115,7 +115,7 @@ func (m *mixture) check() error {
 	return nil
 }
 
-// clone returns a mixture that learns separately.
+// clone returns a copy. Learning with the copy does not change m.
 func (m *mixture) clone() mixture {
 	c := *m
 	c.Users = make(map[string]candidates, len(m.Users))

@@ -1,6 +1,5 @@
-// Package model has the trained predictors: linear regression, random forest and gradient boosting
-// on the features of package features. They are calibrated online. The package also reads and writes
-// files of trained models.
+// Package model has the trained predictors: linear regression, random forest and gradient boosting on the features of
+// package features. The predictors are calibrated online. The package also reads and writes files of trained models.
 package model
 
 import (
@@ -69,11 +68,10 @@ type fitted struct {
 	Boost  *boosted        `json:"boost,omitempty"`
 }
 
-// boosted predicts three quantiles. The median has two ensembles. One is boosted on the scale of
-// seconds, where long jobs decide, and the other on the scale of square roots of seconds, where
-// short jobs count more. The optimum of both is the median. [mixture] weights both, together with
-// four rules. P10 and P90 are boosted on the scale log(1+seconds). The trees predict the
-// difference from a first guess ([features.Guess]), since trees approximate an average badly.
+// boosted predicts three quantiles. The median has two ensembles. One is boosted on the scale of seconds, where long
+// jobs decide, and the other on the scale of square roots of seconds, where short jobs count more. The optimum of both
+// is the median. [mixture] weights both, together with four rules. P10 and P90 are boosted on the scale log(1+seconds).
+// The trees predict the difference from a first guess ([features.Guess]), because trees approximate an average badly.
 type boosted struct {
 	P10     *trees.Ensemble `json:"p10"`
 	Seconds *trees.Ensemble `json:"p50_seconds"`

@@ -25,8 +25,8 @@ type Options struct {
 	Window int
 	// First is the number of ended jobs at which a model is first trained; 0 means 200.
 	First int
-	// Given, if not nil, returns another program's prediction for the job with this number. It
-	// replaces the model's prediction before calibration.
+	// Given, if not nil, returns another program's prediction for the job with this number. The other program's prediction
+	// replaces the model's prediction, and is then calibrated.
 	Given func(number int64) (p predict.Prediction, ok bool)
 }
 
@@ -46,8 +46,8 @@ type describer interface {
 	End(number int64, at hpc.Time, state hpc.State) (value float64, known bool)
 }
 
-// Online is a [predict.Predictor] with a model of any [Kind]. Before the first training, it makes
-// the predictions of [predict.LastTwo].
+// Online is a [predict.Predictor] with a model of any [Kind]. Before the first training, Online makes the predictions
+// of [predict.LastTwo].
 type Online struct {
 	Options
 	simple    measuring

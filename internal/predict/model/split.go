@@ -11,11 +11,10 @@ import (
 	"rmreplay/internal/predict/trees"
 )
 
-// RandomSplit trains a model on a random four fifths of the jobs that ran, and calls the function
-// seen with each job of the other fifth and its prediction. Such a split makes scores too good,
-// because the model learns from jobs that ran later than the predicted jobs, and from jobs of the
-// same burst. It shows how much better published scores are if they come from such a split. Even
-// here, a job has only the features that are known at its submission.
+// RandomSplit trains a model on a random four fifths of the jobs that ran, and calls the function seen with each job of
+// the other fifth and its prediction. A random split makes scores too good, because the model learns from jobs that ran
+// later than the predicted jobs, and from jobs of the same burst. RandomSplit shows how much better published scores
+// are if they come from such a split. Even here, a job has only the features that are known at its submission.
 func RandomSplit(ctx context.Context, cases *predict.Cases, k Kind, seed uint64,
 	seen func(c *predict.Case, p predict.Prediction)) error {
 	var rows [][]float32

@@ -27,8 +27,8 @@ type Regression struct {
 // Loss is the loss of one job with the error e in seconds (predicted minus real run time): weight *
 // |e| or weight * e^2.
 type Loss struct {
-	// OverSquared says that errors above 0 count by their squares, and UnderSquared says this of
-	// errors below 0. Otherwise errors count by their absolute values.
+	// OverSquared says that errors above 0 count by their squares, and UnderSquared that errors below 0 count by their
+	// squares; otherwise errors count by their absolute values.
 	OverSquared, UnderSquared bool
 	Weight                    Weight
 }
@@ -61,10 +61,10 @@ func LargeArea(m, r float64) float64 { return 1 + math.Log(m*r) }
 type History uint8
 
 const (
-	// SinceSubmit is the time since these jobs were submitted, as in the program that made the paper's
+	// SinceSubmit is the time since the user's last three jobs were submitted, as in the program that made the paper's
 	// results (github.com/jad-darrous/predictsim, predictor_sgdlinear.py).
 	SinceSubmit History = iota
-	// RunTimes are these jobs' run times, as in the paper.
+	// RunTimes are the run times of the user's last three jobs, as in the paper.
 	RunTimes
 )
 
@@ -105,10 +105,10 @@ const (
 	last2
 	last3
 	limit
-	mean2 // the mean of the last two, or of fewer
-	mean3 // 0.33 times the sum of the last three, or mean2
+	mean2 // the mean of last1 and last2; last1 with fewer than two jobs
+	mean3 // 0.33 x (last1 + last2 + last3); mean2 with fewer than three jobs
 	userMean
-	sinceEnd   // since the user's last end
+	sinceEnd   // seconds since the end of the user's last job
 	widthRatio // processors, divided by the user's mean
 	runningProcessors
 	runningTime

@@ -92,12 +92,11 @@ func (c *Clairvoyant) Submit(s predict.Submission) predict.Prediction {
 	return c.Predict(s)
 }
 
-// LastTwo predicts the mean run time of the two jobs of the same user that ended last (Tsafrir et
-// al.). For a user without two such jobs, it predicts the time limit; [predict.LastTwo] also uses
-// a single such job.
+// LastTwo predicts the mean run time of the two jobs of the same user that ended last (Tsafrir et al.). For a user
+// without two such jobs, LastTwo predicts the time limit; [predict.LastTwo] also uses a single such job.
 type LastTwo struct {
 	users map[string]*[2]time.Duration // the last and the previous run time; 0 if not known
-	jobs  map[int64]*started           // that have not ended
+	jobs  map[int64]*started           // jobs that have not ended
 }
 
 // started is a job that has not ended.

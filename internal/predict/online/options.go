@@ -153,10 +153,9 @@ func (o *Options) File() string { return o.file }
 // simulation is trained again ([model.Options]). The value 1 means that the number has doubled.
 const retrain = 1
 
-// New returns a predictor, and the correction. Both are nil if the options predict nothing. If the
-// options name a file, trained must be its model, and the predictor begins with the model's
-// history. Otherwise the predictor begins without jobs. Models without a file are trained on the
-// jobs that end, as in `predict evaluate`.
+// New returns a predictor, and the correction. Both results are nil if the options predict nothing. If the options name
+// a file, trained must be its model, and the predictor begins with the model's history; otherwise the predictor begins
+// without jobs. Models without a file are trained on the jobs that end, as in `predict evaluate`.
 func (o *Options) New(trained *model.Model) (predict.Predictor, Correction) {
 	switch o.predictor {
 	case "":

@@ -38,8 +38,8 @@ const (
 type Options struct {
 	// Token, if not empty, must be in the header of each request: "Authorization: Bearer TOKEN".
 	Token string
-	// Now returns the time. It is the submission time of jobs without a time, and events must not be
-	// much later.
+	// Now returns the present time. A job without a submission time counts as submitted at this time. No event may be more
+	// than a minute later.
 	Now func() hpc.Time
 	// Journal, if not nil, stores the events of each request as one record, before they take effect.
 	Journal Journal
@@ -388,7 +388,6 @@ func (s *Service) Replay(records [][]byte) error {
 	return nil
 }
 
-// anyTime is the latest allowed instant of events in a journal. These events were checked when they
-// were received. The present time is not used for them, because the clock may have been set back
-// since then.
+// anyTime is the latest allowed instant of events in a journal. Events in a journal were checked when they were
+// received. They may be later than the present time, because the clock may have been set back since then.
 const anyTime = hpc.Time(math.MaxInt64)

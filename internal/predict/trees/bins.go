@@ -40,8 +40,8 @@ func (t *Table) Reserve(rows int) {
 const (
 	// maxBins is the number of bins of a feature, including the bin of missing values.
 	maxBins = 256
-	// For a large table, the bounds of the bins are computed from every k-th row. These rows are
-	// between binSample and 2 x binSample.
+	// For a large table, the bounds of the bins are computed from every k-th row. The number of sampled rows is between
+	// binSample and 2 x binSample.
 	binSample = 50000
 )
 

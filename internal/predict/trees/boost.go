@@ -55,12 +55,12 @@ func (b *Trainer) Boost(answers []float64, o BoostOptions) *Ensemble {
 	rng := rand.New(rand.NewPCG(o.Seed, 0))
 	g := &grower{data: b.data, leaves: o.Leaves, minRows: o.MinRows, features: o.Features, rng: rng}
 	e := &Ensemble{Base: quantileOf(append([]float64(nil), answers...), o.Quantile)}
-	// The value of a new tree is not subtracted from a row's residual at once, but when the row is
-	// next drawn. Then the values of all trees since the row's last draw are subtracted, while the
-	// row's features are in the cache. In a large table, most rows are rarely drawn.
+	// The value of a new tree is not subtracted from a row's residual at once, but when the row is next drawn. When a row
+	// is drawn, the values of all trees since its last draw are subtracted, while the row's features are in the cache. In
+	// a large table, most rows are rarely drawn.
 	type state struct {
 		residual   float64
-		subtracted int // trees
+		subtracted int // the number of trees whose values have been subtracted
 	}
 	states := make([]state, n)
 	for i, y := range answers {

@@ -9,7 +9,7 @@ import (
 // Tree is a regression tree. Node 0 is the root. A tree without nodes has one leaf.
 type Tree struct {
 	nodes  []node
-	leaves []float32 // their values
+	leaves []float32 // the values of the leaves
 }
 
 // node is an inner node. A row belongs to its first child if the row's feature is missing or at most
@@ -65,8 +65,8 @@ type grower struct {
 
 	columns []int // the columns that the present tree may use
 	free    []histogram
-	// The data of the rows on which the present tree is grown, in the order of the rows. These rows
-	// are only a small part of the table, so their data are copied into consecutive memory.
+	// The data of the rows on which the present tree is grown, in the order of the rows. A tree's rows are only a small
+	// part of the table, so their data are copied into consecutive memory.
 	bins     [][]uint8 // the bins of each column
 	gradient []float32
 	sums     []float32 // reused
@@ -239,7 +239,7 @@ func (g *grower) fill(l *leaf) {
 }
 
 // search finds the best split of a leaf: the largest reduction of the squared error of the gradients. If splits are
-// equal, it takes the first column and the lowest bin.
+// equal, search takes the first column and the lowest bin.
 func (g *grower) search(l *leaf) {
 	if len(l.rows) < 2*g.minRows {
 		return

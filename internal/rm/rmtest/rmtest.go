@@ -140,8 +140,8 @@ func (p *parser) job(f *fields) (*hpc.Job, error) {
 	return job, nil
 }
 
-// fields are the words of a line after the first one: names, keys with values, and options
-// of sbatch. Reading a value removes it, so that rest finds the keys that nothing reads.
+// fields are the words of a line after the first one: names, keys with values, and options of sbatch. Reading a value
+// removes it, so rest finds the keys that were never read.
 type fields struct {
 	epoch   hpc.Time
 	names   []string

@@ -24,8 +24,8 @@ type demand struct {
 	minNodes, maxNodes int // maxNodes is 0 if there is no maximum
 	tasksPerNode       int // at most; 0 if there is no maximum
 	perNode, perTask   []int64
-	// among are the nodes on which the job may run. required is the number of nodes that the job
-	// names. The named nodes are the first in the list among, and the job needs all of them.
+	// among are the nodes on which the job may run. required is the number of nodes that the job names. The nodes that the
+	// request names are the first nodes of the list among, and the job needs all named nodes.
 	among    *nodeSet
 	required int
 
@@ -318,7 +318,7 @@ func (n *nodes) newNodeSet(list []int32) *nodeSet {
 	return set
 }
 
-// maxInSets is the largest sum of the sizes of all sets. It limits their memory.
+// maxInSets is the largest sum of the sizes of all sets. The maximum limits the memory of the sets.
 const maxInSets = 1 << 22
 
 // measure computes a job's demand, size and time limit. An error says why the job can never run.

@@ -226,8 +226,8 @@ func (c *condition) decide(e *Engine) (decided bool) {
 	return met || never
 }
 
-// start returns the instant from which a condition's delay counts: the latest start of the jobs
-// that it names. For a job that was cancelled before its start, it is the job's end.
+// start returns the instant from which a condition's delay counts: the latest start of the jobs that it names. For a
+// job that was cancelled before its start, the delay counts from the job's end.
 func (c *condition) start() hpc.Time {
 	last := c.since
 	for i := range c.on.jobs {
@@ -419,9 +419,9 @@ func (e *Engine) startOf(id string) hpc.Time {
 	return 0
 }
 
-// forgotten reports whether slurmctld has forgotten a job that ended at an instant. Once in a
-// minute, or more often if MinJobAge is shorter, it forgets all jobs that ended MinJobAge or
-// longer ago (_slurmctld_background in controller.c). Dependencies on such jobs are met.
+// forgotten reports whether slurmctld has forgotten a job that ended at an instant. Once in a minute, or more often if
+// MinJobAge is shorter, it forgets all jobs that ended MinJobAge or longer ago (_slurmctld_background in controller.c).
+// Dependencies on forgotten jobs are met.
 func (e *Engine) forgotten(end hpc.Time) bool {
 	if e.cfg.Cluster == nil || e.cfg.Cluster.MinJobAge <= 0 {
 		return false

@@ -91,7 +91,7 @@ func (m *Machine) IOLoad(name string) bandwidth.Load {
 	return m.io.Load(name)
 }
 
-// NodeCount returns the number of nodes in service. For a pool, it returns the number of processors.
+// NodeCount returns the number of nodes in service. For a pool, NodeCount returns the number of processors.
 func (m *Machine) NodeCount() int {
 	if m.nodes == nil {
 		return m.processors
@@ -105,9 +105,9 @@ func (m *Machine) NodeCount() int {
 	return count
 }
 
-// Earliest returns the first instant, not before after, at which a waiting job can start and run
-// for as long as expected. It considers running jobs and reservations of other jobs. If there is
-// no such instant, the result is [hpc.Never].
+// Earliest returns the first instant at which a waiting job can start and run for as long as expected. The parameter
+// after is the earliest possible result. Earliest considers running jobs and reservations of other jobs. If there is no
+// such instant, the result is [hpc.Never].
 func (m *Machine) Earliest(j *Job, after hpc.Time) hpc.Time {
 	return m.space.earliest(j, max(after, m.now))
 }
@@ -127,8 +127,8 @@ func (m *Machine) ReserveIdle() {
 	}
 }
 
-// Nodes returns the number of nodes of a running job. For a waiting job, it is the smallest number
-// that the job may get. On a pool every processor counts as a node.
+// Nodes returns the number of nodes of a running job. For a waiting job, the result is the smallest number that the job
+// may get. On a pool every processor counts as a node.
 func (j *Job) Nodes() int {
 	switch {
 	case j.demand == nil:

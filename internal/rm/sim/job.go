@@ -75,9 +75,9 @@ func (j *Job) held() int {
 // exitCode returns the exit code of the job's script.
 func (j *Job) exitCode() int { return j.of.job.ExitCodeOf(int(j.task)) }
 
-// recordedEnd returns the final state of a job that ends on its own. It is the recorded state, if the
-// simulator does not simulate the cause of that state. Logs have jobs that failed without an exit code, or
-// were cancelled while they ran. In an array, only tasks with an exit code end in their recorded state.
+// recordedEnd returns the final state of a job that ends on its own. The result is the recorded state, if the simulator
+// does not simulate the cause of that state. Logs have jobs that failed without an exit code, or were cancelled while
+// they ran. In an array, only tasks with an exit code end in their recorded state.
 func (j *Job) recordedEnd() hpc.State {
 	code := j.exitCode()
 	if r := j.of.job.Recorded; r != nil && r.Start != 0 && (j.task < 0 || code != 0) {
@@ -92,9 +92,9 @@ func (j *Job) recordedEnd() hpc.State {
 	return hpc.Completed
 }
 
-// outlived reports whether the record says that a job ran longer than its time limit and did not
-// end in TIMEOUT. Such records exist because resource managers check limits only every half minute
-// or minute. In addition, logs in SWF have one state for all failures.
+// outlived reports whether the record says that a job ran longer than its time limit and did not end in TIMEOUT. A job
+// may run longer than its limit because resource managers check limits only every half minute or minute. In addition,
+// logs in SWF have one state for all failures.
 func (j *Job) outlived() bool {
 	r := j.of.job.Recorded
 	return j.task < 0 && r != nil && r.Start != 0 && r.State.Ended() && r.State != hpc.TimedOut &&

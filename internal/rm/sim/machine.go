@@ -37,8 +37,8 @@ type Machine struct {
 type space interface {
 	// fits reports whether a job can start now and run for as long as expected.
 	fits(j *Job) bool
-	// earliest returns the first instant, not before after, at which a job will fit; hpc.Never if it
-	// never fits.
+	// earliest returns the first instant at which a job will fit; hpc.Never if it never fits. The parameter after is the
+	// earliest possible result.
 	earliest(j *Job, after hpc.Time) hpc.Time
 	// add adds the use of a job from an instant at which the job fits, for its expected run time.
 	add(j *Job, at hpc.Time)
@@ -100,11 +100,11 @@ func (m *Machine) Start(j *Job) {
 	m.started(j)
 }
 
-// Reserve reserves processors or nodes for a waiting job. It returns the begin of the reservation.
-// This is the earliest instant at which the job can start and run for as long as expected, given the
-// running jobs until they are due and the reservations of other jobs. If there is no such instant,
-// it reserves nothing and returns [hpc.Never]. Reserve first cancels an earlier reservation of the
-// job. So a second call returns no later instant, unless the machine has become smaller.
+// Reserve reserves processors or nodes for a waiting job. It returns the begin of the reservation. The reservation
+// begins at the earliest instant at which the job can start and run for as long as expected, given the running jobs
+// until they are due and the reservations of other jobs. If there is no such instant, Reserve reserves nothing and
+// returns [hpc.Never]. Reserve first cancels an earlier reservation of the job, so a second call returns no later
+// instant, unless the machine has become smaller.
 func (m *Machine) Reserve(j *Job) hpc.Time {
 	m.Unreserve(j)
 	at := m.space.earliest(j, m.now)
@@ -151,12 +151,12 @@ func (m *Machine) Running() iter.Seq[*Job] {
 	return func(yield func(*Job) bool) { m.running.Each(func(e *order.Entry[Job]) bool { return yield(e.Job) }) }
 }
 
-// Shadow returns the shadow time of EASY for a job of this size: the instant at which enough processors
-// will be free if every running job runs for as long as expected. It also returns how many processors
-// then remain. The result extra counts the processors of jobs in the order of Running, up to the first
-// job at whose end enough processors are free. The result extraAll counts the processors of all jobs
-// that are due by the shadow time. If size exceeds the machine's processors, Shadow returns
-// [hpc.Never], 0, 0. It takes logarithmic time. It is for pools: it ignores reservations and nodes.
+// Shadow returns the shadow time of EASY for a job of this size: the instant at which enough processors will be free if
+// every running job runs for as long as expected. It also returns how many processors then remain. The result extra
+// counts the processors of jobs in the order of Running, up to the first job at whose end enough processors are free.
+// The result extraAll counts the processors of all jobs that are due by the shadow time. If size exceeds the machine's
+// processors, Shadow returns [hpc.Never], 0, 0. Shadow takes logarithmic time. It is for pools: it ignores reservations
+// and nodes.
 func (m *Machine) Shadow(size int) (at hpc.Time, extra, extraAll int) {
 	if size <= m.free {
 		return m.now, m.free - size, m.free - size

@@ -66,7 +66,7 @@ type nodes struct {
 	// idleFirst makes reservations prefer idle nodes ([Machine.ReserveIdle]).
 	idleFirst bool
 
-	// The last result of place, and its buffers.
+	// The last result of the method place, and the buffers of that method.
 	found placement
 	ready ready   // inputs of found; zero if the nodes have changed since
 	caps  []int32 // for how many tasks each node has room
@@ -74,7 +74,7 @@ type nodes struct {
 	ahead []int32 // buffer of foresee
 }
 
-// These are the resources of every node. Generic resources follow.
+// The indices of the resources that every node has. Generic resources follow.
 const (
 	cpu = iota
 	mem // MiB
@@ -512,8 +512,9 @@ func (n *nodes) visit(j *Job, at hpc.Time) *visit {
 	return v
 }
 
-// all visits all nodes, first the nodes that the job names. For a future start, it visits nodes with uses before idle
-// nodes, so that idle nodes stay free for earlier jobs. With idleFirst, it visits idle nodes before nodes with uses.
+// all visits all nodes, first the nodes that the job names. For a future start, the function all visits nodes with uses
+// before idle nodes, so that idle nodes stay free for earlier jobs. With idleFirst, the function all visits idle nodes
+// before nodes with uses.
 func (v *visit) all() {
 	n, set, required := v.n, v.j.demand.among, v.j.demand.required
 	plain := set.ascending && required == 0 && !n.hypothetical
@@ -562,8 +563,8 @@ func (v *visit) open(set *nodeSet, which func(w int) uint64) (more bool) {
 	return true
 }
 
-// some visits nodes, beginning with the index from. If the function which is not nil, some visits
-// only nodes that it accepts. It reports whether more nodes are needed.
+// some visits nodes, beginning with the index from. If the function which is not nil, some visits only nodes that it
+// accepts. some reports whether more nodes are needed.
 func (v *visit) some(from int, which func(*node) bool) (more bool) {
 	n, q := v.n, v.j.demand
 	full := n.crowded(q) != nil
@@ -591,7 +592,7 @@ func (v *visit) look(k int, i int32) {
 	}
 }
 
-// done reports whether the nodes so far are enough, so that later nodes cannot replace them.
+// done reports whether the nodes so far have room for all tasks, and no later node could replace one of them.
 func (v *visit) done() bool {
 	q, count := v.j.demand, len(v.n.order)
 	return v.missing <= 0 && count >= max(q.minNodes, q.required) && (q.maxNodes == 0 || count <= q.maxNodes)
@@ -605,8 +606,8 @@ func (n *nodes) enough(order []int, tasks int) bool {
 	return tasks <= 0
 }
 
-// fill puts tasks on the nodes of n.order, as many on each node as fit. But it leaves one task for each later node
-// that the job names or needs.
+// fill puts tasks on the nodes of n.order, as many on each node as fit, but it leaves one task for each later node that
+// the job names or needs.
 func (n *nodes) fill(q *demand) bool {
 	p := placement{nodes: make([]int32, 0, len(n.order)), tasks: make([]int32, 0, len(n.order))}
 	least := max(q.minNodes, q.required)

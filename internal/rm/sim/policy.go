@@ -20,9 +20,9 @@ type Policy interface {
 // Queued is a [Policy] that shows its queue. From the queue the engine computes which jobs wait for resources, and
 // which wait for jobs ahead of them ([rm.Outcome.First]).
 type Queued interface {
-	// Queue calls the function yield with waiting jobs, in the order in which the policy considers
-	// them, until yield returns false. It yields all waiting jobs. If no other job can start before
-	// the first has started or has a reservation, it yields only the first.
+	// Queue calls the function yield with waiting jobs, in the order in which the policy considers them, until yield
+	// returns false. It yields all waiting jobs. If no other job can start before the first has started or has a
+	// reservation, Queue yields only the first.
 	Queue(yield func(*Job) bool)
 }
 

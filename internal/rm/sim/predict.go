@@ -35,10 +35,10 @@ type prediction struct {
 	timer       int // sequence number of the timer for the next correction; 0 without a timer
 }
 
-// Predict makes the engine predict run times. [Job.Expected] is then the median that the predictor
-// returns, at least a second and at most the time limit. For a job that runs longer than predicted,
-// the function correct computes a new one. A job still ends at its time limit, never at its
-// prediction. A policy must call Predict before the first job arrives.
+// Predict makes the engine predict run times. [Job.Expected] is then the median that the predictor returns, at least a
+// second and at most the time limit. For a job that runs longer than predicted, the function correct computes a new
+// expected run time. A job still ends at its time limit, never at its prediction. A policy must call Predict before the
+// first job arrives.
 //
 // Predictions are made when a job is submitted or requeued. The engine passes submissions, starts and ends to the
 // predictor, and run times only to an [online.Oracle]. Corrections do not call the policy.

@@ -10,8 +10,8 @@ import (
 // because is the reason why a job waits.
 type because uint8
 
-// These are the reasons. With becauseOrdinary, the first job of a partition waits for resources,
-// other jobs wait for their turn, see [rm.Outcome.First]. Changed reasons cause events.
+// The reasons for which jobs wait. With becauseOrdinary, the first job of a partition waits for resources, and other
+// jobs wait for their turn: see [rm.Outcome.First]. Changed reasons cause events.
 const (
 	becauseOrdinary because = iota
 	becauseHeld             // a command holds the job
@@ -77,8 +77,8 @@ func (e *Engine) head(j *Job) bool {
 	return len(e.heads) < len(e.machine.nodes.cluster.Partitions)
 }
 
-// obstacle returns why the first job of a partition waits. If it is the first job of the whole
-// queue and fits, it waits for the bandwidth of a file system.
+// obstacle returns why the first job of a partition waits. If this job is the first of the whole queue and fits, the
+// job waits for the bandwidth of a file system.
 func (e *Engine) obstacle(j *Job, first bool) because {
 	n := e.machine.nodes
 	switch {

@@ -91,9 +91,8 @@ func (n *nodes) note(node int32) {
 	n.filled.Put(int(node), used >= d.has[cpu])
 }
 
-// foresee returns a lower bound for the instant at which a job will fit, if only ends of running
-// jobs make room. It is the first instant at which enough nodes have room. The job's other demands
-// may delay it further.
+// foresee returns a lower bound for the instant at which a job will fit, if only ends of running jobs make room. The
+// bound is the first instant at which enough nodes have room. The job's other demands may delay it further.
 func (n *nodes) foresee(j *Job) hpc.Time {
 	q, set := j.demand, j.demand.among
 	n.ahead = slices.Grow(n.ahead[:0], len(set.nodes))[:len(set.nodes)]

@@ -39,9 +39,9 @@ type known struct {
 	*submission
 }
 
-// past are the four possible results of an ended submission: ended well or badly, refused, or
-// forgotten by slurmctld. All ended submissions with the same result share one entry. Dependencies
-// need only this result. Arrays keep their own record, because dependencies may name their tasks.
+// past are the four possible results of an ended submission: ended well or badly, refused, or forgotten by slurmctld.
+// All ended submissions with the same result share one entry. Dependencies need only the result of an ended submission.
+// Arrays keep their own record, because dependencies may name their tasks.
 type past struct{ well, badly, refused, gone submission }
 
 // store allocates submissions and their jobs in large blocks.

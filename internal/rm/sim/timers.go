@@ -8,7 +8,7 @@ import (
 // The classes of timers. Timers of one instant run in this order.
 const (
 	jobOutlives     uint8 = iota // a job runs longer than predicted
-	transfersChange              // phases of I/O end; before the ends of jobs that follow from it
+	transfersChange              // phases of I/O end; runs before the ends of jobs that this causes
 	jobEnds
 	machineChanges
 	jobBecomesEligible

@@ -84,9 +84,8 @@ func (s *actions) act(a hpc.Action) error {
 	return nil
 }
 
-// begin begins an action. then, which may be nil, is called after the action has ended. The action
-// may reset slurmctld's counters (scontrol reconfigure, sdiag --reset), so begin reads the
-// counters first.
+// begin begins an action. The function then, which may be nil, is called after the action has ended. The action may
+// reset slurmctld's counters (scontrol reconfigure, sdiag --reset), so begin reads the counters first.
 func (s *actions) begin(what hpc.Action, then func() error) {
 	a := &action{Action: what, since: s.Now(), then: then}
 	s.open = append(s.open, a)

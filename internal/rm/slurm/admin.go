@@ -32,8 +32,8 @@ func (e *Engine) SetNode(ev hpc.NodeEvent) error {
 			e.nodes.Down(name)
 		}
 	case slurmspec.NodeResume:
-		// The node registers after slurmctld's answer. If it registered earlier, it might already be in
-		// service, and slurmctld refuses to resume a node that is in service.
+		// The node registers after slurmctld's answer. If the node registered earlier, it might already be in service, and
+		// slurmctld refuses to resume a node that is in service.
 		answered = func() {
 			for _, name := range names {
 				e.nodes.Up(name)

@@ -23,9 +23,9 @@ import (
 // reservation (package rm/window) keeps the tasks pending. At the recorded start of a preset task,
 // an operator moves this task into that reservation.
 
-// presetTasks returns the preset tasks, by task number, that slurmctld can keep in one array with
-// the job's tasks. These tasks are not submitted yet, and pin can make them preset jobs. It
-// returns nil if the array has no limit, or if more tasks run than the limit allows.
+// presetTasks returns the preset tasks, by task number, that slurmctld can keep in one array with the job's tasks.
+// These tasks are not submitted yet, and pin can make them preset jobs. presetTasks returns nil if the array has no
+// limit, or if more tasks run than the limit allows.
 func (j *jobs) presetTasks(job *hpc.Job) map[int]*submission {
 	array, err := hpc.ParseArray(job.Array)
 	if err != nil || array.Limit == 0 {

@@ -83,10 +83,10 @@ func (j *jobs) whyCancelled(number uint32, s *submission, state hpc.State) strin
 	return reason
 }
 
-// askForPriority asks slurmctld for the priority with which a job started. The engine asks only
-// about jobs that waited. For all other jobs, accounting has the right priority: the priority when
-// the job became eligible (job_start in as_mysql_job.c). It sends one request at a time, since
-// slurmctld defers scheduling while many requests are pending (max_rpc_cnt).
+// askForPriority asks slurmctld for the priority with which a job started. The engine asks only about jobs that waited.
+// For all other jobs, accounting has the right priority: the priority when the job became eligible (job_start in
+// as_mysql_job.c). askForPriority sends one request at a time, because slurmctld defers scheduling while many requests
+// are pending (max_rpc_cnt).
 func (j *jobs) askForPriority(job uint32) {
 	j.priorities = append(j.priorities, job)
 	if len(j.priorities) == 1 {

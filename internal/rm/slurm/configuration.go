@@ -20,8 +20,8 @@ type configuration struct {
 	env     conf.Environment
 	sandbox *sandbox.Sandbox
 	adapted *conf.Adapted
-	// slurmConf is the adapted slurm.conf in force. An action may replace it. It has the site's
-	// scheduling parameters, which slurmctld gets when the pre-roll ends and the window begins.
+	// slurmConf is the adapted slurm.conf in force. An action may replace it. slurmConf has the site's scheduling
+	// parameters, which slurmctld gets when the pre-roll ends and the window begins.
 	slurmConf   []byte
 	preRoll     bool
 	presetBurst int
@@ -111,10 +111,9 @@ func CheckSlurmConf(a hpc.Action, cluster *conf.Cluster) error {
 	return nil
 }
 
-// openReplacement reads a slurm.conf that replaces the cluster's. A relative path starts at the
-// cluster directory. It scales the file's nodes by the cluster's factor. The file must have the
-// cluster's nodes, and must not turn accounting on or off: slurmctld changes these only at a
-// restart.
+// openReplacement reads a slurm.conf that replaces the cluster's. A relative path starts at the cluster directory.
+// openReplacement scales the file's nodes by the cluster's factor. The file must have the cluster's nodes, and must not
+// turn accounting on or off: slurmctld changes its nodes and its accounting only at a restart.
 func openReplacement(path string, cluster *conf.Cluster) (*conf.Cluster, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(cluster.Path), path)

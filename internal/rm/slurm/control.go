@@ -25,8 +25,8 @@ func (e *Engine) Can() rm.Capabilities {
 			rm.Cancel, rm.Hold, rm.Release, rm.SetPriority, rm.SetTimeLimit, rm.SetNodes, rm.Stretch, rm.SetRunTime,
 		},
 		Actions: true, FixedPriorities: true,
-		// slurmctld gets the site's scheduling parameters only after the submission of all preset jobs.
-		// So a preset job that started after that instant is submitted and started earlier.
+		// slurmctld gets the site's scheduling parameters shortly before the window begins, after the submission of all
+		// preset jobs. So a preset job that started after this change of parameters is submitted and started earlier.
 		PresetAt: func(start, begin hpc.Time) hpc.Time {
 			return min(start, begin.Add(-before)).Add(-window.PresetLead)
 		},
@@ -150,8 +150,8 @@ func describeUpdate(j *rpc.JobDesc, c rm.Command) error {
 	return nil
 }
 
-// moves reports whether the command is for a running task that does I/O. No command can change the
-// run time of such a task.
+// moves reports whether the command is for a running task that does I/O. No command can change the run time of a task
+// that does I/O.
 func (j *jobs) moves(s *submission, c rm.Command) bool {
 	for number := range j.running {
 		if in := j.byNumber[number]; in != nil && in.of == s && c.For(in.task) {

@@ -76,9 +76,9 @@ type Config struct {
 	UsageAt hpc.Time
 	// PreRoll is set if the workload has a window. [Engine.BeginWindow] begins the window.
 	PreRoll bool
-	// PreRollBackfill is the interval of backfill cycles before the window, in whole seconds; 0 turns
-	// backfill off until the window begins. The intervals count from slurmctld's start. In the
-	// window, the first cycle begins at the end of one of these intervals.
+	// PreRollBackfill is the interval of backfill cycles before the window, in whole seconds; 0 turns backfill off until
+	// the window begins. The intervals count from slurmctld's start. The first cycle in the window begins at the end of
+	// one of these intervals.
 	PreRollBackfill time.Duration
 	// PresetBurst is the largest number of preset jobs that start together.
 	PresetBurst int

@@ -10,11 +10,10 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// Since 23.02 slurmctld refuses a submission with afterok or afternotok on a job that it has
-// forgotten. slurmctld forgets a job MinJobAge after the job's end (_parse_dependency_jobid_new in
-// job_scheduler.c). Earlier releases treat such a dependency as met. The workload comes from users
-// who may not have had this rule. A user would submit a refused job again without the dependency,
-// and the engine does the same.
+// Since 23.02 slurmctld refuses a submission with afterok or afternotok on a job that it has forgotten. slurmctld
+// forgets a job MinJobAge after the job's end (_parse_dependency_jobid_new in job_scheduler.c). Earlier releases treat
+// a dependency on a forgotten job as met. The workload comes from users whose Slurm may have accepted dependencies on
+// forgotten jobs. A user would submit a refused job again without the dependency, and the engine does the same.
 
 // withoutForgotten asks slurmctld which dependencies of a refused job name forgotten jobs. It
 // submits the job again without these dependencies. If slurmctld still has all these jobs, the

@@ -8,9 +8,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// transfers slows down running jobs that share file systems, according to the model of package
-// bandwidth. The script of such a job has an unlimited run time. It ends when, in the model, the
-// job has moved its data.
+// transfers slows down running jobs that share file systems, according to the model of package bandwidth. The script of
+// such a job has an unlimited run time. The script ends when, in the model, the job has moved its data.
 type transfers struct {
 	*jobs
 	model  *bandwidth.Model    // nil without file systems
@@ -28,8 +27,8 @@ func newTransfers(j *jobs, systems []hpc.FileSystem) (*transfers, error) {
 	return t, err
 }
 
-// decides reports whether the model decides when a job ends. A job with a given end (EndAt), such
-// as a preset job, is not in the model. It takes no bandwidth from other jobs.
+// decides reports whether the model decides when a job ends. A job with a given end (EndAt), such as a preset job, is
+// not in the model. The preset job takes no bandwidth from other jobs.
 func (t *transfers) decides(job *hpc.Job) bool {
 	return t.model != nil && len(job.IO) > 0 && job.EndAt == 0
 }

@@ -90,8 +90,8 @@ type submission struct {
 	ended int
 }
 
-// maxTries is how often sbatch retries a submission for which slurmctld was too busy (MAX_RETRIES
-// in sbatch.c). It pauses for 1 s, 2 s and so on, two minutes in all.
+// maxTries is how often sbatch retries a submission for which slurmctld was too busy (MAX_RETRIES in sbatch.c). sbatch
+// pauses for 1 s, 2 s and so on, two minutes in all.
 const maxTries = 15
 
 // fate is the state of a task.
@@ -179,7 +179,7 @@ func newSubmission(job *hpc.Job) *submission {
 	return &submission{job: job, tasks: []int{-1}, fates: map[int]fate{}}
 }
 
-// add appends a submission to j.submissions. Its index there is also in its batch script.
+// add appends a submission to j.submissions. The index of a submission in this list is also in its batch script.
 func (j *jobs) add(s *submission) error {
 	if _, twice := j.byID[s.job.ID]; twice {
 		return fmt.Errorf("submitting job %s: a job with this ID has been submitted before", s.job.ID)
@@ -558,8 +558,8 @@ func (j *jobs) over(number uint32, in *instance, o rm.Outcome, requeued bool) {
 		j.taskOver(number, s, in.task, o, requeued)
 		return
 	}
-	// Some of these tasks may have become separate jobs before they started. Their records arrive at
-	// this instant, so the engine ends the other tasks just after it.
+	// Some of these tasks may have become separate jobs before they started. The records of such jobs arrive at this
+	// instant, so the engine ends the other tasks just after it.
 	j.At(j.Now()+1, func() {
 		for _, task := range s.tasks {
 			if s.fates[task] == inArray {
@@ -591,9 +591,8 @@ func (j *jobs) taskOver(number uint32, s *submission, task int, o rm.Outcome, re
 		ev.Reason = j.whyCancelled(number, s, o.State)
 	}
 	j.emit(ev)
-	// All tasks without their own record share the array's number. The last such task keeps this
-	// number (job_array_split in job_mgr.c).34t = arrived before the answer to the submission; by
-	// number
+	// All tasks without their own record share the array's number. The last such task keeps this number (job_array_split
+	// in job_mgr.c).
 	if requeued {
 		j.reasons.waits(number)
 	}

@@ -75,9 +75,8 @@ func (l *loop) unlessFull(err error) error {
 // Err returns the error that ends the run, or nil.
 func (l *loop) Err() error { return l.err }
 
-// failUnlessEnded ends the run with err. If a daemon has ended, the run ends with an error about
-// the daemon instead. For this, it waits up to half a second of real time for the guard to report
-// the end of a daemon.
+// failUnlessEnded ends the run with err. If a daemon has ended, the run ends with an error about the daemon instead.
+// For this, failUnlessEnded waits up to half a second of real time for the guard to report the end of a daemon.
 func (l *loop) failUnlessEnded(err error) {
 	for range 50 {
 		l.daemons.TakeNotices()
@@ -136,9 +135,9 @@ func (l *loop) advance(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
 	return l.take(), l.err
 }
 
-// wait runs virtual time to limit, or until the clock wakes the driver. While messages wait for a
-// free connection, it advances in small steps. After each step it looks for connections that
-// slurmctld has closed, because the clock does not report a closed connection.
+// wait runs virtual time to limit, or until the clock wakes the driver. While messages wait for a free connection, wait
+// advances in small steps. After each step it looks for connections that slurmctld has closed, because the clock does
+// not report a closed connection.
 func (l *loop) wait(ctx context.Context, limit hpc.Time) (vclock.Wake, error) {
 	patience, waiting := l.network.Waiting()
 	if !waiting {
@@ -192,8 +191,8 @@ func (l *loop) runTimers() {
 	}
 }
 
-// explain adds to an error of the clock what the driver was doing. If the run already has an
-// error, it returns that error.
+// explain adds to an error of the clock what the driver was doing. If the run already has an error, explain returns
+// that error.
 func (l *loop) explain(err error) error {
 	if l.err != nil {
 		return l.err

@@ -44,9 +44,8 @@ var permissions = map[string]permission{
 // shortest is the smallest number of letters to which an action may abbreviate a subcommand.
 const shortest = 3
 
-// CheckPermitted returns an error for an action that could write arbitrary files or run arbitrary
-// programs. Such an action needs the consent of the user who replays the workload. The error gives
-// the action's instant in the given time zone.
+// CheckPermitted returns an error for an action that could write arbitrary files or run arbitrary programs. The user
+// who replays the workload must consent to such an action. The error gives the action's instant in the given time zone.
 func CheckPermitted(a hpc.Action, zone *time.Location) error {
 	if a.Shell != "" {
 		return fmt.Errorf("the action at %s is a shell line (%.60q): it runs only with --allow-shell, because a "+
@@ -67,8 +66,8 @@ func CheckPermitted(a hpc.Action, zone *time.Location) error {
 	return nil
 }
 
-// permits reports whether arguments begin with permitted options and a permitted subcommand.
-// Otherwise what is the word that is not permitted.
+// permits reports whether arguments begin with permitted options and a permitted subcommand. If they do not, the result
+// what is the word that is not permitted.
 func (p *permission) permits(arguments []string) (what string, permitted bool) {
 	for _, word := range arguments {
 		switch {

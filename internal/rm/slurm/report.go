@@ -101,10 +101,10 @@ func (e *Engine) Report(ctx context.Context, facts *Facts) (*Report, error) {
 // maxReportWait is how long an interrupted run waits for slurmdbd's answers, in real time.
 const maxReportWait = 10 * time.Second
 
-// Interrupted returns a function that completes the rows of an interrupted run. It adds the
-// priorities of running jobs and, if slurmdbd answers soon, the values that only slurmdbd has. It
-// runs virtual time, and slurmctld then starts and ends jobs. Since these events are not part of
-// the run, the caller must call [Engine.Report] first.
+// Interrupted returns a function that completes the rows of an interrupted run. It adds the priorities of running jobs
+// and, if slurmdbd answers soon, the values that only slurmdbd has. Interrupted runs virtual time, and slurmctld then
+// starts and ends jobs. The starts and ends in this time are not part of the run, so the caller must call
+// [Engine.Report] first.
 func (e *Engine) Interrupted() (amend func(*run.Row)) {
 	ctx, cancel := context.WithTimeout(context.Background(), maxReportWait)
 	defer cancel()

@@ -81,14 +81,14 @@ func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err 
 		return nil, fmt.Errorf("starting Slurm took until %v, which is after the workload's begin %v (want a longer lead)",
 			e.Now(), cfg.Epoch)
 	}
-	// The last answer before Epoch has the counters from before a reset at Epoch, which happens if
-	// Epoch is at midnight.
+	// If Epoch is at midnight, slurmctld resets its counters at Epoch. The last answer before Epoch then has the counters
+	// from before the reset.
 	e.counters = counters.Watch(controller{e.loop}, countEvery(cfg.ClockFactor), cfg.Statistics)
 	if err := e.loop.quietly(ctx, cfg.Epoch); err != nil {
 		return nil, err
 	}
-	// Computing takes no virtual time during the start. Otherwise a slow controller might not be
-	// ready by Epoch. The start is not part of the result.
+	// Computing takes no virtual time during the start; otherwise a slow controller might not be ready by Epoch. The start
+	// is not part of the result.
 	e.loop.clock.SetFactor(cfg.ClockFactor)
 	return e, nil
 }

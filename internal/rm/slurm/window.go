@@ -31,8 +31,8 @@ func (e *Engine) SubmitPreset(job *hpc.Job) error {
 	return e.jobs.submitPreset(job)
 }
 
-// withoutBarrier removes the name of the window's barrier reservation ([window.Reservation]) from
-// an event. The workload does not have this reservation.
+// withoutBarrier removes the name of the window's barrier reservation ([window.Reservation]) from an event. The
+// workload does not have the barrier reservation.
 func withoutBarrier(ev *rm.Event) {
 	if ev.Outcome != nil && ev.Outcome.Reservation == window.Reservation {
 		ev.Outcome.Reservation = ""
@@ -46,11 +46,10 @@ func (e *Engine) BeginWindow() error {
 	return nil
 }
 
-// restartLead is how long before the window's begin slurmctld gets the site's scheduling
-// parameters. From 23.11 on, slurmctld restarts itself to read its configuration. It first
-// examines the queue three seconds later. batch_sched_delay does not shorten these three seconds,
-// because _slurmctld_background in controller.c reads it later. Until the window begins, the
-// window's barrier reservation keeps all jobs except preset jobs pending.
+// restartLead is how long before the window's begin slurmctld gets the site's scheduling parameters. From 23.11 on,
+// slurmctld restarts itself to read its configuration. slurmctld first examines the queue three seconds after the
+// restart. batch_sched_delay does not shorten these three seconds, because _slurmctld_background in controller.c reads
+// it later. Until the window begins, the window's barrier reservation keeps all jobs except preset jobs pending.
 const restartLead = 3 * time.Second
 
 // restarts reports whether slurmctld restarts itself for a window.
@@ -93,8 +92,8 @@ func (e *Engine) planBackfill(start hpc.Time) {
 	}
 }
 
-// wakeScheduler makes slurmctld examine its queue at its next full second. For this, it updates a
-// node without changing it (_slurm_rpc_update_node in proc_req.c).
+// wakeScheduler makes slurmctld examine its queue at its next full second. For this, wakeScheduler updates a node
+// without changing it (_slurm_rpc_update_node in proc_req.c).
 func (e *Engine) wakeScheduler() {
 	update := rpc.NodeUpdate{Nodes: e.conf.adapted.Nodes[0].Name, State: slurmspec.NoVal}
 	e.loop.ask(rpc.RequestUpdateNode, e.loop.codec.Body(&update), func(reply *rpc.Message, err error) {

@@ -30,7 +30,7 @@ type accounting struct {
 	cluster  priority.Cluster
 	basic    priority.Basic
 
-	// These two are buffers of the functions request and compute.
+	// The buffers of the functions request and compute.
 	requested  tres.Vector
 	partitions []*priority.Partition
 }
@@ -288,7 +288,8 @@ func (of *accounted) Prioritize(now int64) {
 	of.a.e.touch()
 }
 
-// accrue lets an eligible job gain age. If a limit lets only some tasks of an array gain age, accrue splits these off.
+// accrue lets an eligible job gain age. If a limit lets only some tasks of an array gain age, accrue splits these tasks
+// off.
 func (a *accounting) accrue(j *job) {
 	if j.accrue != 0 && len(j.tasks) == 0 { // it gains age already
 		return

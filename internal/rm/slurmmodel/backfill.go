@@ -308,7 +308,7 @@ func (t *trial) giveUp() (next, bool) {
 	return nextRecord, false
 }
 
-// attempt tries a start at t.later. The result again says that the caller must try at the new t.later, too.
+// attempt tries to start the job at t.later. The result again says that the caller must try at the new t.later, too.
 func (t *trial) attempt() (result next, again bool) {
 	e, j := t.e, t.job
 	nodes, from, overlaps, answer := e.testReservations(j, t.later, true)
@@ -371,9 +371,8 @@ func (t *trial) attempt() (result next, again bool) {
 	return t.decide(alloc, free, from, start)
 }
 
-// countLate sets the job's number of CPUs if willRun left out slurmctld's last test that finds a start: in
-// slurmctld this test sets the number. The field late has the nodes of all tries since the last start that
-// willRun found.
+// countLate sets the job's number of CPUs if willRun left out the test that sets the number. In slurmctld, the last
+// test that finds a start sets it. The field late has the nodes of all tries since the last start that willRun found.
 func (t *trial) countLate() {
 	for t.later = 0; len(t.late) > 0; {
 		at := len(t.late) - len(t.free)

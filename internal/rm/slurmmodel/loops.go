@@ -66,8 +66,8 @@ func (e *Engine) beginLoops(at hpc.Time) {
 	e.stats.Reset(second)
 }
 
-// nextTurn returns the next turn of the background loop. A turn at a whole second is a nanosecond
-// late, so that it comes after actions of administrators and before actions of users ([Engine.throttle]).
+// nextTurn returns the instant of the background loop's next turn. A turn at a whole second is a nanosecond late, so
+// that it comes after actions of administrators and before actions of users ([Engine.throttle]).
 func (e *Engine) nextTurn(at hpc.Time) hpc.Time {
 	if e.rules.WholeSeconds {
 		return hpc.Unix(at.UnixSeconds() + 1).Add(1)
@@ -119,9 +119,10 @@ func (e *Engine) others() hpc.Time {
 	return min(e.loops.decay, e.loops.slice, e.passAt(), served, e.timers.Next())
 }
 
-// step does one thing that is due. At an instant, passes come first, then threads that slept, the oldest first.
-// Before 24.11 each message of a node gets a new thread, which comes last. Since 24.11 the threads that serve these
-// messages are the oldest, and come before passes. Before the instant until, the caller makes only steps.
+// step does one thing that is due. At an instant, passes come first, then threads that slept, the oldest first. Before
+// 24.11 each message of a node gets a new thread, which comes last. Since 24.11 the threads that serve these messages
+// are the oldest, and come before passes. Until the instant until, the caller only calls step, so nothing else changes
+// the engine.
 func (e *Engine) step(until hpc.Time) {
 	l := &e.loops
 	switch {
@@ -202,8 +203,8 @@ func (e *Engine) backgroundTurn(until hpc.Time) {
 	e.setEligible()
 }
 
-// rest leaves out turns of the background loop and of backfill that would find nothing to do. Until the given
-// instant the background loop has nothing to do, unless other events happen.
+// rest leaves out turns of the background loop and of backfill that would find nothing to do. The background loop has
+// nothing to do before the instant until, unless other events happen.
 func (e *Engine) rest(until hpc.Time) {
 	l := &e.loops
 	if len(e.events) > 0 || l.queued || e.cfg.PreRoll { // with a pre-roll, backfill reads other parameters

@@ -34,8 +34,8 @@ type queue struct {
 
 func (q *queue) at(i int) record { return q.records[q.order[i].Place] }
 
-// pendingJobs returns the pending jobs in slurmctld's order. The list is a copy, because tasks of
-// arrays may start while the caller reads it. It is valid until the next call.
+// pendingJobs returns the pending jobs in slurmctld's order. The list is a copy, because tasks of arrays may start
+// while the caller reads it. The list is valid until the next call.
 func (e *Engine) pendingJobs() []*job {
 	list := e.pending[:0]
 	for _, j := range e.list {

@@ -208,9 +208,9 @@ func (e *Engine) reservationOver(j *job, now int64) bool {
 	return r != nil && !r.Flexible() && r.End+e.par.ReservationOverRun < now
 }
 
-// blockReservation blocks a job's own reservation for the rest of a pass, because the job found too
-// few free nodes. Since 24.11 a flexible reservation also blocks the partition's nodes outside of
-// reservations. If the partition was already blocked, it returns true, which ends the pass.
+// blockReservation blocks a job's own reservation for the rest of a pass, because the job found too few free nodes.
+// Since 24.11 a flexible reservation also blocks the partition's nodes outside of reservations. If the partition was
+// already blocked, blockReservation returns true, which ends the pass.
 func (p *pass) blockReservation(j *job) bool {
 	e := p.e
 	if e.rules.Since2411 || len(p.blocked) < maxBlocked {
@@ -239,7 +239,7 @@ func (e *Engine) fitsReservation(r record) bool {
 	return own == nil || e.rules.Since2411 && own.Flexible() || own.Nodes.CountAnd(r.part.nodes) >= r.job.chosenNodes
 }
 
-// taskOf returns the task that the guide gets for a record; for a record of several tasks, the first of them.
+// taskOf returns the task that the guide gets for a record; for a record of several tasks, the first task.
 func taskOf(j *job) guide.Task {
 	t := guide.Task{Job: j.of.job.ID, Task: j.task, Restarts: j.restarts}
 	if j.isHead() {

@@ -252,8 +252,9 @@ func (e *Engine) meetsDeadline(j *job) bool {
 	return false
 }
 
-// grantLimit sets the time limit of a job that backfill has started. With --time-min or a deadline
-// the limit ends before its nodes are planned or reserved (_reset_job_time_limit in backfill.c).
+// grantLimit sets the time limit of a job that backfill has started. With --time-min or a deadline, the limit ends
+// before another job is planned on the job's nodes and before a reservation has them, but the limit is at least
+// --time-min (_reset_job_time_limit in backfill.c).
 func (t *trial) grantLimit(j *job) {
 	if j.timeMin == 0 && j.deadline == 0 {
 		return

@@ -50,13 +50,13 @@ func barrier(w rm.Window, now hpc.Time) hpc.ReservationEvent {
 	}}
 }
 
-// Reservations returns the workload's reservations as an engine makes them. The engine makes a
-// reservation that is open when the window begins as soon as virtual time begins, in its state at
-// the window's start. Later, Slurm would refuse the reservation, because preset jobs on its nodes
-// may run into it. By then Slurm would also have refused pending jobs that name the reservation.
+// Reservations returns the workload's reservations as an engine makes them. If a reservation is open when the window
+// begins, the engine makes it as soon as virtual time begins, in its state at the window's start. Later, Slurm would
+// refuse the reservation, because preset jobs on its nodes may run into it. By then Slurm would also have refused
+// pending jobs that name the reservation.
 //
-// A reservation without named nodes is made at its recorded instant, because the resource manager's
-// choice of nodes depends on the running jobs. It is made earlier only if a job names it earlier.
+// A reservation without named nodes is made at its recorded instant, because the resource manager's choice of nodes
+// depends on the running jobs. A reservation without named nodes is made earlier only if a job names it earlier.
 func Reservations(w rm.Window) []hpc.ReservationEvent {
 	open, later := slices.Clone(w.Open), slices.Clone(w.Later)
 	cut := map[string]time.Duration{} // how much later than recorded a reservation begins

@@ -8,9 +8,9 @@ import (
 	"unicode"
 )
 
-// scheduling has Slurm's scheduling parameters of the pre-roll. Within a second of a submission,
-// the main scheduler looks at the first few jobs of the queue. It looks at the whole queue once an
-// hour. bf_interval is -1 if backfill is off.
+// scheduling has Slurm's scheduling parameters of the pre-roll. Within a second of a submission, the main scheduler
+// looks at the first few jobs of the queue. The main scheduler looks at the whole queue once an hour. bf_interval is -1
+// if backfill is off.
 const scheduling = "default_queue_depth=%d,batch_sched_delay=0,sched_interval=3600,bf_interval=%d"
 
 // PresetLead is how long before its start a preset job is submitted. slurmctld looks for jobs to
@@ -31,10 +31,10 @@ var queueOptions = []string{
 	"max_sched_time", "partition_job_depth", "preempt_", "reduce_completing_frag", "sched_",
 }
 
-// Scheduling returns the SchedulerParameters of the pre-roll. They are made from the site's. burst is
-// the largest number of preset jobs that start together. Until the window begins, only preset jobs may
-// start, and slurmctld looks no further down the queue. With the site's parameters the schedulers would
-// try all other jobs again and again. That would take as much CPU time as a day of a full machine.
+// Scheduling returns the SchedulerParameters of the pre-roll. They are derived from the site's SchedulerParameters.
+// burst is the largest number of preset jobs that start together. Until the window begins, only preset jobs may start,
+// and slurmctld looks no further down the queue. With the site's parameters the schedulers would try all other jobs
+// again and again. These attempts would take as much CPU time as a day of a full machine.
 //
 // backfill is the interval of backfill cycles; 0 turns backfill off. Because of the barrier these
 // cycles start no jobs.

@@ -51,13 +51,13 @@ func (o *Outages) away(name string, from, to hpc.Time) bool {
 	return down && since < to
 }
 
-// unavailable is in Slurm's reason of a job for which nodes are not available, before their names.
+// unavailable precedes the names of the nodes in Slurm's reason for a job whose nodes are not available.
 const unavailable = "UnavailableNodes:"
 
-// InService reports whether no node was down or drained, between two instants, among those that a reason of Slurm calls
-// unavailable. It is true only if this is known: the job later ran on the nodes of the host list ran, which has all
-// these nodes, and no event says that one of them was out of service. Nodes that slurm.conf declares as down need an
-// event before they run jobs.
+// InService reports whether all nodes that a reason of Slurm calls unavailable were in service between two instants,
+// neither down nor drained. The result is true only if this is known: the job later ran on the nodes of the host list
+// ran, which has all these nodes, and no event says that one of them was out of service. Nodes that slurm.conf declares
+// as down need an event before they run jobs.
 func (o *Outages) InService(reason, ran string, from, to hpc.Time) bool {
 	_, list, ok := strings.Cut(reason, unavailable)
 	if !ok || ran == "" {

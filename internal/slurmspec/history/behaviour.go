@@ -26,9 +26,8 @@ const (
 	Placement  Topic = "placement" // which nodes a job gets
 )
 
-// Behaviours are the known changes of behaviour from 22.05.8 to 26.05.3, oldest first. The list has
-// changes that can affect ordinary batch jobs. It is not complete: each series changed some
-// thousand lines of the scheduler.
+// Behaviours are the known changes of behaviour from 22.05.8 to 26.05.3, oldest first. The list has changes that can
+// affect ordinary batch jobs. The list is not complete: each series changed some thousand lines of the scheduler.
 var Behaviours = []Behaviour{
 	{patch(slurmspec.R2302, 0), Submission, "slurmctld refuses afterok and afternotok on a job that it has forgotten; " +
 		"before, it treated the dependency as met",

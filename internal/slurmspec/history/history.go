@@ -135,8 +135,8 @@ func (l Lifetime) Absence(release slurmspec.Release) string {
 
 // OptionList describes the options of one key of slurm.conf whose value is a comma list.
 type OptionList struct {
-	// Refused says that slurmctld refuses a configuration with an option that it does not know.
-	// Otherwise it ignores the option.
+	// Refused says that slurmctld refuses a configuration with an option that it does not know; otherwise it ignores the
+	// option.
 	Refused bool
 	// Always has the options, in lower case, that all releases from 22.05 on know. It is set
 	// only if Refused is set.
@@ -150,7 +150,7 @@ type Option struct {
 	Lifetime
 	// Refused says that slurmctld refuses this option, although it ignores others.
 	Refused bool
-	// Instead is the option that replaces it in other releases; "" if none does.
+	// Instead is the option that replaces this option in other releases; "" if none does.
 	Instead string
 	// Effect is the difference that the missing option makes to scheduling; "" for no difference.
 	Effect string
@@ -278,8 +278,8 @@ var PreemptOptions = map[string]string{
 // Plugin is the lifetime of a plugin.
 type Plugin struct {
 	Lifetime
-	// Instead is the plugin that replaces it in older or newer releases, with the same effect on
-	// scheduling; "" if none does.
+	// Instead is the plugin that replaces this plugin in older or newer releases, with the same effect on scheduling; ""
+	// if none does.
 	Instead string
 }
 

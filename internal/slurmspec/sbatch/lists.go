@@ -20,10 +20,9 @@ type Dependency struct {
 	// Type is "after", "afterany", "afterok", "afternotok", "aftercorr",
 	// "afterburstbuffer", "expand" or "singleton".
 	Type string
-	// Job is the other job's ID. "_TASK" may follow it, as [Dependency.Task] says. It is empty
-	// for a singleton.
+	// Job is the other job's ID. "_TASK" may follow it, as [Dependency.Task] says. Job is empty for a singleton.
 	Job string
-	// DelayMinutes is the number behind the "+" of "after:JOB+MINUTES".
+	// DelayMinutes is the number after the "+" of "after:JOB+MINUTES".
 	DelayMinutes int
 }
 

@@ -13,8 +13,8 @@ type Recorded struct {
 	Submission
 	// LeftOut has an error for each option that could not be read, as [Parse] would return it.
 	LeftOut []error
-	// Wrapped says that options follow --wrap. They belong to the wrapped command or to sbatch,
-	// and were not read.
+	// Wrapped says that options follow --wrap. Options after --wrap belong to the wrapped command or to sbatch, and were
+	// not read.
 	Wrapped bool
 }
 
@@ -22,11 +22,11 @@ type Recorded struct {
 // column submit_line of slurmdbd's database. script are the words of the batch script's #SBATCH
 // lines.
 //
-// Slurm records the words of a command line with blanks between them and without the quotes that
-// the shell removed (slurm_option_get_argv_str in src/common/slurm_opt.c). So the line does not
-// show where a word with blanks ends. ParseRecorded therefore stops at the script, or at --wrap,
-// whose value is a command with options of its own. values are the texts of other columns, such as
-// the job's name. If such a text has blanks and occurs in the line, it is one word.
+// Slurm records the words of a command line with blanks between them and without the quotes that the shell removed
+// (slurm_option_get_argv_str in src/common/slurm_opt.c). So the line does not show where a word with blanks ends.
+// ParseRecorded therefore stops at the script, or at --wrap, whose value is a command with options of its own. values
+// are the texts of other columns, such as the job's name. If the text of another column has blanks and occurs in the
+// line, the text is one word.
 //
 // ParseRecorded leaves out an option that it does not know or whose value it cannot read, and
 // reads the others. It knows the options of sbatch, salloc and srun of Slurm 22.05 to 26.05. The
@@ -83,7 +83,7 @@ func splitRecorded(line string, values []string) []string {
 	return words
 }
 
-// joinValue makes one word of the first occurrence of a value behind an option.
+// joinValue makes one word of the first occurrence of a value that follows an option.
 func joinValue(line, value string) string {
 	at := strings.Index(line, value)
 	end := at + len(value)
@@ -96,9 +96,8 @@ func joinValue(line, value string) string {
 	return line[:at] + strings.ReplaceAll(value, " ", `\ `) + line[end:]
 }
 
-// unknown leaves out a word with an option that the parser does not know, and returns the words
-// behind the option. A number that follows is the option's value, because no script has a number as
-// its name.
+// unknown leaves out a word with an option that the parser does not know, and returns the words after the option. A
+// number that follows is the option's value, because no script has a number as its name.
 func (r *recorded) unknown(words []string, cause error) []string {
 	r.leftOut = append(r.leftOut, cause)
 	joined := strings.Contains(words[0], "=")
@@ -111,8 +110,8 @@ func (r *recorded) unknown(words []string, cause error) []string {
 	return words
 }
 
-// wrap handles the words after --wrap. They begin with its value, whose end is not known, so the
-// parser reads none of them.
+// wrap handles the words after --wrap. The words begin with the value of --wrap, whose end is not known, so the parser
+// reads none of them.
 func (r *recorded) wrap(words []string) {
 	for _, word := range words {
 		r.wrapped = r.wrapped || len(word) > 1 && word[0] == '-'
@@ -138,8 +137,8 @@ var laterOptions = optionsByName([]*option{
 	{long: "tres-bind", arg: requiredArgument, set: later},
 })
 
-// stepOptions are the options of srun and salloc that sbatch does not have. They decide about
-// steps and terminals. Some share their letter with an option of sbatch.
+// stepOptions are the options of srun and salloc that sbatch does not have, and that decide about steps and terminals.
+// Some share their letter with an option of sbatch.
 var stepOptions = func() map[string]*option {
 	m := optionsByName([]*option{
 		{long: "accel-bind", arg: requiredArgument},

@@ -105,7 +105,7 @@ func isUBWord(word string) bool {
 	return name == "-sim-walltime" || name == "-jid"
 }
 
-// ubWord reads one of UB's words and its value, and returns the words behind them.
+// ubWord reads one of UB's words and its value, and returns the words that follow.
 func (p *parser) ubWord(words []string) ([]string, error) {
 	name, value, joined := strings.Cut(words[0], "=")
 	words = words[1:]
@@ -215,7 +215,7 @@ func (p *parser) apply(opt *option, written, value string, hasValue bool) error 
 	return nil
 }
 
-// script reads the words behind the options: the script and its arguments.
+// script reads the words after the options: the script and its arguments.
 func (p *parser) script(words []string) error {
 	if len(words) == 0 {
 		return nil

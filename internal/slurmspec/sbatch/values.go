@@ -78,8 +78,8 @@ func parseNodeCount(s string) (int, error) {
 	return n * factor, nil
 }
 
-// parseGeometry reads one number of -B. The number is the smallest count. A largest count behind it
-// is ignored, and "*" means any count (0).
+// parseGeometry reads one number of -B. The number is the smallest count. A maximum count after it is ignored, and "*"
+// means any count (0).
 func parseGeometry(s string) (int, error) {
 	if s == "" || s[0] == '*' {
 		return 0, nil

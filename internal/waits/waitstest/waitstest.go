@@ -180,7 +180,7 @@ func checkCompare(t testing.TB, dir string, want *metrics.Summary) {
 }
 
 // ranBefore returns the total time of the runs that a job lost before its last run. The accounting has instants in
-// whole seconds, and events have microseconds. So a run may seem to start a microsecond before the job was in the
+// whole seconds, and events have microseconds, so a run may seem to start a microsecond before the job was in the
 // queue. A part of a wait is never negative.
 func ranBefore(row *run.Row) (d time.Duration) {
 	begin, queued := hpc.Time(0), row.Submit

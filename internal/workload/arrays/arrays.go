@@ -172,10 +172,10 @@ func BeginWhenEligible(job *hpc.Job, start hpc.Time) bool {
 	return true
 }
 
-// Split divides each array with a task that, according to the record, runs or has ended at an
-// instant. Each running task becomes its own job, called ARRAY_TASK. Split removes the tasks that
-// have ended, and rewrites the dependencies on such an array. It returns how many jobs it added or
-// changed. An array stays unchanged if the record does not have its single tasks.
+// Split divides each array with a task that, according to the record, runs or has ended at an instant. Each running
+// task becomes its own job, called ARRAY_TASK. Split removes the tasks that have ended, and rewrites the dependencies
+// on a divided array. It returns how many jobs it added or changed. An array stays unchanged if the record does not
+// have its single tasks.
 func Split(w *workload.Workload, at hpc.Time) (n int) {
 	arrays := make(Parts)
 	var running []*hpc.Job
@@ -317,8 +317,8 @@ func IndexList(list []int) string {
 	return b.String()
 }
 
-// Same reports whether two tasks can belong to one job. The limit on the number of running tasks
-// may be known for only one of them.
+// Same reports whether two tasks can belong to one job. The limit on the number of running tasks may be known for only
+// one of the two jobs.
 func Same(a, b *hpc.Job) bool {
 	x, y := a.Request, b.Request
 	if x.Array == "" || y.Array == "" {

@@ -56,9 +56,9 @@ type refusal struct {
 	remedy    string
 }
 
-// refused names the jobs that the partitions' lists of groups and accounts refuse, by reason, with
-// the remedy. A replay has only the groups that the workload gives to its users. Production ran
-// these jobs. So their users must also be in other groups, or the configuration has changed.
+// refused names the jobs that the partitions' lists of groups and accounts refuse, by reason, with the remedy. A replay
+// has only the groups that the workload gives to its users. The refused jobs ran in production, so their users must
+// also be in other groups, or the configuration has changed.
 func refused(w *workload.Workload, cluster *conf.Cluster) []string {
 	groups, partitions := make(map[string][]string), make(map[string]*conf.Partition)
 	for _, u := range w.Users {

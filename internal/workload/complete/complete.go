@@ -239,8 +239,8 @@ func timedOut(job *hpc.Job, task int) (ran time.Duration, ended bool) {
 	return rec.End.Sub(rec.Start), rec.State == hpc.TimedOut && rec.Start > 0 && rec.End > rec.Start
 }
 
-// recordedRun returns the run time of a task. If only the limit ends the task, it returns how long
-// the task ran according to the record.
+// recordedRun returns the run time of a task. If only the limit ends the task, recordedRun returns how long the task
+// ran according to the record.
 func recordedRun(job *hpc.Job, task int, run time.Duration) time.Duration {
 	if ran, ended := timedOut(job, task); ended && run == hpc.Unlimited {
 		return ran

@@ -12,7 +12,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// need is what a job requests that only some partitions have.
+// need has the requests of a job that only some partitions can fulfil.
 type need struct {
 	nodes, cpus, maxNodes int
 	nodeCPUs              int   // on each node
@@ -79,8 +79,8 @@ func (n *need) add(list, prefix string, set func(d *device, count int64)) {
 // key returns a text that is equal for equal needs.
 func (n *need) key() string { return fmt.Sprint(*n) }
 
-// fits reports whether the nodes of a partition can run a job with this need. It is true if the kinds of
-// the nodes are not known.
+// fits reports whether the nodes of a partition can run a job with this need. The result is true if the kinds of the
+// nodes are not known.
 func (n *need) fits(p *workload.SitePartition) bool {
 	if len(p.Kinds) == 0 {
 		return true

@@ -16,12 +16,11 @@ const atOnce = time.Minute
 // considers.
 const maxPassed = 100
 
-// implied lowers a limit if a backfill scheduler could not have started the job with it. Suppose
-// that a job started at once while a larger, earlier job waited. Then its limit ended before the
-// larger job's reservation, or it did not need the larger job's processors. The reservation follows
-// from the drawn limits of the jobs that ran (the shadow time of EASY; Mu'alem and Feitelson, TPDS
-// 2001). If the longest run time of the batch contradicts this, the limit stays, because the site's
-// scheduler had another reason.
+// implied lowers a limit if a backfill scheduler could not have started the job with it. Suppose that a job started at
+// once while a larger, earlier job waited. Then the job's limit ended before the larger job's reservation, or the job
+// did not need the larger job's processors. The reservation follows from the drawn limits of the jobs that ran (the
+// shadow time of EASY; Mu'alem and Feitelson, TPDS 2001). If the longest run time of the batch contradicts this, the
+// limit stays, because the site's scheduler had another reason.
 func (m *maker) implied() {
 	machine := m.processors()
 	order := make([]int, 0, len(m.facts))

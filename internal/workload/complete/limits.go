@@ -27,8 +27,8 @@ var popular = func() []time.Duration {
 	return list
 }()
 
-// roundUp returns the shortest popular limit of at least d. If d is longer than all popular limits,
-// it rounds d up to whole days.
+// roundUp returns the shortest popular limit of at least d. If d is longer than all popular limits, roundUp rounds d up
+// to whole days.
 func roundUp(d time.Duration) time.Duration {
 	if i, _ := slices.BinarySearch(popular, d); i < len(popular) {
 		return popular[i]
@@ -211,8 +211,8 @@ func (m *maker) drawLimits(rule string) (func(*fact) time.Duration, error) {
 	return func(f *fact) time.Duration { return limits[f.batch] }, nil
 }
 
-// part draws the share of a site that follows the first of two models. It is 0 in a quarter of the draws and 1 in
-// another quarter, because a site may follow only one of the models.
+// part draws the share of a site that follows the first of two models. The share is 0 in a quarter of the draws and 1
+// in another quarter, because a site may follow only one of the models.
 func (m *maker) part() float64 { return min(max(between(m.rng, -0.5, 1.5), 0), 1) }
 
 // shortestThought is the shortest run time that users plan for: a job that ends in seconds has
@@ -252,10 +252,9 @@ func runClass(run time.Duration) int {
 	return max(0, int(math.Log2(max(1, run.Seconds()))))
 }
 
-// bounds returns, for each batch, the longest limit that its partition and the QOS for its size
-// allow. If the site has no such limit, the bound is a popular limit between the longest run time
-// of the workload and about twice that time. If a limit ended the longest job, this limit is the
-// bound in half of the draws.
+// bounds returns, for each batch, the longest limit that its partition and the QOS for its size allow. If neither the
+// partition nor the QOS has a limit, the bound is a popular limit between the longest run time of the workload and
+// about twice that time. If a limit ended the longest job, this limit is the bound in half of the draws.
 func (m *maker) bounds() []time.Duration {
 	var longest, ended time.Duration
 	for i := range m.batches {

@@ -49,10 +49,10 @@ func Place(w *workload.Workload) int {
 
 func isNodes(f workload.MadeField) bool { return f.Field == workload.FieldNodes }
 
-// nodes places the jobs that ran when the window began and whose nodes were not recorded, in the
-// order of their starts. Each job gets nodes of its partition that no other such job has. It takes
-// free nodes in order, beginning at a random node. If too few nodes are free, a job that does not
-// request whole nodes shares nodes. If too few nodes can be shared, too, the job gets no nodes.
+// nodes places the jobs that ran when the window began and whose nodes were not recorded, in the order of their starts.
+// Each job gets nodes of its partition that no other such job has. nodes takes free nodes in order, beginning at a
+// random node. If too few nodes are free, a job that does not request whole nodes shares nodes. If too few nodes can be
+// shared, too, the job gets no nodes.
 func (m *maker) nodes(field *workload.MadeField) {
 	left := m.capacity()
 	var list []*fact
@@ -96,9 +96,9 @@ func (m *maker) nodes(field *workload.MadeField) {
 // node has the CPUs of a node that are left at the start of the window, and all its CPUs.
 type node struct{ cpus, all int }
 
-// capacity returns the nodes of all partitions that are in service when the window begins. The
-// site's facts give only the CPUs of the largest node of each partition. A node in several
-// partitions gets the smallest of these numbers.
+// capacity returns the nodes of all partitions that are in service when the window begins. The site's facts give only
+// the CPUs of the largest node of each partition. A node in several partitions gets the smallest number of its
+// partitions.
 func (m *maker) capacity() map[string]*node {
 	left := map[string]*node{}
 	for _, p := range m.c.Site.Partitions {
@@ -136,8 +136,8 @@ func (m *maker) take(left map[string]*node, f *fact, name string, n int) {
 	}
 }
 
-// choose returns the first n nodes without jobs. If there are too few, it returns the first n nodes
-// with enough CPUs left for a job that shares nodes. It returns nil if too few nodes have enough CPUs.
+// choose returns the first n nodes without jobs. If there are too few, choose returns the first n nodes with enough
+// CPUs left for a job that shares nodes. choose returns nil if too few nodes have enough CPUs.
 func choose(names []string, n, cpus int, whole bool, left map[string]*node) []string {
 	for _, shared := range []bool{false, true} {
 		var chosen []string

@@ -86,8 +86,8 @@ type seats struct {
 	total                   int
 }
 
-// next returns the owner of the next item for a uniform number u. It is an old owner, with a
-// probability that grows with the owner's number of items, or a new owner.
+// next returns the owner of the next item for a uniform number u. The result is an old owner, with a probability that
+// grows with the owner's number of items, or a new owner.
 func (s *seats) next(u float64) int {
 	x := u * (float64(s.total) + s.concentration)
 	s.total++

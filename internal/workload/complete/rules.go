@@ -21,8 +21,7 @@ type Rule struct {
 	Doc   string
 }
 
-// Rules are all rules. The rules of a field are together, and the field's default is the first of
-// them.
+// Rules are all rules. The rules of a field are together, and the field's default is its first rule.
 var Rules = []Rule{
 	{workload.FieldPartition, "fitting", "the default partition if it can run the job (nodes, CPUs, memory, GRES, features, run time), else the smallest one that can"},
 	{workload.FieldUser, "bursts", "a user for each batch; few users have most batches"},
@@ -215,8 +214,8 @@ type maker struct {
 	usage   []hpc.Usage // usage that a rule made
 }
 
-// batch is a group of jobs that one user submits together: an array, or jobs of one size, each
-// submitted within betweenJobs after the previous job. They have the same limit, QOS and user.
+// batch is a group of jobs that one user submits together: an array, or jobs of one size, each submitted within
+// betweenJobs after the previous job. The jobs of a batch have the same limit, QOS and user.
 type batch struct {
 	jobs []int         // their indices
 	run  time.Duration // the longest run time

@@ -365,9 +365,9 @@ func (g *daint) choosePresets(list []*draft) []*draft {
 	return rest
 }
 
-// evenOut swaps chosen jobs with others until the sum of measure over the chosen jobs differs from
-// the wanted value by at most few. over is the excess at the beginning. The jobs nearest to the
-// border between the two lists are swapped first.
+// evenOut swaps chosen jobs with others until the sum of measure over the chosen jobs differs from the wanted value by
+// at most few. The parameter over is the excess at the beginning. The jobs nearest to the border between the two lists
+// are swapped first.
 func evenOut(chosen, others []*draft, over, few float64, measure func(*draft) float64) {
 	for i := len(chosen) - 1; i >= 0 && math.Abs(over) > few; i-- {
 		for j := range others {

@@ -50,10 +50,9 @@ var sites = []site{
 		then:     []change{{17*time.Hour + 20*time.Minute, "delete", 0}}},
 }
 
-// reservations makes the reservations of all days, and some jobs for them. Their nodes have
-// no preset job and are the same every day. A reservation of a later day is announced
-// earlier than the longest time limit before it begins, so that no job can still run on its
-// nodes.
+// reservations makes the reservations of all days, and some jobs for them. The reserved nodes have no preset job and
+// are the same every day. A reservation of a later day is announced earlier than the longest time limit before it
+// begins, so that no job can still run on its nodes.
 func (g *daint) reservations() {
 	g.reserved = map[int]bool{}
 	for _, s := range sites {
@@ -179,8 +178,8 @@ func (o *outages) day(midnight hpc.Time) {
 
 const never = hpc.Time(1<<63 - 1)
 
-// single resumes nodes that have been out of service for long. If all of these are in service
-// again, it drains a node without resuming it.
+// single resumes nodes that have been out of service for long. If all of these nodes are in service again, single
+// drains a node without resuming it.
 func (o *outages) single(midnight hpc.Time, n int) {
 	for range n {
 		at := o.within(midnight, 8, 17)

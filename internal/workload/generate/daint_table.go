@@ -47,8 +47,7 @@ type draft struct {
 	size, duration int     // the cell
 	u, v           float64 // the position in the cell
 	timesOut       bool
-	// These numbers are exponentially distributed, for the weighted choices of preset jobs and of
-	// multicore jobs.
+	// Two exponentially distributed numbers, for the weighted choices of preset jobs and of multicore jobs.
 	presetChance, mcChance float64
 	key                    float64 // key of the current sort
 
@@ -72,8 +71,8 @@ func newDraft(rng *rand.Rand, size, duration int) *draft {
 	return d
 }
 
-// timeoutShares is the share of the jobs of each duration class that end at their time limit. It
-// grows with the duration, because no job can ask for more than a day.
+// timeoutShares is the share of the jobs of each duration class that end at their time limit. The share grows with the
+// duration, because no job can ask for more than a day.
 var timeoutShares = [6]float64{0.03, 0.05, 0.06, 0.10, 0.20, 0.25}
 
 // table draws a draft for every job of Table I, in random order.
@@ -90,8 +89,7 @@ func table(rng *rand.Rand) []*draft {
 	return list
 }
 
-// more draws n drafts. Their cells have the same proportions as the cells of the drafts in the
-// list like.
+// more draws n drafts with cells in the same proportions as in the list like.
 func more(rng *rand.Rand, like []*draft, n int) []*draft {
 	list := make([]*draft, n)
 	order := rng.Perm(len(like))

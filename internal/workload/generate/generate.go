@@ -38,8 +38,8 @@ func WriteSite(dir string, w *workload.Workload, files map[string]string) error 
 	})
 }
 
-// pick returns a random index with a probability in proportion to its weight. Weights are
-// not negative. If all are 0, it returns the last index.
+// pick returns a random index with a probability in proportion to its weight. Weights are not negative. If all weights
+// are 0, pick returns the last index.
 func pick(rng *rand.Rand, weights []float64) int {
 	total := 0.0
 	for _, w := range weights {

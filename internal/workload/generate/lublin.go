@@ -24,8 +24,8 @@ type LublinOptions struct {
 	Processors int
 	// Nodes makes the jobs ask for whole nodes. Processors then counts nodes.
 	Nodes bool
-	// Untyped draws from the parameters for all jobs together. Otherwise batch and interactive jobs
-	// are drawn as two streams.
+	// Untyped draws from the parameters for all jobs together; otherwise batch and interactive jobs are drawn as two
+	// streams.
 	Untyped bool
 	// Users is the number of users; 50 if 0. The model itself has no users.
 	Users int

@@ -3,33 +3,32 @@
 //
 // # Sessions
 //
-// A log says when jobs were submitted and when they ended. It does not say what their users were
-// doing. A [Delimitation] estimates from the gaps between a user's jobs when the user was absent.
-// The jobs between two such gaps are a [Session].
+// A log says when jobs were submitted and when they ended. A log does not say what the users were doing. A
+// [Delimitation] estimates from the gaps between a user's jobs when the user was absent. The jobs between two such gaps
+// are a [Session].
 //
 // # The graph
 //
-// A session depends on every session of the same user whose last job had ended when the first job
-// of the session was submitted: the user may have looked at those results first (Madon, Da Costa &
-// Pierson, "Replay with Feedback", FGCS 155, 2024, definition 5). The time between that end and
-// that submission is the think time (definition 6). It is never negative.
+// A session depends on every session of the same user whose last job had ended when the first job of the session was
+// submitted: the user may have looked at those results first (Madon, Da Costa & Pierson, "Replay with Feedback", FGCS
+// 155, 2024, definition 5). The time between that end and that submission is the think time (definition 6). A think
+// time is never negative.
 //
-// "Session A ended before session B began" is an interval order. Most of its pairs follow from
-// other pairs: a user who waited for the last session also waited for the sessions before it. The
-// edges of a [Graph] are the pairs that do not follow from others (the transitive reduction). The
-// reduction matters for results, too. Without it, a session would also depend on a session of the
-// previous month, with a think time of three weeks. A replay would then wait these three weeks,
-// even if the user's sessions in between were at other times.
+// "Session A ended before session B began" is an interval order. Most of its pairs follow from other pairs: a user who
+// waited for the last session also waited for the sessions before it. The edges of a [Graph] are the pairs that do not
+// follow from others (the transitive reduction). The reduction matters for results, too. Without it, a session would
+// also depend on a session of the previous month, with a think time of three weeks. A replay would then wait for three
+// weeks, even if the user's sessions in between were at other times.
 //
 // A replay begins with the sessions that do not depend on another session. The paper connects them
 // to an artificial root at the beginning of the log.
 //
 // # Size
 //
-// Ten thousand sessions at the same time, followed by ten thousand more, have a hundred million
-// edges. The graph never stores them one by one. In the list of sessions that is sorted by their
-// ends, the sessions on which a session depends are neighbours. So each session stores only the
-// first and the last index. Building all graphs of a log takes the time of sorting its jobs.
+// Ten thousand sessions at the same time, followed by ten thousand more, have a hundred million edges. The graph never
+// stores them one by one. In the list of sessions that is sorted by their ends, the sessions on which a session depends
+// are neighbours, so each session stores only the first and the last index. Building all graphs of a log takes the time
+// of sorting its jobs.
 package session
 
 import (
@@ -159,12 +158,11 @@ func newSession(jobs *workload.Jobs, ends []hpc.Time, mine []int, parent int) Se
 
 // link finds the edges of the transitive reduction.
 //
-// Let L be the session that began last among the sessions that had ended when s began. A session
-// that had ended before L began is not a direct dependency of s, because L is between them. A
-// session that ended between L's start and the start of s is a direct dependency: a session
-// between it and s would have begun after L and ended before s began. Such a session does not
-// exist, because L began last. So s directly depends on L and on the sessions that ended between
-// L's start and the start of s. Both ends of this range only move forward for later sessions s.
+// Let L be the session that began last among the sessions that had ended when s began. A session that had ended before
+// L began is not a direct dependency of s, because L is between them. A session that ended between L's start and the
+// start of s is a direct dependency: a session between it and s would have begun after L and ended before s began. Such
+// a session does not exist, because L began last, so s directly depends on L and on the sessions that ended between L's
+// start and the start of s. For later sessions s, both ends of the range of these sessions only move forward.
 //
 // Two sessions without duration at the same instant would depend on each other. The order of
 // submission decides: a session depends on earlier sessions only.

@@ -37,8 +37,8 @@ type UserStats struct {
 // Summary is the output of `workload sessions` for a workload.
 type Summary struct {
 	Delimitation string `json:"sessions_by"`
-	// WithoutEnd is the number of jobs without a recorded end. No session depends on the sessions of
-	// these jobs.
+	// WithoutEnd is the number of jobs without a recorded end. No session depends on a session of a job without a recorded
+	// end.
 	WithoutEnd int `json:"without_recorded_end"`
 	// Stats of all users; LongestPath, Arity and Fan are the largest values of any user.
 	Stats

@@ -10,9 +10,8 @@ import (
 	"strconv"
 )
 
-// WriteDOT writes the graphs in the language of Graphviz, one cluster for each user. Boxes
-// are sessions with their jobs, and edges have the think time in hours. It returns w's
-// error.
+// WriteDOT writes the graphs in the language of Graphviz, one cluster for each user. Boxes are sessions with their
+// jobs, and edges have the think time in hours. WriteDOT returns w's error.
 func (s *Sessions) WriteDOT(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	p := &printer{w: b}
@@ -65,9 +64,8 @@ type (
 	}
 )
 
-// WriteJSON writes the graphs as JSON Lines, one object for each user. An object has the user's
-// sessions in order, the IDs of their jobs, and the sessions on which they depend. It returns w's
-// error.
+// WriteJSON writes the graphs as JSON Lines, one object for each user. An object has the user's sessions in order, the
+// IDs of their jobs, and the sessions on which they depend. WriteJSON returns w's error.
 func (s *Sessions) WriteJSON(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	enc := json.NewEncoder(b)

@@ -49,8 +49,7 @@ type Anonymizer struct {
 
 // Anonymity says what an [Anonymizer] replaces beyond the names of users, accounts, jobs and nodes.
 type Anonymity struct {
-	// KeepHosts keeps the names of nodes and switches. Otherwise Switches, which are host lists, are
-	// replaced like nodes.
+	// KeepHosts keeps the names of nodes and switches; otherwise Switches, which are host lists, are replaced like nodes.
 	KeepHosts bool
 	Switches  []string
 	// Cluster is the name of the cluster, which is replaced. If it is empty, the name stays.
@@ -58,8 +57,8 @@ type Anonymity struct {
 	// Strict also replaces names that normally stay, such as partitions, QOS and features, if they
 	// contain a replaced name.
 	Strict bool
-	// Allow has names that are also words with another meaning, for example if a user has the name of an option of
-	// a site's own plugin. These words may stay. As names of users, accounts, jobs or nodes they are replaced.
+	// Allow has names that are also words with another meaning, for example if a user has the name of an option of a
+	// site's own plugin. Words in Allow may stay, but not where they are names of users, accounts, jobs or nodes.
 	Allow []string
 	// Accounts are the commands for sacctmgr, whose names are replaced.
 	Accounts []byte

@@ -264,8 +264,7 @@ func (a *Anonymizer) accountCommand(words []string) (string, error) {
 	return strings.Join(out, " "), nil
 }
 
-// accountName replaces the names of a kind in a list separated by commas. If kind is empty, they
-// are names of QOS.
+// accountName replaces the names of a kind in a list separated by commas. If kind is empty, the names are names of QOS.
 func (a *Anonymizer) accountName(kind, names string) string {
 	bare := strings.Trim(names, `"'`)
 	switch {

@@ -210,8 +210,8 @@ func (a *Anonymizer) found(want func(word, replacement string) bool) (list []Fou
 	return list
 }
 
-// Shared returns the words of Slurm that stay and are also replaced names. Nobody can tell whether such a word stands
-// for the name.
+// Shared returns the words of Slurm that stay and are also replaced names. Nobody can tell whether a word that is also
+// a name stands for the name.
 func (a *Anonymizer) Shared() []string { return sortedKeys(a.shared) }
 
 // LeftOut returns the keys and attributes of the cluster's files that were left out.

@@ -23,7 +23,8 @@ func holdsNames(key string) bool {
 		strings.HasPrefix(key, "part") || strings.Contains(key, "tres")
 }
 
-// ours reports whether a word belongs to Slurm or to the trace format. Such words always stay.
+// ours reports whether a word belongs to Slurm or to the trace format. Words of Slurm and of the trace format always
+// stay.
 func ours(word string) bool { return vocabulary[strings.ToLower(word)] }
 
 // vocabulary are the words of the formats of a trace and of a cluster's files that are not keys.
@@ -49,8 +50,8 @@ func wordSet(words string) map[string]bool {
 	return set
 }
 
-// fixed are Slurm's words in the values of keys that hold no names, in lower case: plugins, options, flags, states
-// and signals. They are also the names of the rules that make fields.
+// fixed are Slurm's words in the values of keys that hold no names, in lower case: plugins, options, flags, states and
+// signals. The set also has the names of the rules that make fields.
 var fixed = func() map[string]bool {
 	set := wordSet(`
 		sched backfill builtin select linear cons_res cons_tres priority basic multifactor preempt partition partition_prio

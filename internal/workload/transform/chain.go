@@ -65,11 +65,11 @@ func LongestLimit(partition string, longest time.Duration) (Step, error) {
 	}}, nil
 }
 
-// Chains replaces each job that runs longer than a time limit allows by a chain of jobs, as users
-// with checkpoints do. Each part gets the time limit longest, and depends on the previous part by
-// afterok. checkpoint is the time that a part takes to write its state, and also the time that the
-// next part takes to read it. Only the first part reads no state, and only the last part writes
-// none. So n parts compute for less than n*(longest - 2*checkpoint) + 2*checkpoint.
+// Chains replaces each job that runs longer than a time limit allows by a chain of jobs, as users with checkpoints do.
+// Each part gets the time limit longest, and depends on the previous part by afterok. checkpoint is the time that a
+// part takes to write its state, and also the time that the next part takes to read it. Only the first part reads no
+// state, and only the last part writes none, so n parts compute for less than n*(longest - 2*checkpoint) +
+// 2*checkpoint.
 //
 // The first part keeps the job's ID and its dependencies. The other parts are submitted at the
 // same instant, and are named ID~2, ID~3, ... Jobs that depend on the job's end depend on the last

@@ -57,9 +57,9 @@ const maxNodes = 1000
 //	constraint == "gpu" and nodes >= 16
 //	partition in ["normal", "low"] and not preset
 //
-// The language comes from github.com/expr-lang/expr. It has no loops, no side effects and no
-// access to anything but the fields. Dependencies on removed jobs count as fulfilled. The error
-// says where the expression is wrong.
+// The language comes from github.com/expr-lang/expr. The language has no loops, no side effects and no access to
+// anything but the fields. Dependencies on removed jobs count as fulfilled. The error says where the expression is
+// wrong.
 func Filter(text string) (Step, error) {
 	program, err := Compile(text, Fields{})
 	if err != nil {
@@ -132,9 +132,8 @@ func meant(text, problem string, env any) string {
 	return "; did you mean " + name + "?"
 }
 
-// meantField returns the field that a user probably means by a wrong name, or "". The field has
-// the wrong name as a usual name, is the only field with all words of the name, or has the most
-// similar name.
+// meantField returns the field that a user probably means by a wrong name, or "". The wrong name is a usual name of the
+// field, or the field is the only field with all words of the name, or the field has the most similar name.
 func meantField(wrong string, fields []string) string {
 	wrong = strings.ToLower(wrong)
 	if name := otherNames[wrong]; slices.Contains(fields, name) {
@@ -229,10 +228,9 @@ func FieldsOf(w *workload.Workload, job *hpc.Job, start hpc.Time) Fields {
 // quote quotes an argument for a shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// MapPartition moves the jobs and reservations of one partition to another. A job may list several
-// partitions. The old partition may also be "*" for every partition, or "" for jobs that do not
-// name a partition. It returns an error if the new partition is empty or a name is not a single
-// partition.
+// MapPartition moves the jobs and reservations of one partition to another. A job may list several partitions. The old
+// partition may also be "*" for every partition, or "" for jobs that do not name a partition. MapPartition returns an
+// error if the new partition is empty or a name is not a single partition.
 func MapPartition(from, to string) (Step, error) {
 	if to == "" || strings.ContainsAny(from+to, ", \t\n") {
 		return Step{}, fmt.Errorf("%s=%s: not two partitions (want OLD=NEW, or *=NEW)", from, to)

@@ -76,7 +76,7 @@ const (
 
 	// The percentage of jobs by popularity rank r, from 2 to 20: a*exp(b*r) + c.
 	headA, headB, headC = 14.0491, -0.177531, 0.462513
-	// The weight of the ranks from 21 on, which share the jobs that the popular estimates leave: r^b.
+	// The other jobs share the ranks from 21 on, where rank r has the weight r^b.
 	tailB = -2.267
 	// An estimate outside the head with relative rank x is the share (a-1)x/(a-x) of the largest
 	// estimate, with a = 1 + p*K^q for K different estimates.
@@ -103,11 +103,12 @@ var estimateCounts = []struct{ jobs, estimates float64 }{
 	{0, 0}, {20, 10}, {200, 20}, {1000, 35}, {10000, 90}, {70000, 340}, {250000, 565},
 }
 
-// ModalEstimates gives the jobs of each partition time limits that resemble users' estimates, by the model of
-// Tsafrir, Etsion and Feitelson (JSSPP 2005). A few round numbers cover nearly all jobs, and the largest number is
-// the most popular. Beginning with the longest job, every job gets a random remaining estimate that is not shorter
-// than its run time. The step fails for a partition without a time limit. The authors' program pairs popularity with
-// length as in its four logs. This step pairs them at random, except that the largest estimate is the most popular.
+// ModalEstimates gives the jobs of each partition time limits that resemble users' estimates, by the model of Tsafrir,
+// Etsion and Feitelson (JSSPP 2005). A few round numbers cover nearly all jobs, and the largest number is the most
+// popular. Beginning with the longest job, every job gets a random remaining estimate that is not shorter than its run
+// time. The step fails for a partition without a time limit. The authors' program pairs popularity with length as in
+// its four logs. ModalEstimates pairs popularity with length at random, except that the largest estimate is the most
+// popular.
 func ModalEstimates() Step {
 	return Step{"--time-limit-model tsafrir", func(w *workload.Workload, env *Environment) (int, error) {
 		limits := newCaps(w, env)

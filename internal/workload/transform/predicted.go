@@ -13,11 +13,11 @@ import (
 // run time in seconds for each job of the workload, in order; 0 means unknown. text is the step's
 // entry in the workload.
 //
-// The new limit is the prediction, rounded up to a full minute as Slurm rounds limits, and at
-// least a minute. The step never raises a limit. A job without a limit gets the prediction as its
-// limit. A job without a prediction keeps its limit. Jobs that run when the window begins keep
-// their limits, because these were set before they started. The notes say how many jobs each rule
-// concerns, how many jobs run longer than their new limit, and how much work these jobs lose.
+// The new limit is the prediction, rounded up to a full minute as Slurm rounds limits, and at least a minute. The step
+// never raises a limit. A job without a limit gets the prediction as its limit. A job without a prediction keeps its
+// limit. Jobs that run when the window begins keep their limits, because the limits were set before the jobs started.
+// The notes say how many jobs each rule concerns, how many jobs run longer than their new limit, and how much work
+// these jobs lose.
 func PredictedLimits(text string, predict func(*workload.Workload) ([]float64, error)) Step {
 	return Step{text, func(w *workload.Workload, env *Environment) (int, error) {
 		seconds, err := predict(w)

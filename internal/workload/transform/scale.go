@@ -57,10 +57,9 @@ func limitOf(job *hpc.Job) time.Duration {
 	return job.TimeLimit
 }
 
-// ScaleArrivals multiplies the time of every submission since the window's start, or since the
-// first submission. With a factor below 1 jobs arrive faster, with a factor above 1 slower. Jobs
-// submitted before the window, node events and reservations keep their times. It returns an error
-// if the factor is not above 0.
+// ScaleArrivals multiplies the time of every submission since the window's start, or since the first submission. With a
+// factor below 1 jobs arrive faster, with a factor above 1 slower. Jobs submitted before the window, node events and
+// reservations keep their times. ScaleArrivals returns an error if the factor is not above 0.
 func ScaleArrivals(factor float64) (Step, error) {
 	if err := checkFactor(factor); err != nil {
 		return Step{}, err
@@ -79,9 +78,8 @@ func ScaleArrivals(factor float64) (Step, error) {
 	}}, nil
 }
 
-// ScaleRuntime multiplies run times. It multiplies time limits as well, up to the partition's
-// limit. For a preset job it multiplies only the run time after the window's start. It returns an
-// error if the factor is not above 0.
+// ScaleRuntime multiplies run times. It multiplies time limits as well, up to the partition's limit. For a preset job
+// it multiplies only the run time after the window's start. ScaleRuntime returns an error if the factor is not above 0.
 func ScaleRuntime(factor float64) (Step, error) {
 	if err := checkFactor(factor); err != nil {
 		return Step{}, err
@@ -115,10 +113,10 @@ func ScaleRuntime(factor float64) (Step, error) {
 	}}, nil
 }
 
-// ScaleNodes multiplies the numbers of nodes, tasks and GPUs that jobs ask for, and rounds them. A
-// number stays at least 1, and the number of nodes at most the partition's. A job that names its
-// nodes, and a preset job, can only become smaller. Such a job then keeps the first of its nodes.
-// It returns an error if the factor is not above 0.
+// ScaleNodes multiplies the numbers of nodes, tasks and GPUs that jobs ask for, and rounds them. A number stays at
+// least 1, and the number of nodes at most the partition's. A job that names its nodes, and a preset job, can only
+// become smaller. A job that becomes smaller keeps the first of its nodes. ScaleNodes returns an error if the factor is
+// not above 0.
 func ScaleNodes(factor float64) (Step, error) {
 	if err := checkFactor(factor); err != nil {
 		return Step{}, err

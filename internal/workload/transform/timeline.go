@@ -287,8 +287,8 @@ func instant(t hpc.Time) string {
 	return t.String()
 }
 
-// stillThere reports whether a job that was submitted before an instant was recorded as
-// waiting or running at it.
+// stillThere reports whether a job that was submitted before the instant at was recorded as waiting or running at that
+// instant.
 func stillThere(job *hpc.Job, at hpc.Time) bool {
 	r := job.Recorded
 	switch {
@@ -336,8 +336,8 @@ func settle(w *workload.Workload, env *Environment) (homeless int) {
 	return homeless
 }
 
-// openAt makes an instant the window's start. The node events and reservations before it
-// take effect when the window begins. It returns the number of actions that it left out.
+// openAt makes an instant the window's start. The node events and reservations before it take effect when the window
+// begins. openAt returns the number of actions that it left out.
 func openAt(w *workload.Workload, from hpc.Time) (actions int) {
 	actions = len(w.Actions)
 	w.Start, w.Epoch = from, from
@@ -392,10 +392,9 @@ func clipReservations(events []hpc.ReservationEvent, from hpc.Time) []hpc.Reserv
 	return append(open, rest...)
 }
 
-// Merge adds another workload. name is the other workload's name in the step's text. If the ID of
-// a new job or the name of a new reservation is taken, "~" and a number are added to it. The step
-// fails if two different users have the same name, or if both workloads have windows with
-// different starts.
+// Merge adds another workload. name is the other workload's name in the step's text. If the ID of a new job or the name
+// of a new reservation already exists, the step appends "~" and a number. The step fails if two different users have
+// the same name, or if both workloads have windows with different starts.
 func Merge(other *workload.Workload, name string) Step {
 	return Step{"--merge " + name, func(w *workload.Workload, env *Environment) (int, error) {
 		add := clone(other)

@@ -1,10 +1,10 @@
-// Package transform changes workloads. With a changed workload, a simulation shows what would have
-// happened if users had known their run times, if jobs had arrived faster, or if there had been
-// more jobs. Each [Step] is one such change. [Apply] applies steps in order and notes them in the
-// workload, so that a result can be traced to the changes of its input.
+// Package transform changes workloads. With a changed workload, a simulation shows what would have happened if users
+// had known their run times, if jobs had arrived faster, or if there had been more jobs. Each [Step] is one change of a
+// workload. [Apply] applies steps in order and notes them in the workload, so that a result can be traced to the
+// changes of its input.
 //
-// Random steps draw from a seed. Each step has its own generator. It therefore does not depend on
-// the number of draws in earlier steps.
+// Random steps draw from a seed. Each step has its own generator. A step therefore does not depend on the number of
+// draws in earlier steps.
 package transform
 
 import (
@@ -69,8 +69,8 @@ func (env *Environment) defaultTime(partitions string) (longest time.Duration) {
 	return longest
 }
 
-// checkPartition returns an error for a partition that neither a job nor the cluster has. If only the
-// cluster has it, it adds a note. The argument named has the partitions that jobs name.
+// checkPartition returns an error for a partition that neither a job nor the cluster has. If only the cluster has the
+// partition, checkPartition adds a note. The parameter named has the partitions that jobs name.
 func (env *Environment) checkPartition(partition string, named map[string]bool) error {
 	if named[partition] {
 		return nil
@@ -168,8 +168,8 @@ type caps struct {
 	seen  map[string]time.Duration // the longest time limit of a job
 }
 
-// newCaps returns the time limits of the partitions. For a partition without a known limit, it
-// uses the longest time limit of a job in that partition, because Slurm accepted that job.
+// newCaps returns the time limits of the partitions. For a partition without a known limit, newCaps uses the longest
+// time limit of a job in that partition, because Slurm accepted that job.
 func newCaps(w *workload.Workload, env *Environment) caps {
 	c := caps{known: env.Partitions, seen: map[string]time.Duration{}}
 	for _, job := range w.Jobs.All() {
@@ -196,9 +196,9 @@ func (c caps) of(job *hpc.Job) time.Duration {
 	return longest
 }
 
-// rewriteDependency renames the IDs in the job's dependencies. It removes a dependency for which
-// the function rename returns an empty ID. A dependency that cannot be read stays, so that Slurm
-// can refuse it. It reports whether the job has dependencies left.
+// rewriteDependency renames the IDs in the job's dependencies. It removes a dependency for which the function rename
+// returns an empty ID. A dependency that cannot be read stays, so that Slurm can refuse it. rewriteDependency reports
+// whether the job has dependencies left.
 func rewriteDependency(job *hpc.Job, rename func(id string) string) bool {
 	if job.Dependency == "" {
 		return false

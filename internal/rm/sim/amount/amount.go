@@ -3,7 +3,7 @@ package amount
 
 import "math"
 
-// Most is the largest amount that a job can ask for. Sums of a few such amounts do not overflow.
+// Most is the largest amount that a job can ask for. A sum of a few amounts up to Most does not overflow.
 const Most = math.MaxInt64 / 8
 
 // Product multiplies two parts of a demand. A part below 1 counts as 1. The result is at most Most.

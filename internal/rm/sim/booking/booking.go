@@ -6,10 +6,10 @@ import (
 	"rmreplay/internal/rm/nodeset"
 )
 
-// Bookings are the nodes with a reservation in the future. They are updated when a node's uses
-// change, so the reservation of a node may have begun since.
+// Bookings are the nodes with a reservation in the future. They are updated when a node's uses change, so the
+// reservation of a node may have begun in the meantime.
 type Bookings struct {
-	nodes, none nodeset.Set // none is empty
+	nodes, none nodeset.Set // none is always empty
 	count       int
 	first, last hpc.Time // earliest and latest begin since Bookings were last empty
 }
@@ -41,9 +41,9 @@ func (b *Bookings) Note(node int, begin hpc.Time) {
 	}
 }
 
-// Until returns nodes that are idle now but have reservations that begin too early for a job until
-// the instant end. If the job needs whole nodes and all reservations begin between now and end,
-// these are all booked nodes. Otherwise the set is empty.
+// Until returns nodes that are idle now but have reservations that begin too early for a job until the instant end. If
+// the job needs whole nodes and all reservations begin between now and end, these are all booked nodes; otherwise the
+// set is empty.
 func (b *Bookings) Until(whole bool, now, end hpc.Time) nodeset.Set {
 	if b.count > 0 && whole && now < b.first && b.last < end {
 		return b.nodes

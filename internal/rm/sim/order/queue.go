@@ -178,8 +178,8 @@ type scan struct {
 }
 
 // search finds the first job that meets the conditions s, in a range of n classes from the class first on. If the job
-// best is before that job, search returns best. It skips parts of the range whose sizes are all too large, whose jobs
-// are all too long, or whose first job is after the job best.
+// best is before that job, search returns best. search skips parts of the range whose sizes are all too large, whose
+// jobs are all too long, or whose first job is after the job best.
 func (q *Queue[J]) search(i, first, n int, s scan, best *Entry[J]) *Entry[J] {
 	r := &q.ranges[i]
 	if r.first == nil || best != nil && !r.first.before(best) {

@@ -26,7 +26,7 @@ func (p *conservative) Add(j *sim.Job) {
 	}
 }
 
-// start reserves for a job. If the reservation begins now, start starts the job and returns true.
+// start makes a reservation for a job. If the reservation begins now, start starts the job and returns true.
 func (p *conservative) start(j *sim.Job) bool {
 	if p.machine.Reserve(j) != p.machine.Now() {
 		return false

@@ -28,7 +28,7 @@ type easy struct {
 //   - A job that arrives starts if it fits. If the queue has a head, the job must also meet the
 //     rule for the scan.
 //
-// These rules are for pools. On nodes, EASY is [Textbook] EASY.
+// The rules above are for pools. On nodes, EASY is [Textbook] EASY.
 func EASY(m *sim.Machine) sim.Policy {
 	if !m.IsPool() {
 		return newEASY(m, arrival, TieRules{})

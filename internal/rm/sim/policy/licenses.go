@@ -8,11 +8,10 @@ import (
 	"rmreplay/internal/rm/sim"
 )
 
-// bfLicenses is slurmctld with SchedulerParameters=bf_licenses. Its main scheduler goes through the
-// queue from the head. It stops at the first job that waits for licenses (_schedule in Slurm's
-// src/slurmctld/job_scheduler.c) or for nodes, as if all jobs were in one partition. It runs when a
-// job has ended, and soon after submissions. The backfill scheduler plans all other starts, in
-// rounds at its interval.
+// bfLicenses is slurmctld with SchedulerParameters=bf_licenses. Its main scheduler goes through the queue from the
+// head. The main scheduler stops at the first job that waits for licenses (_schedule in Slurm's
+// src/slurmctld/job_scheduler.c) or for nodes, as if all jobs were in one partition. The main scheduler runs when a job
+// has ended, and soon after submissions. The backfill scheduler plans all other starts, in rounds at its interval.
 type bfLicenses struct {
 	withFileSystem // the backfill scheduler
 	submissions    ioaware.Rounds

@@ -27,13 +27,12 @@ type facts struct {
 // arrival is the order of arrival: all keys are equal.
 var arrival = order{key: func(facts) float64 { return 0 }}
 
-// orders are the queue orders that EASY can be combined with. Carastan-Santos, de Camargo, Trystram
-// and Zrigui recommend SAF in "One can only gain by replacing EASY backfilling" (CCGrid 2019). WFP3
-// and UNICEF are from Tang, Lan, Desai and Buettner, "Fault-aware, utility-based job scheduling on
-// Blue Gene/P systems" (CLUSTER 2009). Carastan-Santos and de Camargo found F1 to F4 by regression,
-// in "Obtaining dynamic scheduling policies with simulation and machine learning" (SC'17, table 3).
-// That table also has the forms of WFP3 and UNICEF used here. The constants are as printed there; a
-// test compares the functions with the functions of the unrounded constants.
+// orders are the queue orders that EASY can be combined with. Carastan-Santos, de Camargo, Trystram and Zrigui
+// recommend SAF in "One can only gain by replacing EASY backfilling" (CCGrid 2019). WFP3 and UNICEF are from Tang, Lan,
+// Desai and Buettner, "Fault-aware, utility-based job scheduling on Blue Gene/P systems" (CLUSTER 2009).
+// Carastan-Santos and de Camargo found F1 to F4 by regression, in "Obtaining dynamic scheduling policies with
+// simulation and machine learning" (SC'17, table 3). Their table 3 also has the forms of WFP3 and UNICEF used here. The
+// constants are as printed there; a test compares the functions with the functions of the unrounded constants.
 var orders = []order{
 	{name: "sjf", doc: "shortest time limit first", key: func(j facts) float64 { return j.r }},
 	{name: "ljf", doc: "longest time limit first", key: func(j facts) float64 { return -j.r }},

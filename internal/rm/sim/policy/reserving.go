@@ -25,8 +25,8 @@ type keyed struct {
 	key float64
 }
 
-// Add implements [sim.Policy]. If nothing has changed since a pass that backfilled no job, it
-// tests only the new job, because the others still do not fit.
+// Add implements [sim.Policy]. If nothing has changed since a pass that backfilled no job, Add tests only the new job,
+// because the others still do not fit.
 func (p *reserving) Add(j *sim.Job) {
 	k := keyed{j, p.key(j)}
 	p.sorted = p.sorted && (len(p.queue) == 0 || p.queue[len(p.queue)-1].compare(k) < 0)
@@ -83,8 +83,8 @@ func (p *reserving) Schedule() {
 	}
 }
 
-// pass starts jobs behind the head that do not delay the head, and reports whether it started one.
-// It reserves for the head only when it finds a job that fits.
+// pass starts jobs behind the head that do not delay the head, and reports whether it started one. It makes the head's
+// reservation only when it finds a job that fits.
 func (p *reserving) pass(first *sim.Job) (some bool) {
 	m, reserved := p.machine, false
 	p.queue = slices.DeleteFunc(p.queue, func(k keyed) bool {

@@ -10,16 +10,15 @@ import (
 // TieRules say how EASY decides two cases of equality that the literature leaves open. The zero
 // value is the usual decision.
 type TieRules struct {
-	// EndBefore says that a backfilled job must end before the shadow time. Otherwise it may also
-	// end at the shadow time.
+	// EndBefore says that a backfilled job must end before the shadow time; otherwise it may also end at the shadow time.
 	EndBefore bool
 	// ExtraFirst limits the running jobs that count for the extra processors: only jobs up to the
 	// first job at whose end the head fits. Otherwise every job that is due by the shadow time counts.
 	ExtraFirst bool
 }
 
-// window returns the conditions for backfilling on a pool behind a head that does not fit. A job
-// may run for at most the duration within, or use at most the number extra of processors.
+// window returns the conditions for backfilling on a pool behind a head that does not fit. A job may run for at most
+// the duration within, or use at most extra processors.
 func (t TieRules) window(m *sim.Machine, head *sim.Job) (extra int, within time.Duration) {
 	shadow, first, all := m.Shadow(head.Size)
 	extra, within = all, shadow.Sub(m.Now())
@@ -44,11 +43,11 @@ type textbook struct {
 	ties    TieRules
 }
 
-// Textbook is EASY backfilling as Mu'alem and Feitelson describe it ("Utilization, predictability,
-// workloads, and user runtime estimates in scheduling the IBM SP2 with backfilling", IEEE TPDS
-// 12(6), 2001, fig. 2). Whenever a job arrives or ends, the policy starts jobs from the head of the
-// queue as long as they fit. Then it reserves processors for the head at the shadow time. Last, it
-// goes through the rest of the queue and starts each job that fits and does not delay the head.
+// Textbook is EASY backfilling as Mu'alem and Feitelson describe it ("Utilization, predictability, workloads, and user
+// runtime estimates in scheduling the IBM SP2 with backfilling", IEEE TPDS 12(6), 2001, fig. 2). Whenever a job arrives
+// or ends, the policy starts jobs from the head of the queue as long as they fit. Then the policy reserves processors
+// for the head at the shadow time. Last, the policy goes through the rest of the queue and starts each job that fits
+// and does not delay the head.
 func Textbook(ties TieRules) sim.NewPolicy {
 	return func(m *sim.Machine) sim.Policy { return newEASY(m, arrival, ties) }
 }

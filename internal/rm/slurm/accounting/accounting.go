@@ -36,8 +36,8 @@ type Config struct {
 	// Cluster is the cluster's name. Commands are the site's commands for sacctmgr.
 	Cluster  string
 	Commands string
-	// TRES are the trackable resources of the site, as AccountingStorageTRES lists them. They are
-	// registered before the commands run, so that the commands can limit them.
+	// TRES are the trackable resources of the site, as AccountingStorageTRES lists them. The resources are registered
+	// before the commands for sacctmgr run, so that the commands can set limits on the resources.
 	TRES string
 	// Since is the earliest instant that the run's records can have.
 	Since hpc.Time
@@ -288,7 +288,7 @@ func (d *Database) Reservations(ctx context.Context, now hpc.Time) (string, erro
 	return d.list(ctx, now, "reservation", "Name,ID,Start,End,NodeNames,Assoc,Flags")
 }
 
-// farAhead is longer than any site plans reservations in advance.
+// farAhead is a time within which every reservation of a site begins.
 const farAhead = 10 * 365 * 24 * time.Hour
 
 func (d *Database) list(ctx context.Context, now hpc.Time, what, fields string) (string, error) {

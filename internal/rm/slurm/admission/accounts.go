@@ -137,8 +137,8 @@ func (l *limit) asks() string {
 	return "the jobs ask for more"
 }
 
-// checkLimits checks the limits of the QOS and the associations (acct_policy_validate). With
-// DenyOnLimit, or without a QOS, a job that exceeds a limit is rejected. Otherwise the job pends.
+// checkLimits checks the limits of the QOS and the associations (acct_policy_validate). With DenyOnLimit, or without a
+// QOS, a job that exceeds a limit is rejected; otherwise the job pends.
 func (c *creation) checkLimits() *Finding {
 	if !c.limits || c.accounts == nil || c.v.association == nil {
 		return nil

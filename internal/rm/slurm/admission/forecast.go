@@ -59,16 +59,16 @@ const examples = 5
 // job's submission.
 type Judge func(job *hpc.Job, reservations Reservations) *Finding
 
-// Foresee judges all jobs of a workload by the site's rules. each, if not nil, is called with the
-// ID of every job that has a finding.
+// Foresee judges all jobs of a workload by the site's rules. The function each, if not nil, is called with the ID of
+// every job that has a finding.
 func (s *Site) Foresee(w *workload.Workload, each func(job string, why Finding)) *Forecast {
 	return Tally(w, s.Judge, each)
 }
 
-// Tally judges the jobs of a workload and groups them by finding. each, if not nil, is called with
-// the ID of every job that has a finding. Jobs that pend when the window begins are judged like
-// all others. Preset jobs, which run when the window begins, are judged as a replay submits them:
-// by an operator, on their recorded nodes, in the window's reservation.
+// Tally judges the jobs of a workload and groups them by finding. The function each, if not nil, is called with the ID
+// of every job that has a finding. Jobs that pend when the window begins are judged like all others. Preset jobs, which
+// run when the window begins, are judged as a replay submits them: by an operator, on their recorded nodes, in the
+// window's reservation.
 func Tally(w *workload.Workload, judge Judge, each func(job string, why Finding)) *Forecast {
 	f := &Forecast{Changes: len(w.Actions) > 0}
 	groups := map[Finding]*Group{}

@@ -7,8 +7,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// fitted is a job's request after slurmctld has fitted it to a partition's MaxMemPerCPU or
-// MaxMemPerNode. why is the finding if the request does not fit; otherwise nil.
+// fitted is a job's request after slurmctld has fitted it to a partition's MaxMemPerCPU or MaxMemPerNode. The field why
+// is the finding if the request does not fit, and otherwise nil.
 type fitted struct {
 	j   rpc.JobDesc
 	why *Finding

@@ -195,9 +195,8 @@ func (c *creation) demand(j *rpc.JobDesc, p *partition) demand {
 	return d
 }
 
-// choose returns why the nodes of a partition do not suffice. It compares only sums over nodes. So
-// it never excludes a job that fits, but it may miss a job that does not fit. It may miss a job
-// that does not fit.
+// choose returns why the nodes of a partition do not suffice. It compares only sums over nodes, so it never excludes a
+// job that fits, but it may return nil for a job that does not fit.
 func (c *creation) choose(p *partition, d demand) *Finding {
 	var able []capacity // one for each class of usable nodes
 	lacking := map[string]bool{}
@@ -433,8 +432,8 @@ func gresOf(j *rpc.JobDesc) (list []gresDemand) {
 	return list
 }
 
-// gresOn returns the amount that a node has for each request. If a node has too little, it returns
-// the rule of the finding.
+// gresOn returns the amount that a node has for each request. If a node has too little, gresOn returns the rule of the
+// finding.
 func gresOn(n *hpc.Node, wanted []gresDemand) (has []int64, lacks string) {
 	for _, g := range wanted {
 		sum := int64(0)

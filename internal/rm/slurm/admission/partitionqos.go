@@ -8,11 +8,10 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// UndeclaredQOS finds the QOS that a partition names and no command for sacctmgr adds. It returns
-// a text for each, because slurmctld exits at its start for such a QOS. slurmctld checks the
-// partition's own QOS if QOS are enforced, and since 25.11 every QOS that the partition names
-// (src/slurmctld/read_config.c). UndeclaredQOS returns nil without accounting. It also returns nil
-// if the commands have mistakes, because these mistakes are reported as errors.
+// UndeclaredQOS finds the QOS that a partition names and no command for sacctmgr adds. UndeclaredQOS returns a text for
+// each QOS, because slurmctld exits at its start for such a QOS. slurmctld checks the partition's own QOS if QOS are
+// enforced, and since 25.11 every QOS that the partition names (src/slurmctld/read_config.c). UndeclaredQOS returns nil
+// without accounting. It also returns nil if the commands have mistakes, because these mistakes are reported as errors.
 func (s *Site) UndeclaredQOS() (list []string) {
 	if s.accounts == nil || len(s.accounts.Mistakes) > 0 {
 		return nil

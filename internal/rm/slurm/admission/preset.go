@@ -12,12 +12,12 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Admitted returns the job of [window.OperatorsJob] as a replay submits it: the parameter job, or a copy
-// with another time limit. On a controller a job runs on if an administrator lowers its partition's
-// MaxTime below the job's limit. But slurmctld admits no new job with such a limit. Therefore the copy has
-// a limit of a minute, and the replay then raises the limit: slurmctld does not compare a limit that an
-// operator has set by an update with MaxTime (ADMIN_SET_LIMIT in job_limits_check). Jobs of other kinds,
-// and jobs whose limit one of their partitions allows, are returned unchanged.
+// Admitted returns the job of [window.OperatorsJob] as a replay submits it: the parameter job, or a copy with another
+// time limit. On a controller a job runs on if an administrator lowers its partition's MaxTime below the job's limit,
+// but slurmctld admits no new job with such a limit. Therefore the copy has a limit of a minute, and the replay then
+// raises the limit: slurmctld does not compare a limit that an operator has set by an update with MaxTime
+// (ADMIN_SET_LIMIT in job_limits_check). Jobs of other kinds, and jobs whose limit one of their partitions allows, are
+// returned unchanged.
 func Admitted(c *conf.Cluster, job *hpc.Job) *hpc.Job {
 	if job.Reservation != window.Reservation || job.TimeLimit == 0 || !aboveMaxTime(c, job) {
 		return job

@@ -56,8 +56,8 @@ func (s *Site) Judge(job *hpc.Job, reservations Reservations) *Finding {
 	return c.judge()
 }
 
-// request makes slurmctld's checks before it looks at partitions (validate_job_create_req), and
-// derives the same numbers.
+// request makes slurmctld's checks before it looks at partitions (validate_job_create_req), and derives the same
+// numbers of tasks, CPUs and nodes as slurmctld.
 func (s *Site) request(job *hpc.Job, j *rpc.JobDesc, v *viewer) *Finding {
 	if !v.operator {
 		switch {
@@ -212,8 +212,8 @@ func (c *creation) choosePartitions() (why *Finding) {
 	return why
 }
 
-// checkPartitions checks the access rules of the partitions. Then it checks the job against the
-// widest of their limits (_valid_job_part).
+// checkPartitions checks the access rules of the partitions. Then it checks the job against the widest of the
+// partitions' limits (_valid_job_part).
 func (c *creation) checkPartitions() *Finding {
 	var failed *Finding
 	accepted := false

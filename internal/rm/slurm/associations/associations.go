@@ -1,13 +1,11 @@
-// Package associations reads a site's commands for sacctmgr, the file accounts.sacctmgr of a
-// cluster directory. It finds the mistakes for which sacctmgr would refuse a command. sacctmgr
-// continues after a refused command. Without these checks, a replay could have other accounts,
-// users and limits than the site. A refused command declares nothing: if a cluster is refused, its
-// accounts and users are refused, too.
+// Package associations reads a site's commands for sacctmgr, the file accounts.sacctmgr of a cluster directory. It
+// finds the mistakes for which sacctmgr would refuse a command. sacctmgr continues after a refused command. Without the
+// package's checks, a replay could have other accounts, users and limits than the site. A refused command declares
+// nothing: if a cluster is refused, its accounts and users are refused, too.
 //
-// The package follows src/sacctmgr of Slurm: words and quotes follow sacctmgr.c; the options of
-// each entity follow account_functions.c, association_functions.c, cluster_functions.c,
-// qos_functions.c and user_functions.c. It accepts every abbreviation of an option, even an
-// abbreviation that is too short for sacctmgr.
+// The package follows src/sacctmgr of Slurm: words and quotes follow sacctmgr.c; the options of each entity follow
+// account_functions.c, association_functions.c, cluster_functions.c, qos_functions.c and user_functions.c. The package
+// accepts every abbreviation of an option, even an abbreviation that is too short for sacctmgr.
 package associations
 
 import (

@@ -130,8 +130,7 @@ func (s *Set) Above(a *Association) *Association {
 	return nil
 }
 
-// maxLevels bounds the number of levels up to the root, since a mistaken command may move an
-// account below itself.
+// maxLevels bounds the number of levels up to the root, because a mistaken command may move an account below itself.
 const maxLevels = 100
 
 // Line returns an association and all associations above it, up to the root.

@@ -45,8 +45,8 @@ func Settings(commands []byte) []Setting {
 	return s.list
 }
 
-// settings has settings in the order in which the commands make them. at maps each option of each
-// object to its index in the list.
+// settings has settings in the order in which the commands make them. The map at has the index in the list for each
+// option of each object.
 type settings struct {
 	list []Setting
 	at   map[Setting]int

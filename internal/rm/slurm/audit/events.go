@@ -133,8 +133,8 @@ func (o outage) covers(s span) bool {
 	return starts && around(s.end, o.end) && strings.EqualFold(onRecord(s.reason), onRecord(o.reason))
 }
 
-// onRecord returns the beginning of a reason, which slurmdbd certainly stores. slurmdbd's column
-// for reasons has 255 bytes (tinytext), and the last character may be cut.
+// onRecord returns the part of a reason that slurmdbd certainly stores: its beginning. slurmdbd's column for reasons
+// has 255 bytes (tinytext), and the last character may be cut.
 func onRecord(reason string) string { return reason[:min(len(reason), 255-utf8.UTFMax+1)] }
 
 // outages returns the outages of each node by name. An outage begins with the event that takes the
@@ -188,10 +188,9 @@ func joined(list []span) []span {
 // Reservations compares a workload's reservations with slurmdbd's. list is the output of `sacctmgr
 // -P list reservation`. The result has one sentence for each difference.
 //
-// Reservations compares start and end. It also compares nodes or their number if the workload
-// gives them, since Slurm may give a reservation fewer nodes. For a recurring reservation (DAILY
-// and so on) it only checks that slurmdbd has a record. slurmctld does not report reservations
-// with TIME_FLOAT to slurmdbd (_post_resv_create in reservation.c).
+// Reservations compares start and end. It also compares nodes or their number if the workload gives them, because Slurm
+// may give a reservation fewer nodes. For a recurring reservation (DAILY and so on) it only checks that slurmdbd has a
+// record. slurmctld does not report reservations with TIME_FLOAT to slurmdbd (_post_resv_create in reservation.c).
 func Reservations(list string, events []hpc.ReservationEvent) (differences []string, err error) {
 	got, err := parseSpans(list, "Name")
 	if err != nil {

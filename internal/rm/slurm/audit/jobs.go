@@ -1,8 +1,8 @@
 // Package audit compares slurmdbd's records of a run with the run's own record. It works on the
 // output of Slurm's commands and needs no daemon.
 //
-// A difference may make the result invalid. So the package describes each difference in a sentence
-// for the readers of the run.
+// A difference may make the result invalid, so the package describes each difference in a sentence for the readers of
+// the run.
 package audit
 
 import (
@@ -17,8 +17,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Jobs has slurmdbd's records of a run's jobs. It stores the records as lines of sacct's output,
-// since a run may have a million jobs.
+// Jobs has slurmdbd's records of a run's jobs. It stores the records as lines of sacct's output, because a run may have
+// a million jobs.
 type Jobs struct {
 	columns map[string]int // the index of each column by its name
 	width   int            // the number of columns
@@ -96,9 +96,9 @@ func (s *Jobs) job(id uint32) (r sacctRecord, ok bool) {
 	return r, ok
 }
 
-// Compare compares the rows of a run with slurmdbd's records. For every job that slurmctld
-// accepted and that has ended, it compares submit, start and end times to the second, state,
-// nodes, account and QOS. The result has one sentence for each difference.
+// Compare compares the rows of a run with slurmdbd's records. For every job that slurmctld accepted and that has ended,
+// Compare compares submit, start and end times to the second, state, nodes, account and QOS. The result has one
+// sentence for each difference.
 func (s *Jobs) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 	for row := range rows {
 		if row.RMJob == 0 || row.State == hpc.Rejected || !row.State.Ended() {
@@ -172,8 +172,8 @@ func lostRun(row *run.Row) (lost run.Segment, ok bool) {
 	return lost, lost.EndedBy == rm.Requeue
 }
 
-// Amend adds to a row the values that only slurmdbd's database has. These are the job's TRES and,
-// if the row lacks the priority at the job's start, the priority at which the job became eligible.
+// Amend adds to a row the values that only slurmdbd's database has. The values are the job's TRES and, if the row lacks
+// the priority at the job's start, the priority at which the job became eligible.
 func (s *Jobs) Amend(row *run.Row) {
 	rec, ok := s.job(row.RMJob)
 	if !ok {

@@ -46,7 +46,7 @@ type Environment struct {
 	// PluginDir is the directory of Slurm's plugins. If it is empty, Adapt leaves PluginDir out and
 	// assumes that all plugins are installed.
 	PluginDir string
-	// KeepScripts keeps PrologSlurmctld and EpilogSlurmctld. They run on this machine.
+	// KeepScripts keeps PrologSlurmctld and EpilogSlurmctld. Both scripts run on this machine.
 	KeepScripts bool
 	// WithoutAccounting turns the site's accounting off. The replay needs no database, and
 	// associations, limits, QOS and fair-share have no effect.
@@ -106,9 +106,9 @@ type Change struct {
 
 // Adapted is a configuration for the stock daemons of a replay.
 type Adapted struct {
-	// Files has the contents of the files by name: slurm.conf and, if needed, gres.conf,
-	// topology.conf, slurmdbd.conf and hosts. The caller writes them into one directory and
-	// sets SLURM_CONF to the slurm.conf there, since Slurm looks for the other files beside it.
+	// Files has the contents of the files by name: slurm.conf and, if needed, gres.conf, topology.conf, slurmdbd.conf and
+	// hosts. The caller writes them into one directory and sets SLURM_CONF to the slurm.conf there, because Slurm looks
+	// for the other files beside it.
 	Files map[string][]byte `json:"-"`
 	// Changes are all differences: first the changes of the site's lines, in their order, then added keys.
 	Changes []Change `json:"changes"`
@@ -138,7 +138,7 @@ type adapter struct {
 	kept    []string        // unchanged lines of slurm.conf
 	set     []string        // changed and added lines of slurm.conf
 	errs    []error
-	// translated has the keys whose lines the translation to the release has changed.
+	// translated has the keys of the lines that the translation to the release has changed.
 	translated map[string]bool
 	// topologyConf is the topology.conf that replaces the site's topology.yaml; nil if the release reads the site's
 	// files.

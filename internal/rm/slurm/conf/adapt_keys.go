@@ -51,8 +51,8 @@ func (a *adapter) communication(site string) string {
 	return strings.Join(options, ",")
 }
 
-// selectOptions returns the options of a comma list that wanted accepts. wanted gets the option's
-// name in lower case, without "=" and the value.
+// selectOptions returns the options of a comma list that wanted accepts. The function wanted gets the option's name in
+// lower case, without "=" and the value.
 func selectOptions(list string, wanted func(name string) bool) []string {
 	return slices.DeleteFunc(syntax.List(list), func(option string) bool {
 		name, _, _ := strings.Cut(option, "=")
@@ -160,7 +160,7 @@ func (a *adapter) siteScript(site string) string {
 	return ""
 }
 
-// prologFlags keeps the flags that decide when a job's prolog runs, since a prolog delays the job. It replaces
+// prologFlags keeps the flags that decide when a job's prolog runs, because a prolog delays the job. It replaces
 // Contain, RunInJob and X11 by Alloc, because each of them implies Alloc. A release before 23.02 gets Alloc for
 // ForceRequeueOnFail too.
 func (a *adapter) prologFlags(site string) string {
@@ -193,8 +193,8 @@ func (a *adapter) taskPlugin(site string) string {
 }
 
 // slurmdParameters makes slurmctld take the nodes' hardware from slurm.conf (config_overrides). The replay's nodes
-// report the same hardware. Otherwise slurmctld might drain a node whose gres.conf describes less than slurm.conf, or
-// split its configuration for select/cons_res.
+// report the same hardware. Without the option, slurmctld might drain a node whose gres.conf describes less than
+// slurm.conf, or split its configuration for select/cons_res.
 func (a *adapter) slurmdParameters(string) string { return "config_overrides" }
 
 // ownSubmitPlugins are Slurm's job_submit plugins that need no files of the site.

@@ -274,8 +274,8 @@ func (c *Cluster) Accounting() bool {
 	return true
 }
 
-// EnforcesAssociations reports whether slurmctld refuses jobs whose user has no association. Every value
-// of AccountingStorageEnforce except jobs, steps and their opposites implies this (slurm.conf(5)).
+// EnforcesAssociations reports whether slurmctld refuses jobs whose user has no association. Every value of
+// AccountingStorageEnforce except jobs, steps and their opposites implies this refusal (slurm.conf(5)).
 func (c *Cluster) EnforcesAssociations() bool {
 	value, _ := c.Get("AccountingStorageEnforce")
 	return slices.ContainsFunc(syntax.List(value), func(item string) bool {

@@ -9,7 +9,7 @@
 //   - [Adapt] rewrites the configuration: the stock daemons of a release then run as an ordinary
 //     user, on loopback and without slurmd. Adapt reports every change with its reason.
 //
-// Adapt keeps keys that decide scheduling. It changes or drops such a key only if the key needs the site's
-// hardware, programs or storage, or if Slurm would refuse it in a replay. It warns of changes that may
-// alter scheduling. One table classifies all keys (keys.go). history.Keys says which releases have a key.
+// Adapt keeps keys that decide scheduling. Adapt changes or drops such a key only if the key needs the site's hardware,
+// programs or storage, or if Slurm would refuse it in a replay. Adapt warns of changes that may alter scheduling. One
+// table classifies all keys (keys.go). history.Keys says which releases have a key.
 package conf

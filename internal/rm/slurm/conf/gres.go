@@ -225,10 +225,10 @@ func sharedGRES(name string) bool { return name == "mps" || name == "shard" }
 
 func (r gresRecord) on(node string) bool { return r.nodes == nil || r.nodes[node] }
 
-// merge divides a node's resources among the lines of gres.conf that describe them. Each part gets
-// the cores and links of its line. Lines with the resource's type come before lines without a
-// type. A part that no line describes has no cores. It has device files if another part has them:
-// Slurm wants files for all records of a resource or for none.
+// merge divides a node's resources among the lines of gres.conf that describe them. Each part gets the cores and links
+// of its line. Lines with the resource's type come before lines without a type. A part that no line describes has no
+// cores. A part without a line has device files if another part has them: Slurm wants files for all records of a
+// resource or for none.
 func (config gresConfig) merge(node string, wanted []hpc.GRES) []hpc.GRES {
 	var merged []hpc.GRES
 	left := make([]int64, len(config.records))

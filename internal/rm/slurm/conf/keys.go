@@ -30,10 +30,10 @@ type rule struct {
 	// value returns the new value of a changed key, or the effective part of a kept key's value. site
 	// is the site's value, or "". An empty result leaves the key out.
 	value func(a *adapter, site string) string
-	// warning is set if the change may alter scheduling. For the site's value, it returns a text
-	// about the difference, or "".
+	// warning is set if the change may alter scheduling. For the site's value, warning returns a text about the
+	// difference, or "".
 	warning func(site string) string
-	// plugin is the prefix of a kept key's value ("select/"). That plugin must be installed.
+	// plugin is the prefix of a kept key's value ("select/"). The plugin that the value names must be installed.
 	plugin string
 	// secret hides the value in reports.
 	secret bool

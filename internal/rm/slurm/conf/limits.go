@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/rm/slurm/conf/privacy"
 )
 
-// The limits of a cluster directory. They are far above any real site's needs. They bound the
-// memory and time that a hostile configuration can cost.
+// The limits of a cluster directory. The limits are far above any real site's needs. The limits bound the memory and
+// time that a hostile configuration can cost.
 const (
 	maxBytes      = 64 << 20 // in all files together; a file that is included twice counts twice
 	maxFiles      = 1000     // files that are read, including files that slurm.conf includes
@@ -38,7 +38,8 @@ type files struct {
 	notes      []string // notes about files that were read in place of others
 }
 
-// notes about files that were read in place of others
+// read returns the text of a file. It returns an error if the file is not a text, or if a limit of the cluster
+// directory is exceeded.
 func (f *files) read(path string) ([]byte, error) {
 	data, err := f.open(path)
 	if err != nil {

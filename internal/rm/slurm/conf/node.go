@@ -254,8 +254,8 @@ func (c *Cluster) checkReserved(l nodeLine, n *hpc.Node) {
 	}
 }
 
-// resolveDownNodes sets the states of the nodes in DownNodes lines. A mistake in such a line is
-// a warning, since Slurm only logs it.
+// resolveDownNodes sets the states of the nodes in DownNodes lines. A mistake in such a line is a warning, because
+// Slurm only logs it.
 func (c *Cluster) resolveDownNodes() {
 	for _, s := range c.all("DownNodes") {
 		state := "DOWN"

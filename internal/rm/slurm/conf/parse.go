@@ -33,8 +33,8 @@ type Attribute struct {
 	Key, Value string
 }
 
-// Get returns the value of an attribute and whether there is one. For a repeated attribute it
-// returns the last value. It compares keys without case.
+// Get returns the value of an attribute and whether there is one. For a repeated attribute it returns the last value.
+// Get compares keys without case.
 func (s Statement) Get(key string) (string, bool) { return lookup(s.Attributes, key) }
 
 func lookup(attrs []Attribute, key string) (string, bool) {

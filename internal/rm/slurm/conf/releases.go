@@ -31,7 +31,7 @@ func ruleOf(key string, release slurmspec.Release) *rule {
 	}
 }
 
-// unknownTo returns a sentence: the release does not have the key, and which key replaced it.
+// unknownTo returns a sentence that says that the release does not have the key, and which key replaced it.
 func unknownTo(release slurmspec.Release, key string, l history.Lifetime) string {
 	text := fmt.Sprintf("%s does not have it (%s)", release.Series(), l.Absence(release))
 	if successor := history.Successors[key]; successor != "" {

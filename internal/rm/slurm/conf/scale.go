@@ -16,10 +16,10 @@ import (
 func (c *Cluster) Factor() float64 { return cmp.Or(c.factor, 1) }
 
 // Scale returns the cluster with another number of nodes of each kind. The new number is the old number times the
-// factor, rounded, and at least one. It answers questions such as "what if we had half the machine?". Nodes are of
-// one kind if they have the same hardware, features, generic resources and weight and are in the same partitions.
-// Scale removes the last nodes of a kind, or adds copies of its first nodes, named x2-NAME, x3-NAME and so on. A
-// copy is in the same partitions, on the same switches and in the same lines of gres.conf as its original.
+// factor, rounded, and at least one. Scale answers questions such as "what if we had half the machine?". Nodes are of
+// one kind if they have the same hardware, features, generic resources and weight and are in the same partitions. Scale
+// removes the last nodes of a kind, or adds copies of its first nodes, named x2-NAME, x3-NAME and so on. A copy is in
+// the same partitions, on the same switches and in the same lines of gres.conf as its original.
 //
 // Scale keeps everything else: limits of partitions and accounts, licences, and the nodes that
 // jobs request by name. It does not change the receiver. [Adapt] reports the changes.

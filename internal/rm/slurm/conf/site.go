@@ -8,10 +8,10 @@ import (
 	"rmreplay/internal/slurmspec/history"
 )
 
-// Releases returns the range of series that the configuration fits: the oldest and the newest. If
-// [Cluster.SiteRelease] is set, both are that release. Otherwise keys, attributes, options and
-// plugins decide that only some releases know: an unknown key is a fatal error for Slurm. Without
-// such evidence, or with contradictory evidence, the result is all known series.
+// Releases returns the range of series that the configuration fits: the oldest and the newest. If [Cluster.SiteRelease]
+// is set, both are that release; otherwise the range follows from keys, attributes, options and plugins that only some
+// releases know, because an unknown key is a fatal error for Slurm. Without such evidence, or with contradictory
+// evidence, the result is all known series.
 func (c *Cluster) Releases() (from, to slurmspec.Release) {
 	if !c.SiteRelease.IsZero() {
 		return c.SiteRelease.Series(), c.SiteRelease.Series()

@@ -111,7 +111,8 @@ func (t *translation) topology() {
 	}
 }
 
-// topology returns the statements of topology.conf. Their host lists have a form that the release reads.
+// topology returns the statements of topology.conf. The host lists in the statements have a form that the release
+// reads.
 func (a *adapter) topology() []Statement {
 	out := slices.Clone(a.cluster.Topology)
 	for i := range out {

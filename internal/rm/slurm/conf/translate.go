@@ -17,7 +17,8 @@ type translation struct {
 	a *adapter
 	// findings are the changes that the site itself must make for the release.
 	findings []Change
-	// moved are options of PreemptParameters that the release reads from other keys. It is indexed by these keys.
+	// moved are options of PreemptParameters that the release reads from other keys. The keys of the map are these other
+	// keys.
 	moved map[string][]string
 	out   []Statement
 }
@@ -40,7 +41,8 @@ func (a *adapter) translate() {
 	a.out.SelectType, _ = translated.Get("SelectType")
 }
 
-// find adds a finding. from and to are the old and the new value; an empty to means that the key must be removed.
+// find adds a finding. The parameters from and to are the old and the new value; if to is empty, the key must be
+// removed.
 func (t *translation) find(s Statement, key, from, to, reason string) {
 	t.findings = append(t.findings, Change{Key: key, From: from, To: to, Reason: reason, File: s.File, Line: s.Line})
 }
@@ -71,8 +73,8 @@ func shown(r *rule, value string) string {
 	return value
 }
 
-// missing handles a key that the release does not know. The adaptation drops it. If the release reads some of the
-// key's options from another key, missing moves these options there. It warns of a loss that changes scheduling.
+// missing handles a key that the release does not know. The adaptation drops it. If the release reads some of the key's
+// options from another key, missing moves these options there. missing warns of a loss that changes scheduling.
 func (t *translation) missing(s Statement, r *rule) {
 	switch r.key {
 	case "PreemptParameters":
@@ -146,8 +148,8 @@ func (t *translation) value(s Statement, r *rule) Statement {
 	return s
 }
 
-// options splits a list into the options that the release knows, and the reasons for leaving out
-// all others. If effective is set, it warns about changes of scheduling.
+// options splits a list into the options that the release knows, and the reasons for leaving out all others. If
+// effective is set, options warns about changes of scheduling.
 func (t *translation) options(s Statement, key string, effective bool, list history.OptionList) (to string, reasons []string) {
 	var kept []string
 	release := t.a.release
@@ -246,8 +248,8 @@ func (t *translation) partitionOptions(s Statement, key, from string) []Attribut
 	return []Attribute{{key, to}}
 }
 
-// refusals reports the values that keep slurmctld of the release from starting. For a repeated
-// key, it checks the last value.
+// refusals reports the values that keep slurmctld of the release from starting. For a repeated key, refusals checks the
+// last value.
 func (t *translation) refusals() {
 	translated := Cluster{Statements: t.out}
 	refuse := func(s Statement, key, value string, err error) {

@@ -1,10 +1,10 @@
 // Package counters adds up slurmctld's own statistics (sdiag) over a run. It warns of values that
 // may make a result invalid.
 //
-// slurmctld resets its counters in the second after every midnight (controller.c, _slurmctld_background).
-// So Counters requests the statistics many times around midnight. From 23.11 on, a reconfiguration also
-// resets the counters, so the engine requests the statistics before each reconfiguration. Counters also
-// requests them at regular intervals, to record some of the peaks and the development over time.
+// slurmctld resets its counters in the second after every midnight (controller.c, _slurmctld_background), so Counters
+// requests the statistics many times around midnight. From 23.11 on, a reconfiguration also resets the counters, so the
+// engine requests the statistics before each reconfiguration. Counters also requests the statistics at regular
+// intervals, to record some of the peaks and the development over time.
 package counters
 
 import (
@@ -65,11 +65,10 @@ const (
 	countAtMidnight = 10 * time.Millisecond
 )
 
-// Watch requests the statistics from now on, at the end of each interval of virtual time and
-// around midnight. The interval every is a day or divides a day. Watch calls keep with one answer
-// for each interval, with the last answer before slurmctld resets its counters, and with the first
-// answer after Cut. If the controller has a method BeforeReset, Watch also asks then: a model knows
-// when it resets its counters.
+// Watch requests the statistics from now on, at the end of each interval of virtual time and around midnight. The
+// interval every is a day or divides a day. Watch calls keep with one answer for each interval, with the last answer
+// before slurmctld resets its counters, and with the first answer after Cut. If the controller has a method
+// BeforeReset, as the model of slurmctld has, Watch also requests the statistics just before each reset.
 func Watch(controller Controller, every time.Duration, keep func(rm.Statistics)) *Counters {
 	c := &Counters{controller: controller, every: every, keep: keep}
 	if model, ok := controller.(interface{ BeforeReset(f func()) }); ok {
@@ -236,8 +235,8 @@ func CheckBackfill(s *rm.Scheduler, parameters string, frozen bool, warn Warn) {
 // seconds (backfill.c, _attempt_backfill).
 func checkBackfill(s *rm.Scheduler, l limits, frozen bool, warn Warn) {
 	if took := l.longest(s.BackfillMax); took >= l.maxTime.Seconds()-1 && s.BackfillMax > 0 {
-		// Such cuts do not make a result with the measured clock invalid: showing them is the purpose of
-		// that clock. With the frozen clock, only the yields of a cycle take time.
+		// Cuts of backfill cycles do not make a result with the measured clock invalid: the measured clock is for showing
+		// such cuts. With the frozen clock, only the yields of a cycle take time.
 		warn("backfill-cut", fmt.Sprintf("backfill cycles were cut by bf_max_time=%v: the longest took %.1f s, with "+
 			"%.1f s of computing; on average a cycle considered %.0f of %.0f jobs",
 			l.maxTime, took, s.BackfillMax, s.BackfillDepthMean, s.BackfillQueueMean), frozen)

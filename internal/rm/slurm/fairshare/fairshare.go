@@ -328,7 +328,7 @@ func ReadAccounts(cluster string, list func(args ...string) (string, error)) (*A
 	return known, nil
 }
 
-// DeclaredAccounts returns the accounts that commands for sacctmgr declare. They lack slurmdbd's
+// DeclaredAccounts returns the accounts that commands for sacctmgr declare. The returned accounts lack slurmdbd's
 // numbers.
 func DeclaredAccounts(set *associations.Set) *Accounts {
 	known := &Accounts{of: map[owner][]int{}, defaults: map[string]string{}, qos: map[string]qos{}}

@@ -55,9 +55,9 @@ func checkProgram(path string) error {
 
 func machineName(m elf.Machine) string { return strings.ToLower(strings.TrimPrefix(m.String(), "EM_")) }
 
-// pluginRelease returns the release for which a plugin was built. The plugin's symbol
-// plugin_version has the major number, the minor number and the patch in a byte each
-// (SLURM_VERSION_NUM in slurm.h). It is zero if the plugin has no such symbol.
+// pluginRelease returns the release for which a plugin was built. The plugin's symbol plugin_version has the major
+// number, the minor number and the patch in a byte each (SLURM_VERSION_NUM in slurm.h). The result is zero if the
+// plugin has no such symbol.
 func pluginRelease(path string) (none slurmspec.Release) {
 	f, err := elf.Open(path)
 	if err != nil {

@@ -47,9 +47,8 @@ func directory(named string, root func(version string) (string, error)) (string,
 	return dir, nil
 }
 
-// prefixOf returns the prefix of the Slurm in a directory. It is the directory itself or, in the
-// root of an image, usr, usr/local or opt/slurm. It may also be the only directory in opt/slurm
-// with a slurmctld.
+// prefixOf returns the prefix of the Slurm in a directory. The prefix is the directory itself or, in the root of an
+// image, usr, usr/local or opt/slurm. The prefix may also be the only directory in opt/slurm with a slurmctld.
 func prefixOf(dir string) (string, error) {
 	for _, below := range []string{"", "usr", "usr/local", "opt/slurm"} {
 		if prefix := filepath.Join(dir, below); hasController(prefix) {

@@ -117,9 +117,9 @@ func (in *Installation) is(named string) bool {
 	return err == nil && !in.Release.IsZero() && (in.Release == want || want.Patch < 0 && in.Release.Series() == want)
 }
 
-// Need returns nil if a replay can run on this machine. Otherwise it returns a [*MissingError] that
-// names all missing requirements, a [*VersionError], a [*DirectoryError] or a [*BrokenError].
-// Without accounting, it does not require slurmdbd and MariaDB.
+// Need returns nil if a replay can run on this machine; otherwise it returns a [*MissingError] that names all missing
+// requirements, a [*VersionError], a [*DirectoryError] or a [*BrokenError]. Without accounting, Need does not require
+// slurmdbd and MariaDB.
 func (in *Installation) Need(accounting bool) error {
 	if in.wrong != nil {
 		return in.wrong
@@ -231,10 +231,10 @@ func SupportedSeries() string {
 	return strings.Join(names, " or ")
 }
 
-// InstallCommand returns a text with two commands, each of which installs the requirements. The
-// first installs packages of Debian and its derivatives; the second needs no root. The first
-// leaves out recommended packages, which include slurmd and a configured database server. On other
-// systems the text advises to copy the store from another machine.
+// InstallCommand returns a text with two commands, each of which installs the requirements. The first command installs
+// packages of Debian and its derivatives; the second command needs no root. The first command leaves out recommended
+// packages, which include slurmd and a configured database server. On other systems the text advises to copy the store
+// from another machine.
 func InstallCommand(reqs []Requirement) string {
 	command, option := storeCommand(reqs)
 	if _, err := exec.LookPath("apt-get"); err != nil {
@@ -244,8 +244,8 @@ func InstallCommand(reqs []Requirement) string {
 	return "apt-get install --no-install-recommends " + strings.Join(packages(reqs), " ") + "; without root: " + command + option
 }
 
-// stableRelease is the supported series in Debian's stable suite. It is the fastest to install in
-// the store.
+// stableRelease is the supported series in Debian's stable suite. The stable release is the fastest to install in the
+// store.
 const stableRelease = "24.11"
 
 // storeCommand returns the command that installs the requirements in the user's store. option is a
@@ -298,8 +298,7 @@ var slurmctldNames = []string{"slurmctld-wlm", "slurmctld"}
 
 var programs = []program{
 	{
-		// With the emulator package installed, slurmctld may be the emulator. Then the real daemon
-		// is slurmctld-wlm.
+		// With the emulator package installed, slurmctld may be the emulator. In that case the real daemon is slurmctld-wlm.
 		name: "slurmctld", files: slurmctldNames, pkg: "slurmctld", slurm: true,
 		why: "the controller on which replays run", version: []string{"-V"},
 		set: func(in *Installation, p string) { in.Slurmctld = p },
@@ -515,9 +514,9 @@ func (f finder) version(in *Installation, p program, path string) (string, error
 	return f.ask(plugins, path, args[1:]...)
 }
 
-// findPluginDir finds the plugin directory, without which the programs cannot print their
-// versions. It prefers the directory under slurmctld's own prefix. If there is a loader, the
-// directory becomes its first directory of libraries, since Slurm's own library is there.
+// findPluginDir finds the plugin directory, without which the programs cannot print their versions. It prefers the
+// directory under slurmctld's own prefix. If there is a loader, the directory becomes its first directory of libraries,
+// because Slurm's own library is there.
 func (f finder) findPluginDir(in *Installation) {
 	homes := slices.Clone(f.slurmHomes)
 	if slurmctld := executable(f.slurmDirs, slurmctldNames); slurmctld != "" {

@@ -9,10 +9,9 @@ import (
 	"strings"
 )
 
-// Loader starts the programs of a root that has its own C library. The root is the unpacked file
-// system of another release of the operating system. Each program names a dynamic loader, and this
-// path leads to the machine's loader. But the root's programs do not run with the machine's C
-// library.
+// Loader starts the programs of a root that has its own C library. The root is the unpacked file system of another
+// release of the operating system. Each program names a dynamic loader, and this path leads to the machine's loader,
+// but the root's programs do not run with the machine's C library.
 type Loader struct {
 	Root string // the root's directory
 	// Path is the root's own dynamic loader. If the machine's C library is newer, Path is the
@@ -124,8 +123,7 @@ func (l *Loader) script(path string) string {
 // quote quotes a word for the shell.
 func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
-// rootOf returns the root to which a prefix belongs. It is dir. But if dir is usr or usr/local of
-// an image, it is the image's root.
+// rootOf returns the root to which a prefix belongs: dir or, if dir is usr or usr/local of an image, the image's root.
 func rootOf(dir, prefix string) string {
 	if prefix != dir {
 		return dir

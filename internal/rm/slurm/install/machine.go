@@ -28,8 +28,8 @@ type Check struct {
 	Fix      string // a command or advice that corrects it
 }
 
-// minScratch is the space, in bytes, for a replay's state. It includes a reserve: the database
-// needs about 150 MiB, and slurmctld's state of 100,000 jobs about 200 MiB.
+// minScratch is the space, in bytes, for a replay's state. minScratch includes a reserve: the database needs about 150
+// MiB, and slurmctld's state of 100,000 jobs about 200 MiB.
 const minScratch = 512 << 20
 
 // Machine checks the machine itself: the kernel, the network, the limits and the file systems. It
@@ -47,11 +47,10 @@ func Machine(needs Needs) []Check {
 	return append(list, needs.checks()...)
 }
 
-// ScratchDir returns the directory for a replay's state and the free bytes there. It is the first
-// of RMREPLAY_TMPDIR, /dev/shm, XDG_RUNTIME_DIR and the system's temporary directory that is
-// writable, allows executable files and has room. /dev/shm is preferred because slurmctld saves
-// its state often, and /dev/shm is in memory. If no directory has room, ScratchDir returns the
-// directory with the most room and an error.
+// ScratchDir returns the directory for a replay's state and the free bytes there. The directory is the first of
+// RMREPLAY_TMPDIR, /dev/shm, XDG_RUNTIME_DIR and the system's temporary directory that is writable, allows executable
+// files and has room. /dev/shm is preferred because slurmctld saves its state often, and /dev/shm is in memory. If no
+// directory has room, ScratchDir returns the directory with the most room and an error.
 func ScratchDir() (dir string, free uint64, err error) {
 	return scratchDir([]string{os.Getenv("RMREPLAY_TMPDIR"), "/dev/shm", os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()})
 }
@@ -118,8 +117,8 @@ func searchable(dir string) error {
 	return err
 }
 
-// unnamedFile makes a file without a name in dir. The file disappears even if this process is
-// killed. If the file system does not support such files, the file is in memory.
+// unnamedFile makes a file without a name in dir. The file disappears even if this process is killed. If the file
+// system does not support unnamed files, the file is in memory.
 func unnamedFile(dir string) (*os.File, error) {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o700)
 	if errors.Is(err, unix.EOPNOTSUPP) {

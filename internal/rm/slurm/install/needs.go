@@ -82,8 +82,8 @@ func (n Needs) checks() []Check {
 	}
 }
 
-// compare makes the check of a resource. need is the amount that this replay needs. most is the
-// amount that a large replay needs.
+// compare makes the check of a resource. The parameter need is the amount that this replay needs, and most the amount
+// that a large replay needs.
 func compare(name, why string, have uint64, err error, need, most uint64, text func(uint64) string, fix string) Check {
 	c := Check{Name: name, Why: why, Fix: fix, Found: text(have)}
 	switch {

@@ -41,8 +41,8 @@ func (e *NetworkError) Error() string {
 // Unwrap returns the wrapped error.
 func (e *NetworkError) Unwrap() error { return e.Err }
 
-// checkNetwork starts a guard as a replay does, and says which network the daemons would have. If
-// they would share this machine's network, that network needs a loopback interface.
+// checkNetwork starts a guard as a replay does, and says which network the daemons would have. If the daemons would
+// share this machine's network, the network needs a loopback interface.
 func checkNetwork() []Check {
 	c := Check{
 		Name: "private network", Why: "no other process reaches the daemons", OK: true,

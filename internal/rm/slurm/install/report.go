@@ -104,8 +104,8 @@ func (r *Report) missing() (names []string) {
 	return names
 }
 
-// Err returns nil if replays can run here. Otherwise it returns the error of [FindSlurm], which
-// names one command for everything that is missing, or an [*UnfitError].
+// Err returns nil if replays can run here; otherwise it returns the error of [FindSlurm], which names one command for
+// everything that is missing, or an [*UnfitError].
 func (r *Report) Err() error {
 	switch {
 	case r.OK:

@@ -19,8 +19,8 @@ import (
 type Record struct {
 	// Job is Slurm's number of the job.
 	Job uint32
-	// ArrayJob is the number of the job's array, and Task the task's number in it. They are 0
-	// and -1 for a job that is not a task of an array.
+	// ArrayJob is the number of the job's array, and Task the task's number in it. ArrayJob is 0 and Task is -1 for a job
+	// that is not a task of an array.
 	ArrayJob uint32
 	Task     int
 	Outcome  rm.Outcome
@@ -67,14 +67,14 @@ func (s *Stream) Take(data []byte, record func(Record)) error {
 // the plugin has no such buffer.
 const bufferSize = 1024
 
-// fieldNames are the keys of a record in their order. A value ends at the next key, since job
-// names may have blanks and equals signs in them.
+// fieldNames are the keys of a record in their order. A value ends at the next key, because job names may have blanks
+// and equals signs in them.
 var fieldNames = []string{"JobId", "UserId", "GroupId", "Name", "JobState", "Partition", "TimeLimit",
 	"StartTime", "EndTime", "NodeList", "NodeCnt", "ProcCnt", "WorkDir", "ReservationName", "Tres", "Account", "QOS",
 	"WcKey", "Cluster", "SubmitTime", "EligibleTime", "DerivedExitCode", "ExitCode"}
 
-// Name returns a job's name in a form that fits into a record: on one line, and without text that
-// looks like the next key. The engine submits jobs under such names.
+// Name returns a job's name in a form that fits into a record: on one line, and without text that looks like the next
+// key. The engine submits jobs under the names that Name returns.
 func Name(name string) string {
 	name = slurmspec.OneLine(name)
 	for _, key := range fieldNames {

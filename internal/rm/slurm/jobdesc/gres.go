@@ -29,9 +29,9 @@ func (s *Submission) setGRES(j *rpc.JobDesc) {
 	j.TRESPerNode = gres
 }
 
-// setTRES2311 writes the generic resources as sbatch does since 23.11: "gres/gpu:2". Per task it
-// writes "gres/gpu=2", and since 24.05 also "cpu=4". It binds a task's resources to the task
-// (_set_tres_per_task_from_sibling_opt and _implicitly_bind_tres_per_task in slurm_opt.c).
+// setTRES2311 writes the generic resources as sbatch does since 23.11: "gres/gpu:2". Per task it writes "gres/gpu=2",
+// and since 24.05 also "cpu=4". setTRES2311 binds a task's resources to the task (_set_tres_per_task_from_sibling_opt
+// and _implicitly_bind_tres_per_task in slurm_opt.c).
 func (s *Submission) setTRES2311(j *rpc.JobDesc) {
 	for _, list := range []*string{&j.TRESPerJob, &j.TRESPerNode, &j.TRESPerSocket, &j.CPUsPerTRES, &j.MemPerTRES} {
 		*list = strings.ReplaceAll(*list, "gres:", "gres/")

@@ -32,8 +32,8 @@ type layout struct {
 	since2302 bool
 }
 
-// setLayout sets nodes, tasks and CPUs. The order of the steps follows _opt_verify (sbatch/opt.c),
-// since each step reads values that earlier steps set.
+// setLayout sets nodes, tasks and CPUs. The order of the steps follows _opt_verify (sbatch/opt.c), because each step
+// reads values that earlier steps set.
 func (s *Submission) setLayout(j *rpc.JobDesc) error {
 	l := layout{
 		minNodes: 1, tasks: 1, minCPUs: -1,

@@ -1,10 +1,9 @@
 // Package network manages all connections of the driver: from slurmctld to the compute nodes, from
 // nodes and clients to slurmctld, and the pipe into which slurmctld writes finished jobs.
 //
-// One loop serves raw, non-blocking sockets. The virtual clock must know exactly whether a message
-// is under way. So the network tells the clock before each write, and reports every byte that it
-// reads. The network never waits for an answer, because slurmctld may sleep in virtual time before
-// it answers.
+// One loop serves raw, non-blocking sockets. The virtual clock must know exactly whether a message is under way, so the
+// network tells the clock before each write, and reports every byte that it reads. The network never waits for an
+// answer, because slurmctld may sleep in virtual time before it answers.
 package network
 
 import (
@@ -90,11 +89,10 @@ type request struct {
 // ErrNoAnswer says that slurmctld closed a connection without an answer.
 var ErrNoAnswer = errors.New("slurmctld closed the connection without an answer")
 
-// maxOpen returns the largest number of connections that the driver opens to slurmctld at one
-// time. It is less than slurmctld's own limit, which leaves room for clients. If slurmctld's
-// backlog is full, the kernel retries after a second of real time, and the virtual clock does not
-// notice this wait. Up to 24.05, slurmctld serves 256 connections at once (MAX_SERVER_THREADS in
-// slurmctld.h); 24.11 serves 50; 25.05 and later serve 512
+// maxOpen returns the largest number of connections that the driver opens to slurmctld at one time. The number is less
+// than slurmctld's own limit, which leaves room for clients. If slurmctld's backlog is full, the kernel retries after a
+// second of real time, and the virtual clock does not notice this wait. Up to 24.05, slurmctld serves 256 connections
+// at once (MAX_SERVER_THREADS in slurmctld.h); 24.11 serves 50; 25.05 and later serve 512
 // (SLURMCTLD_CONMGR_DEFAULT_MAX_CONNECTIONS in controller.c).
 func maxOpen(release slurmspec.Release) int {
 	if release.Series() == slurmspec.R2411 {
@@ -121,8 +119,7 @@ func Listen(socket func() (int, error), source [4]byte, pipe string, handlers Ha
 	if err = n.listenNodes(); err != nil {
 		return nil, fmt.Errorf("listening for the compute nodes on the loopback interface: %w", err)
 	}
-	// The driver also opens the pipe for writing. Otherwise the pipe would end when slurmctld closes
-	// and reopens it.
+	// The driver also opens the pipe for writing; otherwise the pipe would end when slurmctld closes and reopens it.
 	if n.pipe, err = unix.Open(pipe, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err != nil {
 		return nil, fmt.Errorf("opening the pipe of finished jobs: %w", err)
 	}
@@ -240,9 +237,8 @@ func (n *Network) connect() (int, error) {
 		unix.Close(fd)
 		return 0, err
 	}
-	// The kernel chooses the port in connect, where only the pair of ports must be unique. A reset
-	// closes the connection. Otherwise its port would stay blocked for a minute of real time, and a
-	// busy run would use up all ports.
+	// The kernel chooses the port in connect, where only the pair of ports must be unique. A reset closes the connection;
+	// otherwise its port would stay blocked for a minute of real time, and a busy run would use up all ports.
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
 	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
@@ -539,7 +535,7 @@ func (n *Network) finish(c *conn, m *rpc.Message, err error) {
 	}
 }
 
-// drain reads the remaining bytes of a closing connection, since the clock has counted them.
+// drain reads the remaining bytes of a closing connection, because the clock has counted them.
 func (n *Network) drain(fd int) {
 	for {
 		k, err := unix.Read(fd, n.buf)

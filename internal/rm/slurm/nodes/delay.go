@@ -94,14 +94,13 @@ type Delays struct {
 	// Prolog is how long a prolog runs on each node before the script is launched. Launch is how long
 	// the launch of the script takes. Epilog is how long an epilog runs on each node.
 	Prolog, Launch, Epilog Delay
-	// HasEpilog is set if nodes run an epilog, however short, and report its end. Nodes without an
-	// epilog, and without a delay for it, report nothing (_rpc_terminate_job in slurmd/req.c). If no
-	// node reports an epilog, slurmctld does not start its scheduler at once when a job ends. It
-	// starts its scheduler within batch_sched_delay, 3 s by default (_slurm_rpc_epilog_complete in
-	// proc_req.c compared with queue_job_scheduler in agent.c).
+	// HasEpilog is set if nodes run an epilog, however short, and report its end. Nodes without an epilog, and without a
+	// delay for it, report nothing (_rpc_terminate_job in slurmd/req.c). If no node reports an epilog, slurmctld does not
+	// start its scheduler at once when a job ends. slurmctld starts its scheduler within batch_sched_delay, 3 s by default
+	// (_slurm_rpc_epilog_complete in proc_req.c compared with queue_job_scheduler in agent.c).
 	HasEpilog bool
-	// Seed is the seed of the random delays. A delay depends on the seed, the kind of delay, the
-	// job's number, its restarts and the node. It does not depend on the order of events.
+	// Seed is the seed of the random delays. A delay depends on the seed, the kind of delay, the job's number, its
+	// restarts and the node. A delay does not depend on the order of events.
 	Seed uint64
 }
 

@@ -3,9 +3,8 @@
 // clock: it gets messages from its caller, and sends messages and sets timers through
 // [Environment].
 //
-// A node behaves as slurmd/req.c of Slurm 22.05 does for a batch script that sleeps. The script
-// runs only on the job's first node. It ends at once on the signals that end a sleep, and leaves
-// no process behind.
+// A node behaves as slurmd/req.c of Slurm 22.05 does for a batch script that sleeps. The script runs only on the job's
+// first node. The script ends at once on the signals that end a sleep, and leaves no process behind.
 package nodes
 
 import (
@@ -205,8 +204,8 @@ func (c *Cluster) Handle(index int, m *rpc.Message) (*rpc.Message, error) {
 	return reply, nil
 }
 
-// decode reads a message. It returns a function that carries out the message on one node. This
-// function returns the node's answer; nil for no answer.
+// decode reads a message. It returns a function that carries out the message on one node. The returned function returns
+// the node's answer; nil for no answer.
 func (c *Cluster) decode(m *rpc.Message) (func(node int) *answer, error) {
 	switch m.Type {
 	case rpc.RequestNodeRegistration:
@@ -299,8 +298,8 @@ func (c *Cluster) Register(n int) {
 	c.env.Send(rpc.MessageNodeRegistration, c.codec.Body(&reg))
 }
 
-// secondsBootedBefore is the uptime that the nodes report when the run begins. slurmctld takes a
-// boot after the node's last message for a reboot.
+// secondsBootedBefore is the uptime that the nodes report when the run begins. If a node booted after its last message,
+// slurmctld treats this as a reboot.
 const secondsBootedBefore = 86400
 
 // prolog runs a job's prolog on one node (_rpc_prolog). With PrologFlags=DeferBatch slurmctld
@@ -388,8 +387,7 @@ func ExitLatency(job uint32, start hpc.Time) time.Duration {
 	return least + room*time.Duration(job*379%1000)/1000 // consecutive jobs differ much
 }
 
-// plan sets the instant at which the script ends. This end replaces an end that was planned
-// before.
+// plan sets the instant at which the script ends. The new end replaces an end that was planned before.
 func (c *Cluster) plan(j *job, end hpc.Time) {
 	j.end = max(end, c.env.Now())
 	j.generation++
@@ -419,12 +417,11 @@ func (c *Cluster) stop(j *job) {
 	delete(c.nodes[j.host].steps, j.launch.JobID)
 }
 
-// terminate ends a job on one node (_rpc_terminate_job, _rpc_timelimit, _rpc_abort_job). If a node
-// runs nothing of the job and does not report epilogs, its answer says that the job is gone.
-// slurmctld then expects no other message from this node. The answer to [rpc.RequestAbortJob] is
-// always success. For any other code slurmctld treats the node as not responding. It then repeats
-// the message in its own protocol version instead of the node's (_thread_per_group_rpc and
-// _queue_agent_retry in slurmctld/agent.c).
+// terminate ends a job on one node (_rpc_terminate_job, _rpc_timelimit, _rpc_abort_job). If a node runs nothing of the
+// job and does not report epilogs, its answer says that the job is gone. slurmctld then expects no other message from
+// this node. The answer to [rpc.RequestAbortJob] is always success. For any other code slurmctld treats the node as not
+// responding. slurmctld then repeats the message in slurmctld's own protocol version instead of the node's
+// (_thread_per_group_rpc and _queue_agent_retry in slurmctld/agent.c).
 func (c *Cluster) terminate(n int, typ rpc.Type, id uint32) *answer {
 	j := c.jobs[id]
 	ran := false

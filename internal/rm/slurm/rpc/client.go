@@ -82,9 +82,9 @@ type NodeUpdate struct {
 	Reason string // required for down, drain and failing
 }
 
-// NewNodeUpdate returns the update for a node event of a workload. Slurm does not distinguish
-// between a node that is taken down and a node that fails: both end the node's jobs. The reason
-// becomes one line, since sacctmgr prints each outage on one line. An unknown state is an error.
+// NewNodeUpdate returns the update for a node event of a workload. Slurm does not distinguish between a node that is
+// taken down and a node that fails: both end the node's jobs. The reason becomes one line, because sacctmgr prints each
+// outage on one line. An unknown state is an error.
 func NewNodeUpdate(event hpc.NodeEvent) (*NodeUpdate, error) {
 	m := &NodeUpdate{Nodes: event.Nodes, Reason: strings.TrimSpace(slurmspec.OneLine(event.Reason))}
 	switch event.State {

@@ -39,9 +39,9 @@ func NewCodec(release slurmspec.Release) (Codec, error) {
 // Release returns the release that the codec was made for.
 func (c Codec) Release() slurmspec.Release { return c.release }
 
-// Encode returns the bytes of a message, with its length in front. A message without a version
-// gets the version that the driver uses with the release. An answer keeps the version of its
-// request. It returns the errors of [Message.Append].
+// Encode returns the bytes of a message, with its length in front. A message without a version gets the version that
+// the driver uses with the release. An answer keeps the version of its request. Encode returns the errors of
+// [Message.Append].
 func (c Codec) Encode(m *Message) ([]byte, error) {
 	if m.Version == 0 {
 		m.Version = c.protocol.version

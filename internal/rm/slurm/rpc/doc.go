@@ -25,11 +25,10 @@
 //
 // # Versions
 //
-// Each release of Slurm has a version of the protocol. Its slurmctld also accepts the versions of
-// the two or three releases before. For each version, a file such as protocol_22_05.go has a table
-// of the functions that read and write the messages. A [Codec] belongs to a release and uses the
-// newest table that the release's slurmctld accepts (slurmspec.Releases): 22.05's table for 22.05
-// and 23.02, 23.11's for 23.11 and 24.05, and 24.11's for 24.11 to 26.05.
+// Each release of Slurm has a version of the protocol. The slurmctld of a release also accepts the versions of the two
+// or three releases before. For each version, a file such as protocol_22_05.go has a table of the functions that read
+// and write the messages. A [Codec] belongs to a release and uses the newest table that the release's slurmctld accepts
+// (slurmspec.Releases): 22.05's table for 22.05 and 23.02, 23.11's for 23.11 and 24.05, and 24.11's for 24.11 to 26.05.
 //
 // For a node that has not registered since slurmctld started, slurmctld uses the oldest version
 // that it accepts. An answer must have the version of its request, so messages to nodes are read
@@ -46,10 +45,10 @@
 //  2. The tables of slurmspec/history/history.go get the keys, options, plugins and defaults of
 //     slurm.conf that the release has added, removed or changed.
 //
-// If slurmctld accepts none of the tables, or changes a layout that the driver needs, add a file
-// like protocol_24_11.go that declares a version. It makes the version's table with protocol.next:
-// a copy of the previous table, with other functions for the layouts that differ. Its init
-// function registers the table. A layout that has not changed needs no entry.
+// If slurmctld accepts none of the tables, or changes a layout that the driver needs, add a file like protocol_24_11.go
+// that declares a version. The file makes the version's table with protocol.next: a copy of the previous table, with
+// other functions for the layouts that differ. The init function of the file registers the table. A layout that has not
+// changed needs no entry.
 //
 // slurmctld of the release can speak older versions to nodes, from the row's Oldest on, and its
 // own version. Each of these versions needs a table, too; for the release's own version, a table

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// MaxMessage is the largest size of a message, in bytes. Slurm itself allows 1 GiB (MAX_MSG_SIZE).
-// The largest message to a node is a batch script (max_script_size, 4 MiB by default) with its
-// environment. So a greater length shows that the stream was misread.
+// MaxMessage is the largest size of a message, in bytes. Slurm itself allows 1 GiB (MAX_MSG_SIZE). The largest message
+// to a node is a batch script (max_script_size, 4 MiB by default) with its environment, so a greater length shows that
+// the stream was misread.
 const MaxMessage = 256 << 20
 
 const authNone = 100 // plugin id of auth/none
@@ -137,9 +137,9 @@ func Decode(frame []byte) (*Message, error) {
 // must be forwarded to further nodes, the return list has an entry with the same answer for each
 // of them.
 //
-// slurmctld takes the reply itself as the answer of the node that it connected to. It finds the
-// answers of the other nodes by their names (slurm_receive_msgs in slurm_protocol_api.c,
-// _thread_per_group_rpc in agent.c). A node that is missing in the list counts as not responding.
+// slurmctld takes the reply itself as the answer of the node that it connected to. slurmctld finds the answers of the
+// other nodes by their names (slurm_receive_msgs in slurm_protocol_api.c, _thread_per_group_rpc in agent.c). A node
+// that is missing in the list counts as not responding.
 func Reply(request *Message, typ Type, body []byte, forwarded []string) *Message {
 	m := &Message{Version: request.Version, Type: typ, Body: body}
 	for _, node := range forwarded {

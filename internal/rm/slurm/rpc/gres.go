@@ -16,8 +16,8 @@ const (
 	GRESEnvDef    = uint32(1 << 8)
 )
 
-// GRES is one line of a node's gres.conf. A resource with files has one record for each File=
-// line, since Cores and Links may differ.
+// GRES is one line of a node's gres.conf. A resource with files has one record for each File= line, because Cores and
+// Links may differ.
 type GRES struct {
 	Name  string // "gpu"
 	Type  string // "a100", or empty

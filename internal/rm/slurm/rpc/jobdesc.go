@@ -144,7 +144,7 @@ const (
 	FlagNoKillInvalidDep = uint64(1) << 1  // leave such a job in the queue
 	FlagGRESEnforceBind  = uint64(1) << 4  // bind generic resources to their cores
 	FlagSpreadJob        = uint64(1) << 8  // spread the job over as many nodes as possible
-	FlagUseMinNodes      = uint64(1) << 9  // prefer the least number of nodes
+	FlagUseMinNodes      = uint64(1) << 9  // prefer the smallest number of nodes
 	FlagTasksSet         = uint64(1) << 14 // Tasks is given
 	FlagCPUsSet          = uint64(1) << 15 // CPUsPerTask is given
 	FlagGRESDisableBind  = uint64(1) << 19 // do not bind generic resources to their cores

@@ -46,9 +46,9 @@ type JobInfo struct {
 	Suspended        int64
 	RunBeforeSuspend int64
 
-	// Nodes is the host list of the allocated nodes. For a completing job, it lists the nodes whose
-	// epilog has not ended. NodeCount and CPUs are the size of the allocation. Before an allocation,
-	// they are the smallest requested size.
+	// Nodes is the host list of the allocated nodes. For a completing job, Nodes lists the nodes whose epilog has not
+	// ended. NodeCount and CPUs are the size of the allocation. Before an allocation, NodeCount and CPUs are the smallest
+	// requested size.
 	Nodes           string
 	NodeCount, CPUs int
 
@@ -96,10 +96,9 @@ func (j *JobInfo) Waiting(task int) bool {
 // JobInfoRequest is the body of a [RequestJobInfoSingle]. The request covers jobs in hidden
 // partitions, and omits the resources on each node.
 //
-// slurmctld answers with a [ResponseJobInfo]. For a job, the answer has one record. For an array,
-// it has a record for each task with its own record, and one record for all other tasks. For a job
-// that slurmctld does not know, or has forgotten (MinJobAge), the answer is a [ResponseRC] with
-// [slurmspec.ErrInvalidJob].
+// slurmctld answers with a [ResponseJobInfo]. For a job, the answer has one record. For an array, the answer has a
+// record for each task with its own record, and one record for all other tasks. For a job that slurmctld does not know,
+// or has forgotten (MinJobAge), the answer is a [ResponseRC] with [slurmspec.ErrInvalidJob].
 type JobInfoRequest struct {
 	Job uint32
 }

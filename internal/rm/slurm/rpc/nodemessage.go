@@ -6,18 +6,18 @@ import "rmreplay/internal/slurmspec"
 // that run on it. A node sends a registration when its slurmd starts, and after each
 // [RequestNodeRegistration]. The registration is a separate message, not the answer.
 //
-// slurmctld compares the registration with slurm.conf (validate_node_specs in node_mgr.c). It
-// drains a node with fewer CPUs, less memory or fewer generic resources than slurm.conf says. It
-// also compares Steps with its own jobs (validate_jobs_on_node in job_mgr.c). It requeues or fails
-// a job that Steps lacks, and aborts a job that slurmctld does not know.
+// slurmctld compares the registration with slurm.conf (validate_node_specs in node_mgr.c). slurmctld drains a node with
+// fewer CPUs, less memory or fewer generic resources than slurm.conf says. slurmctld also compares Steps with its own
+// jobs (validate_jobs_on_node in job_mgr.c). slurmctld requeues or fails a job that Steps lacks, and aborts a job that
+// slurmctld does not know.
 type NodeRegistration struct {
 	// Time is the node's current time. Start is when its slurmd started. Both are in seconds since
 	// the Unix epoch.
 	Time, Start int64
 	// Status is 0, or the error number of a failed prolog or slurmd.
 	Status uint32
-	// FeaturesActive and FeaturesAvailable are the features of node feature plugins. They exclude the
-	// features from slurm.conf.
+	// FeaturesActive and FeaturesAvailable are the features of node feature plugins. Features from slurm.conf are not in
+	// these two fields.
 	FeaturesActive, FeaturesAvailable string
 	// Host is the host name. Node is the node's name in slurm.conf.
 	Host, Node string

@@ -10,7 +10,7 @@ const (
 	StepInteractive = uint32(0xfffffffa) // SLURM_INTERACTIVE_STEP
 )
 
-// StepID names a step of a job. If Step is [slurmspec.NoVal], it names the whole job.
+// StepID names a step of a job. If Step is [slurmspec.NoVal], StepID names the whole job.
 type StepID struct {
 	Job, Step uint32
 	// HetComponent is [slurmspec.NoVal], except for the components of heterogeneous steps.
@@ -71,7 +71,7 @@ type BatchLaunch struct {
 	CoreSpec                uint16
 	// CPUsPerNode are the allocated CPUs on the job's nodes, in the order of Nodes.
 	CPUsPerNode []Run
-	// Nodes is the host list of the job's nodes. The script runs on the first of them.
+	// Nodes is the host list of the job's nodes. The script runs on the first node.
 	Nodes                          string
 	Script, WorkDir                string
 	StdErr, StdIn, StdOut          string
@@ -276,7 +276,7 @@ func (f prologFields) read(d *decoder) *PrologLaunch {
 //     to the script's standard error (_rpc_timelimit). slurmctld has put the job into its final
 //     state, or back into the queue, and only waits for the epilogs.
 //   - [RequestAbortJob]: slurmd sends SIGKILL at once. It does not report the end of steps and of
-//     the script. It runs the epilog and reports the epilog's end (_rpc_abort_job).
+//     the script. slurmd runs the epilog and reports the epilog's end (_rpc_abort_job).
 //
 // slurmctld repeats the message to nodes that have not reported the end of their epilog.
 type KillJob struct {
@@ -427,11 +427,10 @@ const (
 	KillResv       = uint16(1 << 8) // KILL_JOB_RESV: warn only if a reservation needs the nodes
 )
 
-// Signal is the body of a [RequestSignalTasks] or a [RequestTerminateTasks]: a signal for the
-// processes of a job. The signal comes from "scancel --signal", or is the warning before the time
-// limit that "sbatch --signal" requests. It does not make slurmctld end the job. The nodes answer
-// with [ResponseRC] 0, or with ESRCH (3) if they have no process of the job; slurmctld treats both
-// as success.
+// Signal is the body of a [RequestSignalTasks] or a [RequestTerminateTasks]: a signal for the processes of a job. The
+// signal comes from "scancel --signal", or is the warning before the time limit that "sbatch --signal" requests. The
+// signal does not make slurmctld end the job. The nodes answer with [ResponseRC] 0, or with ESRCH (3) if they have no
+// process of the job; slurmctld treats both as success.
 type Signal struct {
 	StepID StepID
 	Flags  uint16 // Kill constants

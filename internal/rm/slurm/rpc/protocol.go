@@ -26,8 +26,8 @@ func (v Version) String() string {
 // from 20.11 to 26.05. A layout that is the same in all versions is an ordinary method of its
 // message.
 //
-// slurmctld uses the oldest version that it accepts for a node that has not registered. So the
-// tables include the node's side of older versions.
+// slurmctld uses the oldest version that it accepts for a node that has not registered, so the tables include the
+// node's side of older versions.
 type protocol struct {
 	version Version
 

@@ -5,9 +5,8 @@ const V2011 Version = 36 << 8
 
 func init() { register(protocol2011) }
 
-// protocol2011 is the oldest version that slurmctld 22.05 accepts. slurmctld 22.05 uses it for a
-// node that has not registered. This is the first table; the tables of later versions are derived
-// from it.
+// protocol2011 is the oldest version that slurmctld 22.05 accepts. slurmctld 22.05 uses it for a node that has not
+// registered. The tables of later versions are derived from protocol2011.
 var protocol2011 = &protocol{
 	version:      V2011,
 	appendHeader: headerFields{messageIndex: true}.append,

@@ -13,11 +13,10 @@ func init() {
 	}
 }
 
-// repeated makes the table of a version that slurmctld uses only to repeat messages. With these
-// releases, the driver uses the version of 24.11. When a node has not answered, slurmctld repeats
-// the message in its own version instead of the node's (_queue_agent_retry in slurmctld/agent.c).
-// slurmctld repeats signals to jobs, and aborts of a running job that a user has shrunk. All other
-// messages to nodes have retry = 0.
+// repeated makes the table of a version that slurmctld uses only to repeat messages. With releases since 25.05, the
+// driver uses the version of 24.11. When a node has not answered, slurmctld repeats the message in its own version
+// instead of the node's (_queue_agent_retry in slurmctld/agent.c). slurmctld repeats signals to jobs, and aborts of a
+// running job that a user has shrunk. All other messages to nodes have retry = 0.
 //
 // A credential in a repeated message keeps the layout of the node's version (slurm_cred_pack in
 // interfaces/cred.c).
@@ -30,7 +29,8 @@ func repeated(p *protocol) {
 	p.own = nil
 }
 
-// notRepeated refuses a message that slurmctld does not repeat. Its layout differs from 24.11's.
+// notRepeated refuses a message that slurmctld does not repeat. In the newer version, the layout of the message differs
+// from 24.11's.
 func notRepeated[T any](d *decoder) *T {
 	d.Fail("the message has the layout of %v, but slurmctld sends it only to nodes of its own release", d.protocol.version)
 	return nil

@@ -9,9 +9,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// ReservationDesc is the body of a [RequestCreateReservation] and a [RequestUpdateReservation]
-// (resv_desc_msg_t in slurm.h). slurmctld answers a creation with a [ResponseCreateReservation],
-// which has the name, or refuses it with a [ResponseRC]. It answers an update with a [ResponseRC].
+// ReservationDesc is the body of a [RequestCreateReservation] and a [RequestUpdateReservation] (resv_desc_msg_t in
+// slurm.h). slurmctld answers a creation with a [ResponseCreateReservation], which has the name, or refuses it with a
+// [ResponseRC]. slurmctld answers an update with a [ResponseRC].
 type ReservationDesc struct {
 	Name          string
 	Start, End    int64  // seconds since the Unix epoch; slurmspec.NoVal if not set
@@ -35,13 +35,11 @@ type ReservationDesc struct {
 // NewReservationDesc returns the description of a workload's reservation, as scontrol makes it
 // (scontrol/create_res.c).
 //
-// An update changes only the values that r gives. A new reservation needs a start, a duration,
-// users or accounts, and one of nodes, node count, licenses and partition. The error names a
-// missing value or an unknown flag.
+// An update changes only the values that r gives. A new reservation needs a start, a duration, users or accounts, and
+// one of these: nodes, a number of nodes, licenses, a partition. The error names a missing value or an unknown flag.
 //
-// Slurm counts durations in minutes. If a duration is not a number of whole minutes, the
-// description gives the end instead ([ExactEnd]). If the end is not known, it rounds the duration
-// up.
+// Slurm counts durations in minutes. If a duration is not a number of whole minutes, the description gives the end
+// instead ([ExactEnd]). If the end is not known, NewReservationDesc rounds the duration up.
 func NewReservationDesc(r hpc.Reservation, update bool) (*ReservationDesc, error) {
 	d := &ReservationDesc{
 		Name: r.Name, Start: int64(slurmspec.NoVal), End: int64(slurmspec.NoVal), Duration: slurmspec.NoVal,

@@ -36,8 +36,8 @@ type Stats struct {
 	BackfillQueueSum, BackfillTableSize     uint32
 	BackfillTableSizeSum                    uint32
 	BackfillActive                          bool
-	// MainExits and BackfillExits count why the schedulers ended their cycles, in the order of
-	// schedule_exit_t and bf_exit_t (slurmctld.h). Slurm before 23.11 does not count these reasons.
+	// MainExits and BackfillExits count why the schedulers ended their cycles, in the order of schedule_exit_t and
+	// bf_exit_t (slurmctld.h). Slurm before 23.11 does not count why cycles ended.
 	MainExits, BackfillExits []uint32
 	// RPCs are the requests that slurmctld has handled, by type.
 	RPCs []RPCStat

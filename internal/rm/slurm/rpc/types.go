@@ -12,7 +12,7 @@ type Type uint16
 const (
 	RequestNodeRegistration      Type = 1001 // the node must send a [NodeRegistration]
 	RequestReconfigure           Type = 1003 // read slurm.conf again; not answered
-	RequestReconfigureWithConfig Type = 1004 // the same, with the files in the message; slurmctld expects no answer
+	RequestReconfigureWithConfig Type = 1004 // read the slurm.conf in the message; not answered
 	RequestShutdown              Type = 1005 // end the daemon; a node does not answer
 	RequestPing                  Type = 1008
 	RequestHealthCheck           Type = 1011

@@ -78,9 +78,9 @@ func (p *Sandbox) Make() (err error) {
 	return p.Give(p.Library)
 }
 
-// makeDirectories makes Dir and the directories in it. If the daemons run as another user, they
-// can write only into their own directories. In all other directories, they cannot replace a file
-// by a link that would lead the driver elsewhere.
+// makeDirectories makes Dir and the directories in it. If the daemons run as another user, they can write only into
+// their own directories. In all other directories, the daemons cannot replace a file by a link that would lead the
+// driver elsewhere.
 func (p *Sandbox) makeDirectories() error {
 	if err := os.Mkdir(p.Dir, 0o700); err != nil {
 		return err
@@ -197,16 +197,16 @@ func (p *Sandbox) FreePorts(socket func() (int, error), ports ...*uint16) error 
 	return nil
 }
 
-// isFree reports whether a port of the control address is free. For a number that is not a port, it
-// returns the error of [unix.Bind].
+// isFree reports whether a port of the control address is free. For a number that is not a port, isFree returns the
+// error of [unix.Bind].
 func (p *Sandbox) isFree(socket func() (int, error), port int) (bool, error) {
 	fd, err := socket()
 	if err != nil {
 		return false, err
 	}
 	defer unix.Close(fd)
-	// A process that forks now inherits a copy of the socket until it executes its program. With this
-	// option, which slurmctld also sets, the copy does not keep slurmctld from listening.
+	// A process that forks now inherits a copy of the socket until it executes its program. With SO_REUSEADDR, which
+	// slurmctld also sets, the copy does not keep slurmctld from listening.
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 		return false, err
 	}

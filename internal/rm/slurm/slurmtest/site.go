@@ -40,10 +40,9 @@ type Options struct {
 	Files map[string]string
 }
 
-// CgroupConf is the text of a cgroup.conf for slurmd on a machine without a cgroup file system,
-// such as a chroot or a container. Without this file, slurmd looks for the file system to choose a
-// plugin. A plugin that cgroup.conf names does nothing until a task or a job of proctrack/cgroup
-// needs it (src/common/cgroup.c).
+// CgroupConf is the text of a cgroup.conf for slurmd on a machine without a cgroup file system, such as a chroot or a
+// container. Without a cgroup.conf, slurmd looks for the file system to choose a plugin. A plugin that cgroup.conf
+// names does nothing until a task or a job of proctrack/cgroup needs it (src/common/cgroup.c).
 func CgroupConf(release slurmspec.Release) string {
 	if release.Since(slurmspec.R2311) {
 		return "CgroupPlugin=disabled\n"

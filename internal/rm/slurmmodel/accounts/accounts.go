@@ -25,9 +25,9 @@ type Association struct {
 	// Parent is the account above; nil for the root. Usage counts for all parents, and limits of
 	// all parents apply.
 	Parent *Association
-	// ShareParent is the nearest account above that does not have Fairshare=parent. Children are
-	// the associations that have this association as ShareParent, in slurmctld's order. They
-	// compete with each other: they are one level of the tree.
+	// ShareParent is the nearest account above that does not have Fairshare=parent. Children are the associations that
+	// have this association as ShareParent, in slurmctld's order. These children compete with each other: they are one
+	// level of the tree.
 	ShareParent *Association
 	Children    []*Association
 	// Shares is Fairshare, or [associations.SharesOfParent] for Fairshare=parent. LevelShares is
@@ -38,8 +38,8 @@ type Association struct {
 	// Limits has the association's own group limits. The other limits are inherited if they are not
 	// set.
 	Limits Limits
-	// Unlimited says that neither the association nor one above has a limit that can keep a job from
-	// starting. NoTRES says that none of them has a limit on resources.
+	// Unlimited says that neither the association nor an association above it has a limit that can keep a job from
+	// starting. NoTRES says that none of these associations has a limit on resources.
 	Unlimited, NoTRES bool
 	// Priority is the association's own or inherited priority. PriorityNorm is Priority divided by
 	// the largest priority of an association.
@@ -53,8 +53,8 @@ type Association struct {
 	FairShare FairShare
 
 	config *associations.Association
-	// batch is the same for associations that slurmdbd adds together: successive associations of
-	// one command that have the same parent (as_mysql_add_assocs in as_mysql_assoc.c).
+	// Associations that slurmdbd adds together have the same batch: successive associations of one command that have the
+	// same parent (as_mysql_add_assocs in as_mysql_assoc.c).
 	batch int
 }
 
@@ -77,7 +77,7 @@ type FairShare struct {
 // IsUser reports whether the association is that of a user.
 func (a *Association) IsUser() bool { return a.User != "" }
 
-// Up yields the association and those above it.
+// Up yields the association and the associations above it.
 func (a *Association) Up(yield func(*Association) bool) {
 	for ; a != nil; a = a.Parent {
 		if !yield(a) {
@@ -206,7 +206,7 @@ func (a *Accounts) connect(release slurmspec.Release) {
 	}
 }
 
-// walk appends an association and those below it to List, depth first.
+// walk appends an association and the associations below it to List, depth first.
 func (a *Accounts) walk(top *Association, below map[*Association][]*Association, order func([]*Association)) {
 	a.List = append(a.List, top)
 	order(below[top])
@@ -215,9 +215,9 @@ func (a *Accounts) walk(top *Association, below map[*Association][]*Association,
 	}
 }
 
-// order returns a function that sorts the associations of one parent. Its input is in the order of
-// sacctmgr's commands. Since 23.11 slurmdbd lists associations by name. Before, it listed the
-// associations of the latest command first (nested sets), and kept the order within a command.
+// order returns a function that sorts the associations of one parent. The function's argument is in the order of
+// sacctmgr's commands. Since 23.11 slurmdbd lists associations by name. Before, slurmdbd listed the associations of the
+// latest command first (nested sets), and kept the order within a command.
 func order(release slurmspec.Release) func([]*Association) {
 	byName := func(x, y *Association) int { return strings.Compare(lineage(x), lineage(y)) }
 	latestFirst := func(x, y *Association) int { return cmp.Compare(y.batch, x.batch) }
@@ -228,8 +228,8 @@ func order(release slurmspec.Release) func([]*Association) {
 	return func(list []*Association) { slices.SortStableFunc(list, compare) }
 }
 
-// lineage returns the last part of an association's lineage (_set_lineage in as_mysql_assoc.c). It
-// is in upper case, because the database compares without case.
+// lineage returns the last part of an association's lineage (_set_lineage in as_mysql_assoc.c). The result is in upper
+// case, because the database compares without case.
 func lineage(a *Association) string {
 	name := a.Account + "/"
 	if a.IsUser() {

@@ -92,7 +92,7 @@ func (a *Accounts) usage() Usage {
 	return Usage{TRES: make([]extended.Float, a.TRES.Len()), Reserved: a.TRES.Vector()}
 }
 
-// Trim removes the amounts that no limit is compared with. Then they are not computed.
+// Trim removes the amounts that are compared with no limit, so that the model does not compute them.
 func (a *Accounts) Trim() {
 	for _, one := range a.List {
 		one.Usage.trim(&one.Limits)
@@ -131,10 +131,9 @@ func (q *QOS) part(parts map[string]*Counts, name string) *Counts {
 	return c
 }
 
-// SetUsage sets the usage with which slurmctld starts. The parameter raw is the association's own
-// usage, in billing × seconds; the parents' usage grows by it, too. This usage is rounded to six
-// decimals, as in the state file that slurmctld reads. The parameter cpus says that billing is the
-// number of CPUs: then raw is the usage of CPUs, too.
+// SetUsage sets the usage with which slurmctld starts. The parameter raw is the association's own usage, in billing ×
+// seconds; the parents' usage grows by it, too. The usage raw is rounded to six decimals, as in the state file that
+// slurmctld reads. The parameter cpus says that billing is the number of CPUs: then raw is the usage of CPUs, too.
 func (one *Association) SetUsage(raw float64, cpus bool) {
 	seconds := extended.Parse(strconv.FormatFloat(raw, 'f', 6, 64))
 	for a := range one.Up {

@@ -55,8 +55,8 @@ func (p *Pool) Send(now hpc.Time, nodes int) hpc.Time {
 	return at
 }
 
-// Many reports whether more than 50 agents are at work. Then a node's message does not make
-// slurmctld schedule at once; the background loop schedules later (LOTS_OF_AGENTS in agent.h).
+// Many reports whether more than 50 agents are at work. If so, a node's message does not make slurmctld schedule at
+// once; the background loop schedules later (LOTS_OF_AGENTS in agent.h).
 func (p *Pool) Many(now hpc.Time) bool {
 	n := 0
 	for _, end := range p.ends {
@@ -67,9 +67,8 @@ func (p *Pool) Many(now hpc.Time) bool {
 	return n > many
 }
 
-// Launch starts a job on a number of nodes, and returns when its script begins. With a prolog,
-// slurmctld first sends the prolog to all nodes, and then the script to the first node
-// (select_nodes in node_scheduler.c).
+// Launch starts a job on a number of nodes, and returns when the job's script begins. With a prolog, slurmctld first
+// sends the prolog to all nodes, and then the script to the first node (select_nodes in node_scheduler.c).
 func (p *Pool) Launch(now hpc.Time, nodes int, prolog bool) hpc.Time {
 	if prolog {
 		p.Send(now, nodes)

@@ -27,10 +27,9 @@ type Answers struct {
 // (start_msg_tree in forward.c).
 const unreachable = 10 * time.Millisecond
 
-// Expect returns how a job's nodes report. The parameter up has the nodes in service. If an epilog is
-// configured, each node sends a message when its epilog ends. Otherwise only the job's first node
-// may send a message. It does so if the end of the job kills the script (_rpc_terminate_job in
-// slurmd's req.c).
+// Expect returns how a job's nodes report. The parameter up has the nodes in service. If an epilog is configured, each
+// node sends a message when its epilog ends. Otherwise only the job's first node may send a message. The first node
+// sends a message if the end of the job kills the script (_rpc_terminate_job in slurmd's req.c).
 func Expect(nodes, up selection.Bits, killed, epilog bool) Answers {
 	others := nodes.Clone()
 	others.And(up)
@@ -51,7 +50,7 @@ func Expect(nodes, up selection.Bits, killed, epilog bool) Answers {
 // After adds a time to an instant of slurmctld's clock, which slurmctld reads in whole microseconds.
 func After(t hpc.Time, d time.Duration) hpc.Time { return t.Add(d) - t%hpc.Time(time.Microsecond) }
 
-// Later returns the first of the instants t, t + 1 s, t + 2 s and so on that is not before an instant.
+// Later adds whole seconds to t until the sum is not earlier than the parameter before.
 func Later(t, before hpc.Time) hpc.Time {
 	if early := before - t; early > 0 {
 		t += (early + hpc.Second - 1) / hpc.Second * hpc.Second

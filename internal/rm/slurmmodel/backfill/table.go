@@ -1,6 +1,6 @@
-// Package backfill has the table of Slurm's backfill scheduler (node_space in
-// src/plugins/sched/backfill/backfill.c). For each interval of the window, the table has the nodes
-// that are not planned for a job. It leaves out running jobs, which package selection considers.
+// Package backfill has the table of Slurm's backfill scheduler (node_space in src/plugins/sched/backfill/backfill.c).
+// For each interval of the window, the table has the nodes that are not planned for a job. The table leaves out running
+// jobs, which package selection considers.
 package backfill
 
 import (
@@ -119,10 +119,10 @@ func (t *Table) Restrict(set selection.Bits, start, end int64) (later int64) {
 	return later
 }
 
-// Skip skips tries that would find too few nodes. A try at t needs as many nodes as the parameter
-// least says, which are free from t to t+span. They must be in able and in the set that Restrict
-// was last called with. Skip returns the instant of the first try, from the instant first on, that
-// finds enough nodes. If no try does, it returns the instant of the last try.
+// Skip skips tries that would find too few nodes. A try at t needs as many nodes as the parameter least says, which are
+// free from t to t+span. The nodes must be in able and in the set that Restrict was last called with. Skip returns the
+// instant of the first try, from the instant first on, that finds enough nodes. If no try finds enough nodes, Skip
+// returns the instant of the last try.
 func (t *Table) Skip(able selection.Bits, least int, first, span int64) int64 {
 	copy(t.able, t.all)
 	t.able.And(able)
@@ -140,9 +140,9 @@ func (t *Table) Skip(able selection.Bits, least int, first, span int64) int64 {
 	return first
 }
 
-// lacks returns an index k: every try that begins in one of the intervals with the indexes at to k fails. A
-// try fails if fewer nodes of t.able than the parameter least says are free until the instant end. The result
-// is -1 if a try that begins in the interval with the index at succeeds.
+// lacks returns an index k: every try that begins in one of the intervals from index at to index k fails. A try fails
+// if fewer nodes of t.able than the parameter least says are free until the instant end. The result is -1 if a try that
+// begins in the interval with the index at succeeds.
 func (t *Table) lacks(at int, end int64, least int) int {
 	copy(t.set, t.able)
 	for k := at; k < len(t.ends) && t.beginOf(k) <= end; k++ {

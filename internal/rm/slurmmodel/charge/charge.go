@@ -1,6 +1,6 @@
-// Package charge has the virtual time that slurmctld's schedulers need for their computing. This time
-// matters for long queues: bf_max_time ends a backfill cycle before the end of the queue, max_sched_time
-// ends a pass of the main scheduler, and backfill pauses after each bf_yield_interval.
+// Package charge has the virtual time that slurmctld's schedulers need for their computing. The virtual time of
+// computing matters for long queues: bf_max_time ends a backfill cycle before the end of the queue, max_sched_time ends
+// a pass of the main scheduler, and backfill pauses after each bf_yield_interval.
 package charge
 
 import (

@@ -245,8 +245,8 @@ var jobRules = []struct {
 	}},
 }
 
-// asksSharedGPU reports whether a job asks for a part of a GPU. Such a job takes no free GPU (--gres=gpu), and no part
-// of a GPU that another job has (gres_id_sharing in src/interfaces/gres.c).
+// asksSharedGPU reports whether a job asks for a part of a GPU. A job that shares a GPU takes no free GPU (--gres=gpu),
+// and no part of a GPU that another job has (gres_id_sharing in src/interfaces/gres.c).
 func asksSharedGPU(j *hpc.Job) bool {
 	for one := range strings.SplitSeq(j.GRES, ",") {
 		name, _, _ := strings.Cut(strings.TrimPrefix(one, "gres/"), ":")

@@ -22,8 +22,8 @@ func Left(deadline, now int64) int64 {
 	return max(0, (deadline-now)/60)
 }
 
-// Limit returns the first limit that is not negative, but at most the minutes that are left before
-// a deadline. If left is 0, it returns limits[0].
+// Limit returns the first limit that is not negative, but at most the minutes that are left before a deadline. If left
+// is 0, Limit returns limits[0].
 func Limit(left int64, limits ...int64) int64 {
 	if left == 0 {
 		return limits[0]

@@ -137,7 +137,7 @@ func (a Float) Mul(b Float) Float {
 	return round(high, low, exponent)
 }
 
-// Quo returns a / b. If b is 0, it returns 0 if a is 0, and infinity otherwise.
+// Quo returns a / b. If b is 0, the result is 0 if a is 0, and infinity otherwise.
 func (a Float) Quo(b Float) Float {
 	switch {
 	case a.mantissa == 0 || b.exponent == infinite:
@@ -163,8 +163,7 @@ func (a Float) Quo(b Float) Float {
 	return round(quotient, below, exponent)
 }
 
-// round rounds a mantissa whose highest bit is set. The parameter behind has the 64 bits that
-// follow it.
+// round rounds a mantissa whose highest bit is set. The parameter behind has the 64 bits that follow the mantissa.
 func round(mantissa, behind uint64, exponent int32) Float {
 	const half = 1 << 63
 	if behind > half || behind == half && mantissa&1 == 1 {

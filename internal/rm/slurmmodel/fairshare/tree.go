@@ -27,9 +27,8 @@ type tree struct {
 	rank, untied int
 }
 
-// level ranks the users of a level and of the levels below. The parameter tied says that the
-// account above ties with the association before that account. Then the level's first association
-// ties, too.
+// level ranks the users of a level and of the levels below. The parameter tied says that the account above ties with
+// the association before that account. If it ties, the level's first association ties, too.
 func (t *tree) level(siblings []*accounts.Association, tied bool) {
 	for _, a := range siblings {
 		t.setLevel(a)

@@ -20,7 +20,7 @@ type Request struct {
 	Tasks        int
 	TasksPerNode int
 	CPUsPerTask  int // at least 1
-	// MinCPUsPerNode is the least number of CPUs on each node (pn_min_cpus).
+	// MinCPUsPerNode is the smallest number of CPUs on each node (pn_min_cpus).
 	MinCPUsPerNode int
 	TasksPerSocket int
 	TasksPerCore   int
@@ -66,8 +66,8 @@ func (r *Request) CPUsPerCore(n *Node) int {
 	return per
 }
 
-// Usable returns how many of the CPUs that a job has on a node the job can use. With --threads-per-core the
-// job can use only this number of threads of each core (job_resources_get_node_cpu_cnt).
+// Usable returns how many CPUs of a node a job can use, given the number of CPUs that the job has there. With
+// --threads-per-core the job can use only this number of threads of each core (job_resources_get_node_cpu_cnt).
 func (r *Request) Usable(n *Node, cpus int) int {
 	if r.ThreadsPerCore > 0 && r.ThreadsPerCore < n.Threads {
 		return cpus / n.Threads * r.ThreadsPerCore
@@ -89,9 +89,8 @@ func (r *Request) LeastMemory() int64 {
 	return r.Memory
 }
 
-// CountTasks returns how many tasks slurmctld counts for a job on a number of nodes. With strict,
-// it returns the job's own number of tasks, if the job gives one and does not give
-// --ntasks-per-node.
+// CountTasks returns how many tasks slurmctld counts for a job on a number of nodes. With strict, CountTasks returns
+// the job's own number of tasks, if the job gives one and does not give --ntasks-per-node.
 func (r *Request) CountTasks(nodes int, strict bool) int {
 	want := max(nodes, nodes*r.TasksPerNode, r.MinCPUs, nodes*r.MinCPUsPerNode)
 	for k := range r.Devices {
@@ -178,9 +177,9 @@ func (d *DeviceRequest) Wants(have *Device) bool {
 	return have.Kind == d.Kind && (d.Type == "" || have.Type == d.Type)
 }
 
-// EstimateCPUs returns how many CPUs slurmctld's first attempt counts for each resource that the job requests
-// as a whole, so that tasks are close to the resources (_estimate_cpus_per_gres). It returns 0 if the request
-// allows no estimate.
+// EstimateCPUs returns how many CPUs slurmctld's first attempt counts for each resource of a request for the whole job
+// (PerJob), so that tasks are close to the resources (_estimate_cpus_per_gres). It returns 0 if the request allows no
+// estimate.
 func (d *DeviceRequest) EstimateCPUs(r *Request) int {
 	switch {
 	case r.Tasks == 0 || d.PerJob == 0:

@@ -19,9 +19,9 @@ type Request struct {
 	Any  bool
 }
 
-// Read reads a list of licences such as "matlab:2,ansys" from Licenses in slurm.conf or --licenses.
-// In newer releases jobs may give alternatives, such as "matlab:2|octave". A number that cannot be
-// read counts as 1. This does not matter, because slurmctld refuses such a list.
+// Read reads a list of licences such as "matlab:2,ansys" from Licenses in slurm.conf or --licenses. In newer releases
+// jobs may give alternatives, such as "matlab:2|octave". A number that cannot be read counts as 1. The value 1 does not
+// matter, because slurmctld refuses such a list.
 func Read(text string) (r Request) {
 	r.Any = strings.Contains(text, "|")
 	for _, word := range strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(",;|", c) }) {

@@ -93,8 +93,7 @@ type Job struct {
 	// of a QOS or an association.
 	Minutes uint32
 	ByLimit bool
-	// ByAdmin says that an administrator has set the time limit. Then limits on time do not apply
-	// to the job.
+	// ByAdmin says that an administrator has set the time limit. Limits on time then do not apply to the job.
 	ByAdmin bool
 	// Reason is why the job is pending. A check first clears Reason if it is a limit. If the job
 	// exceeds a limit, the check then sets Reason to this limit.

@@ -7,7 +7,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// These reasons do not depend on a resource.
+// The reasons that do not depend on a resource.
 var (
 	qosGrpJobs         = named("QOSGrpJobsLimit")
 	qosGrpSubmit       = named("QOSGrpSubmitJobsLimit")

@@ -11,7 +11,7 @@ import (
 
 // Parameters are the keys of slurm.conf that the schedulers use.
 type Parameters struct {
-	// These are options of SchedulerParameters.
+	// The options of SchedulerParameters.
 	BatchSchedDelay, SchedInterval int64
 	SchedMinInterval               time.Duration
 	QueueDepth, PartitionDepth     int

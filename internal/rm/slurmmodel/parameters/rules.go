@@ -4,11 +4,11 @@ import "rmreplay/internal/slurmspec"
 
 // Rules are the differences between Slurm's releases that the model has.
 type Rules struct {
-	// WholeSeconds says that the background loop wakes at whole seconds (since 23.11). Before, it
-	// wakes a second after its last turn, so it keeps the phase of slurmctld's start.
+	// WholeSeconds says that the background loop wakes at whole seconds (since 23.11). Before, the loop wakes a second
+	// after its last turn, so it keeps the phase of slurmctld's start.
 	WholeSeconds bool
-	// RoundUp says that ends of planned jobs are rounded up to a multiple of bf_resolution (since
-	// 24.11). Before, they are rounded down.
+	// RoundUp says that ends of planned jobs are rounded up to a multiple of bf_resolution (since 24.11). Before, these
+	// ends are rounded down.
 	RoundUp bool
 	// RefuseForgotten says that slurmctld refuses afterok and afternotok on a job that it has
 	// forgotten (since 23.02).

@@ -226,10 +226,9 @@ func (s *Settings) willRun(t *Try, set selection.Bits, h *selection.Horizon) (*s
 	return t.Tester.WillRun(future, t.Request, set, t.Counts, &later)
 }
 
-// RenewExempt reports whether the cores of jobs that cannot be suspended yet must be found anew at
-// the second now. If so, it removes the exempt cores that the tester has. In 26.05 slurmctld finds
-// them anew at most once a second if slurm.conf has PreemptExemptTime
-// (_rebuild_suspend_exempt_cores).
+// RenewExempt reports whether the cores of jobs that cannot be suspended yet must be found anew at the second now. If
+// so, RenewExempt removes the exempt cores that the tester has. In 26.05 slurmctld finds them anew at most once a
+// second if slurm.conf has PreemptExemptTime (_rebuild_suspend_exempt_cores).
 func (s *Settings) RenewExempt(x *selection.Tester, now int64) bool {
 	if !x.Since2605 || s.exempt == 0 || s.renewed == now {
 		return false

@@ -314,8 +314,8 @@ func (s *Settings) Retry(job *Job) bool {
 	return retry
 }
 
-// TooMany reports whether Retry has returned a job so often that slurmctld holds it
-// (MaxBatchRequeue). If so, it resets the count.
+// TooMany reports whether Retry has returned a job so often that slurmctld holds it (MaxBatchRequeue). If so, TooMany
+// resets the count.
 func (s *Settings) TooMany(job *Job) bool {
 	if s == nil || job.retries < s.maxRetries {
 		return false
@@ -324,8 +324,8 @@ func (s *Settings) TooMany(job *Job) bool {
 	return true
 }
 
-// SetAside clears Began and Underway if the job has preempted jobs in this cycle, so that the next task of
-// the array may preempt jobs, too. It then returns the old value of Began, and otherwise its argument.
+// SetAside clears Began and Underway if the job has preempted jobs in this cycle, so that the next task of the array
+// may preempt jobs, too. In this case SetAside returns the old value of Began, and otherwise its argument.
 func (j *Job) SetAside(began int64) int64 {
 	if j.Underway {
 		began, j.Began, j.Underway = j.Began, 0, false

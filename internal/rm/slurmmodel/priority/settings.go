@@ -17,8 +17,8 @@ type Settings struct {
 	// Multifactor says that PriorityType is priority/multifactor. Otherwise it is priority/basic,
 	// see [Basic].
 	Multifactor bool
-	// These are PriorityWeightAge, PriorityWeightAssoc and so on. TRES are the weights of
-	// PriorityWeightTRES in the order of [tres.Table]; nil if not set.
+	// The weights are PriorityWeightAge, PriorityWeightAssoc and so on. TRES are the weights of PriorityWeightTRES in the
+	// order of [tres.Table]; nil if not set.
 	Age, Association, FairShare, Size, Partition, QOS float64
 	TRES                                              []float64
 	// MaxAge is PriorityMaxAge in seconds.

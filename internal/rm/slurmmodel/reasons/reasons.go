@@ -3,7 +3,7 @@ package reasons
 
 import "rmreplay/internal/slurmspec"
 
-// These are values of enum job_state_reason in slurm.h.
+// The values of enum job_state_reason in slurm.h.
 const (
 	Priority           slurmspec.Reason = 1
 	Dependency         slurmspec.Reason = 2

@@ -93,10 +93,10 @@ func (l *List) pickCount(r *Reservation, pool selection.Bits, count int) selecti
 	return nil
 }
 
-// Choose chooses nodes of a set as slurmctld does before 24.11 (select_p_resv_test). Without
-// switches it takes the first nodes. Otherwise it finds the lowest and smallest switch with enough
-// nodes. If one leaf below that switch has enough nodes, Choose takes this leaf; otherwise it takes
-// the fullest leaves first. It returns nil if no switch has enough.
+// Choose chooses nodes of a set as slurmctld does before 24.11 (select_p_resv_test). Without switches it takes the
+// first nodes. Otherwise it finds the lowest and smallest switch with enough nodes. If one leaf below that switch has
+// enough nodes, Choose takes this leaf; otherwise it takes the fullest leaves first. Choose returns nil if no switch
+// has enough nodes.
 func Choose(switches []selection.Switch, pool selection.Bits, count int) selection.Bits {
 	chosen := make(selection.Bits, len(pool))
 	if len(switches) == 0 {

@@ -61,8 +61,8 @@ func (r *Reservation) Active(now int64) bool { return now >= r.Start && now < r.
 // Who has the user and the accounts of a job that requests a reservation.
 type Who struct {
 	User string
-	// Accounts are the job's account and the accounts above it, from the lowest up. If associations
-	// are not enforced, it is only the job's account. Names are in lower case.
+	// Accounts are the job's account and the accounts above it, from the lowest up. If associations are not enforced,
+	// Accounts has only the job's account. Names are in lower case.
 	Accounts []string
 }
 

@@ -58,7 +58,7 @@ type Pass struct {
 	Table int
 	// Exit is why the pass or cycle ended.
 	Exit int
-	// Took is the virtual time that it took.
+	// Took is the virtual time that the pass or cycle took.
 	Took time.Duration
 }
 

@@ -1,8 +1,8 @@
 package selection
 
-// dragonfly takes nodes by topology/tree with TopologyParam=Dragonfly (_eval_nodes_dfly). It first
-// tries one leaf: the leaf in use, or else the leaf with the most nodes. If one leaf does not have
-// enough, it takes nodes of all leaves in turn.
+// dragonfly takes nodes by topology/tree with TopologyParam=Dragonfly (_eval_nodes_dfly). It first tries one leaf: the
+// leaf in use, or else the leaf with the most nodes. If one leaf does not have enough nodes, dragonfly takes nodes of
+// all leaves in turn.
 func (p *pick) dragonfly(nodes Bits) bool {
 	best, s, over, ok := p.enter(nodes, func([]class, *switches) int { return p.highest(nodes) })
 	if over {
@@ -33,8 +33,8 @@ func (p *pick) highest(nodes Bits) int {
 	return top
 }
 
-// onlyLeaf returns the leaf in use. If several leaves are in use, it returns -1. If no leaf is in
-// use, it returns the leaf with the most nodes.
+// onlyLeaf returns the leaf in use. If several leaves are in use, onlyLeaf returns -1. If no leaf is in use, onlyLeaf
+// returns the leaf with the most nodes.
 func (p *pick) onlyLeaf(s *switches, best Bits) int {
 	used, largest, most := -1, -1, 0
 	for i := range p.m.Switches {

@@ -194,7 +194,8 @@ func (x *filter) limitTasks(step int) {
 	}
 }
 
-// cores returns how many cores the tasks and resources need. If the node has fewer, it drops tasks.
+// cores returns how many cores the tasks and resources need. If the node has fewer cores, the function cores drops
+// tasks.
 func (x *filter) cores() int {
 	f, d, r := x.fitting, x.d, x.p.t.request
 	each := r.CPUsPerTask

@@ -153,9 +153,9 @@ func (m *Machine) giveTasks(t *test, p *Part, d *DeviceRequest) {
 	m.giveAny(t, p, d, tasks*d.PerTask-have)
 }
 
-// giveShare gives a job resources that are close to its cores, at most the number most, for a
-// request for the whole job. If none is close, it gives one resource of another socket
-// (_set_job_bits1). It returns how many it gave.
+// giveShare gives a job resources that are close to its cores, at most the number most, for a request for the whole
+// job. If no resource is close, giveShare gives one resource of another socket (_set_job_bits1). giveShare returns how
+// many resources it gave.
 func (m *Machine) giveShare(t *test, p *Part, d *DeviceRequest, most int) int {
 	if d.CPUsPer > 0 {
 		most = min(most, p.countCores()*m.Nodes[p.Node].Threads/d.CPUsPer)
@@ -265,8 +265,8 @@ func (m *Machine) giveAny(t *test, p *Part, d *DeviceRequest, most int) int {
 	return have
 }
 
-// give gives a job resources of one socket of a node, at most the number most. Socket m.stride
-// stands for resources that are close to no socket. It returns how many it gave.
+// give gives a job resources of one socket of a node, at most the number most. Socket m.stride stands for resources
+// that are close to no socket. give returns how many resources it gave.
 func (m *Machine) give(t *test, p *Part, d *DeviceRequest, most, socket int) (have int) {
 	width := m.stride + 1
 	free := make([]int, width)

@@ -261,7 +261,8 @@ func (f *fitting) sockets(d *DeviceRequest, o *offered, limit int) (total, socke
 	return total, sockets
 }
 
-// cores returns how many cores the tasks and resources need. If the node has fewer, it drops tasks.
+// cores returns how many cores the tasks and resources need. If the node has fewer cores, the function cores drops
+// tasks.
 func (f *fitting) cores(d *DeviceRequest, total, sockets int) int {
 	r, per := f.p.t.request, f.n.Threads
 	if r.ThreadsPerCore > 0 {
@@ -409,9 +410,9 @@ func (p *pick) takeDevices(node, cpus int) int {
 	return cpus
 }
 
-// hasDevices reports whether the job has all resources that it requests as a whole
-// (gres_sched_test, gres_sched_sufficient). The parameter further has resources on further nodes,
-// which count, too; nil without further nodes.
+// hasDevices reports whether the job has all resources of its requests for the whole job (gres_sched_test,
+// gres_sched_sufficient). The parameter further has resources on further nodes, which count, too; nil without further
+// nodes.
 func (p *pick) hasDevices(further []int) bool {
 	for k := range p.totals {
 		have := p.totals[k]

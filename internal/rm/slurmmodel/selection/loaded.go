@@ -42,10 +42,10 @@ func (p *pick) leastLoaded(nodes Bits) bool {
 	return p.served()
 }
 
-// freest returns the node of a set with the largest free share of its CPUs, and how many CPUs this
-// node offers; -1 if no node can serve the job. Of equal nodes it returns the first. The parameter last is
-// the number of free CPUs of the previously taken node. If the best node so far has the same number, the
-// search ends. Since 26.05 the result looked is the number of CPUs of the last node that slurmctld looked at.
+// freest returns the node of a set with the largest free share of its CPUs, and how many CPUs this node offers; -1 if
+// no node can serve the job. Of equal nodes it returns the first. The parameter last is the number of free CPUs of the
+// previously taken node. If the best node so far also has this number of free CPUs, the search ends. Since 26.05 the
+// result looked is the number of CPUs of the last node that slurmctld looked at.
 func (p *pick) freest(set Bits, last int) (best, looked int) {
 	best = -1
 	for i := range set.All {

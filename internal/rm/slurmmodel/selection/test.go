@@ -627,7 +627,7 @@ type pick struct {
 	most    int // nodes that the job may still get
 	maximum int // CPUs that the job may still get
 	has     []int
-	// leastCPUs is the least number of CPUs of a node that the job can use, without generic resources.
+	// leastCPUs is the smallest number of CPUs that a node must offer to a job without generic resources.
 	leastCPUs int
 
 	cpusForDevices int   // fewest CPUs that the job takes of a node, because of generic resources

@@ -181,9 +181,8 @@ func (p *pick) classes(nodes Bits) []class {
 	return list
 }
 
-// top returns the switch below which nodes are chosen, or -1. If the job names nodes, it is the
-// highest switch above one of them. Otherwise it is the highest switch that has enough nodes and
-// has the lightest nodes.
+// top returns the switch below which nodes are chosen, or -1. If the job names nodes, the result is the highest switch
+// above a named node. Otherwise the result is the highest switch that has enough nodes and has the lightest nodes.
 func (p *pick) top(nodes Bits, classes []class, of *switches) int {
 	top, lightest := -1, uint64(0)
 	named := p.t.request.Required
@@ -339,10 +338,9 @@ func (p *pick) betterLeaf(s *switches, leaf, best int) int {
 	return best
 }
 
-// compareSwitches returns a number above 0 if switch i is better for the rest of the job than
-// switch j, and below 0 if it is worse. If neither has enough nodes, it compares the switches above
-// them. The result fits reports whether switch i, or the switch above it that decided, has enough
-// nodes.
+// compareSwitches returns a number above 0 if switch i is better for the rest of the job than switch j, and below 0 if
+// it is worse. If neither switch has enough nodes, compareSwitches compares the switches above them. The result fits
+// reports whether switch i, or the switch above it that decided, has enough nodes.
 func (p *pick) compareSwitches(s *switches, i, j int) (better int, fits bool) {
 	suffices := func(i int) bool { return s.nodes[i] >= p.nodes && (!p.m.Since2411 || s.cpus[i] >= p.cpus) }
 	for {

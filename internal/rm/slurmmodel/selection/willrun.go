@@ -8,13 +8,12 @@ type Running = windows.Job[*Allocation]
 // Horizon are the parameters of [Tester.WillRun].
 type Horizon = windows.Horizon[*Allocation]
 
-// WillRun looks for the instant at which a job could start, in seconds since 1970, and for its
-// nodes then (_will_run_test in cons_common/job_test.c, _future_run_test in 24.11). It removes
-// running jobs in order of their ends, and makes a test after each window of ends. So the instant
-// may be later than necessary. It returns nil if the job can never start or, with NowOnly, cannot
-// start now. The allocation has nodes and CPUs, but no parts. The caller must not change it.
-// Before 24.11, WillRun also returns nil if the job can only start after h.Until. For a job that
-// asks for generic resources, h.Until must then be 0, because its tests change weights.
+// WillRun looks for the instant at which a job could start, in seconds since 1970, and for its nodes then
+// (_will_run_test in cons_common/job_test.c, _future_run_test in 24.11). It removes running jobs in order of their
+// ends, and makes a test after each window of ends. So the instant may be later than necessary. WillRun returns nil if
+// the job can never start or, with NowOnly, cannot start now. The allocation has nodes and CPUs, but no parts. The
+// caller must not change it. Before 24.11, WillRun also returns nil if the job can only start after h.Until. For a job
+// that asks for generic resources, h.Until must then be 0, because its tests change weights.
 func (x *Tester) WillRun(s *State, r *Request, set Bits, c Counts, h *Horizon) (*Allocation, int64) {
 	if x.Linear != nil {
 		return x.willRunLinear(s, r, set, c, h)

@@ -12,7 +12,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// These are the indexes of the resources that every cluster has (TRES_ARRAY_ in slurmdb_defs.h).
+// The indexes of the resources that every cluster has (TRES_ARRAY_ in slurmdb_defs.h).
 const (
 	CPU = iota
 	Memory
@@ -78,8 +78,8 @@ func (t *Table) Index(name string) (int, bool) {
 	return i, ok
 }
 
-// Devices returns the indexes of generic resources of a kind, and of those of a type. An index is
-// negative if the cluster does not track these resources. The type may be empty.
+// Devices returns the index of the generic resources of a kind, and the index of the resources of one type of this
+// kind. An index is negative if the cluster does not track these resources. The type may be empty.
 func (t *Table) Devices(kind, typ string) (of, typed int) {
 	for i := range t.devices {
 		if d := &t.devices[i]; d.kind == kind && d.typ == typ {

@@ -16,8 +16,8 @@
 // The names of qos, account and user may also end in OPTION.ITEM: "qos normal MaxTRESPerUser.cpu",
 // "qos normal Flags.DenyOnLimit". Keys and options are compared without case.
 //
-// In the file an option or an item is written NAME=TEXT. Its value here is TEXT. "true" sets a flag or adds a name
-// to a list, and "false" removes the option, the item or the limit.
+// In the file an option or an item is written NAME=TEXT. The value of such a parameter is TEXT. "true" sets a flag or
+// adds a name to a list, and "false" removes the option, the item or the limit.
 //
 //   - [Setting.Check] returns an error for a setting that is wrong for every cluster. Check also
 //     refuses two things that slurmctld accepts: a misspelt option, which slurmctld ignores, and a

@@ -1,9 +1,9 @@
 // Package privacy makes sure that messages about a cluster's configuration do not quote other
 // files, and that copies of the configuration contain no secrets.
 //
-// A slurm.conf may include any file, and a file beside it may be a link to any file. When root
-// reads another user's configuration, root may thus read a file that this user must not read. So
-// no message quotes a file outside the cluster's directory.
+// A slurm.conf may include any file, and a file beside it may be a link to any file. When root reads another user's
+// configuration, root may thus read a file that this user must not read, so no message quotes a file outside the
+// cluster's directory.
 package privacy
 
 import (
@@ -33,8 +33,8 @@ func resolved(path string) string {
 
 // Files are the files of a cluster that were read.
 type Files struct {
-	Dir   string   // the cluster's
-	files []string // outside the directory
+	Dir   string   // the cluster's directory
+	files []string // read files outside the directory
 	read  map[string][]byte
 }
 

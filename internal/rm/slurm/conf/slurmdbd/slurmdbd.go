@@ -1,5 +1,5 @@
-// Package slurmdbd adapts a site's slurmdbd.conf to a replay. It decides which keys the run's own
-// slurmdbd gets. If the release does not have a key, it says what is lost.
+// Package slurmdbd adapts a site's slurmdbd.conf to a replay. It decides which keys the run's own slurmdbd gets. If the
+// release does not have a key, the package says what is lost.
 package slurmdbd
 
 import (

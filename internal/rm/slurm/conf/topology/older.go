@@ -11,10 +11,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Older translates the file for a release before 25.05: into the value of TopologyPlugin and the
-// lines of topology.conf (none for topology/flat). The error says why the release has no
-// equivalent. Such a release has one topology for the whole cluster, fewer plugins, and stricter
-// rules for switches and blocks.
+// Older translates the file for a release before 25.05: into the value of TopologyPlugin and the lines of topology.conf
+// (none for topology/flat). The error says why the release has no equivalent. A release before 25.05 has one topology
+// for the whole cluster, fewer plugins, and stricter rules for switches and blocks.
 func (f *File) Older(release slurmspec.Release, c Cluster) (plugin string, lines []string, err error) {
 	t := f.Topologies[0]
 	for partition, name := range c.Partitions {
@@ -59,9 +58,9 @@ func (t *Topology) switches(release slurmspec.Release) (lines []string, err erro
 	return lines, nil
 }
 
-// blocks returns the lines for topology/block. The planning base is the first of BlockSizes.
-// Without sizes, it is the number of nodes of the first block. 23.11 has BlockLevels in place of
-// BlockSizes: level n means 2ⁿ times the first block's size.
+// blocks returns the lines for topology/block. The planning base is the first of BlockSizes. Without sizes, the
+// planning base is the number of nodes of the first block. 23.11 has BlockLevels in place of BlockSizes: level n means
+// 2ⁿ times the first block's size.
 func (t *Topology) blocks(release slurmspec.Release, c Cluster) (lines []string, err error) {
 	base := 0
 	if len(t.Sizes) > 0 {

@@ -16,8 +16,8 @@ import (
 	"rmreplay/internal/spelling"
 )
 
-// The limits of a file. They bound the time for a hostile file: the YAML parser's time grows with
-// the square of a line's length and of the depth.
+// The limits of a file. The limits bound the time for a hostile file: the YAML parser's time grows with the square of a
+// line's length and of the depth.
 const (
 	maxBytes = 4 << 20
 	maxLine  = 16 << 10

@@ -1,8 +1,8 @@
-// Package values finds values of slurm.conf that keep slurmctld from starting. The parser checks only the types
-// of values. The checks follow _validate_and_set_defaults and _parse_partitionname in src/common/read_config.c,
-// preempt_mode_num in slurm_protocol_defs.c, and the plugins select and gres, of Slurm 22.05 to 26.05. If only
-// some of these releases have a key or an option, package [rmreplay/internal/slurmspec/history] lists it. The
-// adaptation translates such keys and options before this package checks them.
+// Package values finds values of slurm.conf that keep slurmctld from starting. The parser checks only the types of
+// values. The checks follow _validate_and_set_defaults and _parse_partitionname in src/common/read_config.c,
+// preempt_mode_num in slurm_protocol_defs.c, and the plugins select and gres, of Slurm 22.05 to 26.05. If only some of
+// these releases have a key or an option, package [rmreplay/internal/slurmspec/history] lists it. The adaptation
+// translates keys and options that a release lacks before this package checks them.
 package values
 
 import (

@@ -91,8 +91,8 @@ func (s *Slurm) find(program string) (string, error) {
 	return "", fmt.Errorf("%s is not below %s", program, s.root)
 }
 
-// command returns the words that run a program of the release under the name argv0. A root's own
-// dynamic loader runs its programs, since this machine's C library may be older.
+// command returns the words that run a program of the release under the name argv0. A root's own dynamic loader runs
+// its programs, because this machine's C library may be older.
 func (s *Slurm) command(program, argv0 string) ([]string, error) {
 	path, err := s.find(program)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 // noBitmap is the size that means a missing bitmap (NO_VAL in slurm.h).
 const noBitmap = 0xfffffffe
 
-// Decoder reads values from a message. The decoder keeps the first failure, and all later reads
-// return zero. So a caller can read all fields and call [Decoder.Finish] once at the end. The
-// decoder compares every length with the remaining bytes before it allocates memory.
+// Decoder reads values from a message. The decoder keeps the first failure, and all later reads return zero, so a
+// caller can read all fields and call [Decoder.Finish] once at the end. The decoder compares every length with the
+// remaining bytes before it allocates memory.
 //
 // Each method takes the name of the field for error messages.
 type Decoder struct {
