@@ -147,7 +147,7 @@ func New(get keys.Get, release slurmspec.Release, nodes []hpc.Node, switches []S
 		return nil, err
 	}
 	m.Prepare()
-	if kind := cmp.Or(keys.Value(get, "SelectType"), history.SelectType.In(release)); strings.EqualFold(kind, linear.Plugin) {
+	if strings.EqualFold(cmp.Or(keys.Value(get, "SelectType"), history.SelectType.In(release)), linear.Plugin) {
 		m.Linear = &linear.Cluster{
 			Nodes: m.Nodes, Switches: m.Switches, Optional: m.TreeOptional, Dragonfly: m.Dragonfly,
 			Kinds: Kinds(nodes, func(name string) int {
