@@ -102,9 +102,10 @@ If the directory has slurm.conf, the command lists the jobs that partitions will
 because of the user's groups or the job's account.
 
 --start and --end cut out a window. Jobs that ran at its start become preset jobs, which
-already run when the workload begins. Jobs that waited then are submitted before the
-window. Reservations in force at the start are in force when the workload begins. sacct
-prints dates in the time zone of its machine: name this zone with --timezone.`,
+already run when the workload begins. Jobs that were waiting at its start are submitted
+before the window. Reservations in force at the start are in force when the workload
+begins. sacct prints dates in the time zone of its machine: name this zone with
+--timezone.`,
 		Example: `  sacct -a -P -S 2024-03-01 -E 2024-03-08 -o JobID,JobIDRaw,JobName,User,UID,Group,GID,\
 Account,Partition,QOS,Submit,Eligible,Start,End,State,ExitCode,Timelimit,ReqCPUS,\
 AllocCPUS,ReqNodes,NNodes,ReqMem,ReqTRES,NodeList,Priority,Reservation,Constraints,\

@@ -40,7 +40,7 @@ type Story struct {
 	Wait          float64  `json:"wait_s"`
 	SinceEligible *float64 `json:"wait_since_eligible_s"`
 	Parts         []Part   `json:"wait_parts"`
-	// Postponed says why Wait is too short; nil if the job was submitted when the workload submits it.
+	// Postponed says why the run submitted the job later than the workload asks, so that Wait is too short; else nil.
 	Postponed *Postponed `json:"postponed"`
 	// Lost are the runs of the job that ended in a requeue, and a run that ended the job by
 	// preemption.

@@ -75,8 +75,7 @@ func RecordedArray(tasks []Job) *hpc.Recorded {
 	return whole
 }
 
-// OtherLimit returns the time limit that the tasks of a job had, if it differs from the requested limit. It returns 0
-// if it does not differ, or if the tasks had different limits. It returns hpc.Unlimited if the tasks had no limit. A
+// OtherLimit returns the time limit that the tasks of a job had, if it differs from the requested limit. The result is 0 if the tasks' limit equals the requested one, or if the tasks had different limits. It returns hpc.Unlimited if the tasks had no limit. A
 // trace cannot express a finite limit of nearly 292 years, so such a limit is shortened to hpc.Unlimited less two
 // seconds.
 func OtherLimit(requested time.Duration, tasks []Job) time.Duration {

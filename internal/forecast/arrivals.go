@@ -36,8 +36,8 @@ const (
 
 // arrive adds later submissions to the workload of a realization.
 //
-// [Recent] is a Poisson bootstrap of a random day of the last week. If the history is shorter than a day, a random span
-// that ends at the queue's instant is repeated until a day is full. Each job is submitted again k times, where k has a
+// [Recent] is a Poisson bootstrap of a random day of the last week. If the history is shorter than a day, its last part,
+// of random length, is repeated until the copies cover a day. Each job is submitted again k times, where k has a
 // Poisson distribution. The mean of k is 1 or, if submissions follow the daily cycle, the ratio of the usual rates
 // ([rate.Busy]) at the times of the new and of the old submission. A copy of an ended job runs as long as that job. If
 // the job still runs or waits, the run time of its copy is drawn, because jobs that have not ended are mostly long. A

@@ -246,8 +246,7 @@ func exitCode(status, signal int, known bool) string {
 
 // Numbers returns the job numbers of a run's jobs and arrays, by the workload's ID. In a run on
 // Slurm the last task to start has the array's number, and all other tasks have higher numbers. A
-// workload that is imported as a run may lack this task. If neither the run nor the ID has a
-// number, the job gets a number that no other job has: slurmctld numbers jobs from 1.
+// workload that is imported as a run may lack this task. If neither the run's record nor the ID has a number, the job gets the lowest number from 1 that no other job has.
 func Numbers(rows []run.Row, m *run.Manifest) map[string]uint32 {
 	numbers, used := map[string]uint32{}, map[uint32]bool{}
 	for i := range rows {

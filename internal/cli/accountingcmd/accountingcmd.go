@@ -28,8 +28,9 @@ func New(out console.Output) *cobra.Command {
 jobs from the jobcomp/elasticsearch plugin of an unmodified slurmctld when they end, and
 keeps them in Parquet files. docs/ACCOUNTING.md has the lines of slurm.conf.
 
-Only one process at a time can open a data directory. If accounting serve has it open,
-the other commands send their requests to the server, through a socket in the directory.
+Only one process at a time can open a data directory. While rmreplay accounting serve
+has it open, the other commands send their requests to this server, through a socket in
+the directory.
 
 The program rmreplay-engine, which is installed beside rmreplay, answers the queries of
 pages and searches. Everything else works without rmreplay-engine.`,

@@ -512,9 +512,8 @@ func (n *nodes) visit(j *Job, at hpc.Time) *visit {
 	return v
 }
 
-// all visits all nodes, first the nodes that the job names. For a future start, the function all visits nodes with uses
-// before idle nodes, so that idle nodes stay free for earlier jobs. With idleFirst, the function all visits idle nodes
-// before nodes with uses.
+// all visits all nodes, first the nodes that the job names. For a future start, it visits nodes on which jobs
+// run before idle nodes, so that idle nodes stay free for earlier jobs. With idleFirst, it visits idle nodes first.
 func (v *visit) all() {
 	n, set, required := v.n, v.j.demand.among, v.j.demand.required
 	plain := set.ascending && required == 0 && !n.hypothetical

@@ -20,7 +20,7 @@ import (
 
 // sameColumns are the columns in which a job of a run and the same job of the run's trace are equal. A trace has no
 // reasons for which jobs waited, so other parts of waits may be unknown. If the run has no reasons either, the part
-// own_limit is also equal, because it follows from the runs of the job's array.
+// own_limit is equal too: it is then computed from the starts and ends of the array's other tasks.
 var sameColumns = []string{
 	"submit", "eligible", "start", "end", "wait", "wait_since_eligible", "run_time", "turnaround", "slowdown",
 	"lost_cpu_time", "wait_" + string(waits.Requeued),

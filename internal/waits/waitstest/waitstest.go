@@ -81,11 +81,12 @@ func Check(t testing.TB, dir string) map[waits.Part]bool {
 			t.Fatal(err)
 		}
 		if math.Abs(story.Wait-wait) > 1e-6 {
-			t.Errorf("job %s: explain has a wait of %v s, jobs %v s", name, story.Wait, wait)
+			t.Errorf("job %s: explain gives a wait of %v s, the table of jobs %v s (want equal)", name, story.Wait, wait)
 		}
 		for _, p := range story.Parts {
 			if math.Abs(p.Seconds-cell("wait_"+string(p.Part))) > 1e-6 {
-				t.Errorf("job %s: explain has %v s of %s, jobs %v s", name, p.Seconds, p.Part, cell("wait_"+string(p.Part)))
+				t.Errorf("job %s: explain gives %v s of %s, the table of jobs %v s (want equal)", name, p.Seconds, p.Part,
+					cell("wait_"+string(p.Part)))
 			}
 		}
 	}
@@ -96,7 +97,7 @@ func Check(t testing.TB, dir string) map[waits.Part]bool {
 		checkTrace(t, r, table.Rows, summary)
 	}
 	if n := float64(summary.Waited); n > 0 && math.Abs(float64(summary.Wait.Mean)*n-waited) > 1e-3*n {
-		t.Errorf("metrics have a mean wait of %v s, jobs %v s", summary.Wait.Mean, waited/n)
+		t.Errorf("metrics give a mean wait of %v s, the table of jobs %v s (want equal)", summary.Wait.Mean, waited/n)
 	}
 	return occur
 }
@@ -108,7 +109,7 @@ func checkTotals(t testing.TB, summary *metrics.Summary, total map[waits.Part]fl
 	for _, p := range summary.WaitParts {
 		occur[p.Part] = true
 		if math.Abs(float64(p.Seconds)-total[p.Part]) > 1e-3 {
-			t.Errorf("metrics have %v s of %s, jobs %v s", p.Seconds, p.Part, total[p.Part])
+			t.Errorf("metrics give %v s of %s, the table of jobs %v s (want equal)", p.Seconds, p.Part, total[p.Part])
 		}
 		delete(total, p.Part)
 	}

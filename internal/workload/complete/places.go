@@ -80,7 +80,7 @@ func (m *maker) fitting(f *fact) (name string) {
 	return name
 }
 
-// exclusive makes a part of the batches that fill their nodes request whole nodes. A job that requests whole nodes gets
+// exclusive draws a share of the batches whose jobs fill their nodes. These jobs then request whole nodes. A job that requests whole nodes gets
 // the same CPUs, but starts only on empty nodes.
 func (m *maker) exclusive(field *workload.MadeField) {
 	share := between(m.rng, 0.5, 1)

@@ -19,8 +19,7 @@ const (
 	usersApart = 256
 )
 
-// DaemonUser returns the user of a run's daemons. Daemons never run as root: root gives them a
-// user without an account on this machine. Runs at the same time must have different run numbers,
+// DaemonUser returns the user of a run's daemons. Daemons never run as root: if root calls rmreplay, they run under a UID that has no account on this machine. Runs at the same time must have different run numbers,
 // all below 256. Each run then has another user. If the caller is not root, the user is the
 // caller. The error is a [*UserError].
 func DaemonUser(run int) (supervise.User, error) {

@@ -290,8 +290,7 @@ func (s *Submission) setMemory(j *rpc.JobDesc) error {
 	return nil
 }
 
-// setPlacement sets how the job shares its nodes, its specialized cores, and the binding of
-// generic resources.
+// setPlacement sets the binding of generic resources, the number of specialized cores, and how the job shares nodes.
 func (s *Submission) setPlacement(j *rpc.JobDesc) error {
 	switch s.Exclusive {
 	case "":

@@ -20,10 +20,10 @@ type Table struct {
 	// this number with bf_node_space_size.
 	records    int
 	resolution int64
-	// Beyond is a rule since 24.11. If no nodes become free before a job's planned end, the next
-	// try begins at the end of the interval after the next.
+	// Beyond is true for 24.11 and later: if no nodes become free before a job's planned end, the next try begins
+	// at the end of the interval after the next.
 	Beyond bool
-	// Up is a rule since 24.11: ends of reservations are rounded up.
+	// Up is true for 24.11 and later: ends of reservations are rounded up.
 	Up bool
 
 	all       selection.Bits // the set that Restrict was last called with

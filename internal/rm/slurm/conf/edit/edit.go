@@ -165,7 +165,7 @@ func (e *editor) setPartition(p parameter, value string) error {
 			err = e.knownName(lower, p.part)
 		}
 		if value = withItem(now, p.part, "=", value); err == nil && value == "" {
-			err = fmt.Errorf("this removes the last item of %s (to replace the whole list, set %[1]s itself)", p.key)
+			err = fmt.Errorf("this would leave the list %s empty (to replace the whole list, set %[1]s itself)", p.key)
 		}
 	} else if slices.Contains(nameLists, lower) && !strings.EqualFold(value, "ALL") || lower == "qos" {
 		for name := range strings.SplitSeq(value, ",") {
