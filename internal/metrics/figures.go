@@ -34,7 +34,8 @@ var Figures = []Figure{
 	{"makespan_s", "makespan", "s", Lower, func(m *Metrics) Float { return m.MakespanSeconds },
 		"from the first start of a job, or the begin of the window, to the last end"},
 	{"utilization", "utilization", "", Higher, func(m *Metrics) Float { return m.Utilization },
-		"the part of all processors that jobs held, on average from the first start, or the begin of the window, to the last end"},
+		"the part of all processors that jobs held, on average from the first start, or the begin of the window, to the last end" +
+			"; above 100 % if jobs share processors"},
 	{"throughput_jobs_per_h", "throughput", "jobs/h", Higher, func(m *Metrics) Float { return m.ThroughputPerHour },
 		"jobs that started and ended, for each hour from the first start, or the begin of the window, to the last end"},
 	{"mean_queue_jobs", "mean queue", "jobs", Lower, func(m *Metrics) Float { return m.MeanQueue },
