@@ -14,6 +14,7 @@ import (
 	"rmreplay/internal/rm/slurm/admission"
 	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/complete"
@@ -56,11 +57,11 @@ func open(p conf.Partition) bool {
 }
 
 func sitePartition(c *conf.Cluster, p conf.Partition) workload.SitePartition {
-	sp := workload.SitePartition{Name: p.Name, Nodes: len(p.Nodes), NodeList: hostlist.Compress(p.Nodes)}
-	if text, set := p.Get("MaxTime"); set {
-		if d, err := slurmspec.ParseTimeLimit(text); err == nil && d != hpc.Unlimited {
-			sp.MaxTime = jobjson.Seconds(d)
-		}
+	sp := workload.SitePartition{Name: p.Name, Nodes: len(p.Nodes), NodeList: hostlist.Compress(p.Nodes),
+		MaxNodes: int(keys.Number(p.Get, "MaxNodes", 0))}
+	text, _ := p.Get("MaxTime")
+	if d, err := slurmspec.ParseTimeLimit(text); err == nil && d != hpc.Unlimited {
+		sp.MaxTime = jobjson.Seconds(d)
 	}
 	for _, name := range p.AllowQOS {
 		sp.QOS = append(sp.QOS, strings.ToLower(name))

@@ -80,12 +80,13 @@ type SiteFacts struct {
 	CountsMemory bool `json:"counts_memory,omitempty"`
 }
 
-// SitePartition has the facts about a partition. MaxTime is 0 without a limit.
+// SitePartition has the facts about a partition. MaxNodes and MaxTime are 0 without a limit.
 type SitePartition struct {
 	Name       string          `json:"name"`
 	Default    bool            `json:"default,omitempty"`
 	Nodes      int             `json:"nodes"`
 	NodeList   string          `json:"node_list,omitempty"` // a host list
+	MaxNodes   int             `json:"max_nodes,omitempty"` // most nodes of a job
 	NodeCPUs   int             `json:"cpus_per_node"`       // CPUs of the largest node
 	NodeMemory int64           `json:"memory_per_node"`     // memory of that node, in MiB
 	MaxTime    jobjson.Seconds `json:"max_time_s,omitzero"`

@@ -688,7 +688,7 @@ func TestFitting(t *testing.T) {
 		{hpc.Request{Tasks: 4, GPUs: "8"}, "gpu"},
 		{hpc.Request{Tasks: 4, GPUs: "9"}, ""},
 		{hpc.Request{Tasks: 4, GPUs: "v100:4"}, "gpu"},
-		{hpc.Request{Tasks: 4, GPUs: "v100:3", MinNodes: 1}, ""},
+		{hpc.Request{Tasks: 4, GPUs: "v100:3", MinNodes: 1, MaxNodes: 1}, ""},
 		{hpc.Request{Tasks: 4, GPUsPerNode: "a100:1"}, "gpu"},
 		{hpc.Request{Tasks: 4, GPUsPerTask: "2"}, "gpu"},
 		{hpc.Request{Tasks: 4, GPUsPerTask: "3"}, ""},
@@ -709,7 +709,11 @@ func TestFitting(t *testing.T) {
 		{hpc.Request{Tasks: 64, MemPerCPU: 8_000}, "large"}, // 8 CPUs on each node of batch
 		{hpc.Request{Tasks: 65}, "gpu"},
 		{hpc.Request{Tasks: 97}, "large"},
-		{hpc.Request{Tasks: 20, MinNodes: 1}, "gpu"},
+		{hpc.Request{Tasks: 20, MinNodes: 1, MaxNodes: 1}, "gpu"},
+		{hpc.Request{Tasks: 20, MinNodes: 1}, "batch"}, // on two nodes
+		{hpc.Request{Tasks: 64, MinNodes: 1}, "batch"}, // on all four nodes
+		{hpc.Request{Tasks: 20, MaxNodes: 1}, "gpu"},
+		{hpc.Request{Tasks: 33, MinNodes: 1, MaxNodes: 2}, "gpu"},
 		{hpc.Request{Tasks: 2, CPUsPerTask: 48}, "large"}, // no task on two nodes
 		{hpc.Request{Tasks: 5, MinNodes: 5}, "large"},
 		{hpc.Request{Tasks: 5, MinNodes: 11}, ""},
@@ -734,6 +738,32 @@ func TestFitting(t *testing.T) {
 				} else if rule == "fitting" && got != c.want {
 					t.Errorf("%+v: %q, want %q", c.request, got, c.want)
 				}
+			}
+		}
+	}
+}
+
+// TestFittingMaxNodes: a job gets no more nodes than the partition's MaxNodes. The kinds of the nodes need not be known.
+func TestFittingMaxNodes(t *testing.T) {
+	for _, kinds := range []bool{true, false} {
+		p := workload.SitePartition{Name: "debug", Nodes: 36, NodeCPUs: 32, MaxNodes: 4}
+		for range p.Nodes * map[bool]int{true: 1}[kinds] {
+			p.AddNode(&hpc.Node{CPUs: 32, RealMemory: 1000})
+		}
+		for _, c := range []struct {
+			request hpc.Request
+			want    bool
+		}{
+			{hpc.Request{Tasks: 128, MinNodes: 1}, true},
+			{hpc.Request{Tasks: 129, MinNodes: 1}, false},
+			{hpc.Request{Tasks: 4, MinNodes: 4, MaxNodes: 8}, true},
+			{hpc.Request{Tasks: 5, MinNodes: 5}, false},
+			{hpc.Request{Tasks: 65, MinNodes: 1, MaxNodes: 2}, false},
+		} {
+			n := needOf(&c.request, workload.CPUs(&c.request))
+			if got := n.fits(&p); got != c.want {
+				t.Errorf("kinds known: %t, %d tasks on %d to %d nodes: %t", kinds, c.request.Tasks, c.request.MinNodes,
+					c.request.MaxNodes, got)
 			}
 		}
 	}

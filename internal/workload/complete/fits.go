@@ -14,7 +14,7 @@ import (
 
 // need has the requests of a job that only some partitions can fulfil.
 type need struct {
-	nodes, cpus, maxNodes int
+	nodes, cpus, maxNodes int   // maxNodes is 0 if the job may run on any number of nodes
 	nodeCPUs              int   // on each node
 	memory, cpuMemory     int64 // MiB, on each node and for each CPU
 	devices               []device
@@ -31,7 +31,7 @@ type device struct {
 // needOf returns what a job requests. The parameter cpus is the number of processors of the job.
 func needOf(r *hpc.Request, cpus int) need {
 	n := need{
-		nodes: r.MinNodes, cpus: cpus, maxNodes: max(r.MinNodes, r.MaxNodes), features: r.Constraint,
+		nodes: r.MinNodes, cpus: cpus, maxNodes: r.MaxNodes, features: r.Constraint,
 		nodeCPUs: max(r.MinCPUsPerNode, r.TasksPerNode*max(r.CPUsPerTask, 1), r.CPUsPerTask),
 		memory:   max(r.MemPerNode, 0), cpuMemory: r.MemPerCPU,
 	}
@@ -51,7 +51,7 @@ func needOf(r *hpc.Request, cpus int) need {
 			inAll += max(d.inAll, d.node*int64(max(r.MinNodes, 1)))
 		}
 	}
-	n.memory = max(n.memory, onNode*r.MemPerGPU)
+	n.memory, n.nodeCPUs = max(n.memory, onNode*r.MemPerGPU), max(n.nodeCPUs, int(onNode)*r.CPUsPerGPU)
 	n.cpus = max(n.cpus, int(inAll)*r.CPUsPerGPU)
 	return n
 }
@@ -79,9 +79,19 @@ func (n *need) add(list, prefix string, set func(d *device, count int64)) {
 // key returns a text that is equal for equal needs.
 func (n *need) key() string { return fmt.Sprint(*n) }
 
-// fits reports whether the nodes of a partition can run a job with this need. The result is true if the kinds of the
-// nodes are not known.
+// fits reports whether the nodes of a partition can run a job with this need. As in Slurm, the job may get more nodes
+// than its smallest number, up to its largest number and the partition's MaxNodes (slurmctld's node_scheduler.c,
+// select_nodes). If the kinds of the nodes are not known, only the numbers of nodes count.
 func (n *need) fits(p *workload.SitePartition) bool {
+	most := p.Nodes
+	for _, limit := range []int{n.maxNodes, p.MaxNodes} {
+		if limit > 0 {
+			most = min(most, limit)
+		}
+	}
+	if n.nodes > most || n.cpus > most*p.NodeCPUs {
+		return false
+	}
 	if len(p.Kinds) == 0 {
 		return true
 	}
@@ -98,23 +108,21 @@ func (n *need) fits(p *workload.SitePartition) bool {
 			able = append(able, k)
 		}
 	}
-	if counted && !enoughOfEach(n.features, able) || n.most(able, func(k workload.NodeKind) int64 { return int64(k.CPUs) }) < int64(n.cpus) {
+	if counted && !enoughOfEach(n.features, able) ||
+		n.most(able, most, func(k workload.NodeKind) int64 { return int64(k.CPUs) }) < int64(n.cpus) {
 		return false
 	}
-	return !slices.ContainsFunc(n.devices, func(d device) bool { return n.most(able, d.on) < d.inAll })
+	return !slices.ContainsFunc(n.devices, func(d device) bool { return n.most(able, most, d.on) < d.inAll })
 }
 
-// most returns the largest amount that the nodes of a job can have together; -1 if there are too few
-// nodes.
-func (n *need) most(able []workload.NodeKind, of func(workload.NodeKind) int64) (sum int64) {
+// most returns the largest amount that at most so many nodes of a job can have together; -1 if there
+// are too few nodes.
+func (n *need) most(able []workload.NodeKind, nodes int, of func(workload.NodeKind) int64) (sum int64) {
 	able = slices.Clone(able)
 	slices.SortStableFunc(able, func(a, b workload.NodeKind) int { return cmp.Compare(of(b), of(a)) })
 	all := 0
 	for _, k := range able {
-		taken := k.Nodes
-		if n.maxNodes > 0 {
-			taken = min(taken, n.maxNodes-all)
-		}
+		taken := min(k.Nodes, nodes-all)
 		all, sum = all+taken, sum+int64(taken)*of(k)
 	}
 	if all < max(n.nodes, 1) {

@@ -27,8 +27,7 @@ func (m *maker) partition(name string) *workload.SitePartition {
 // holds reports whether a partition can run a job: it has the nodes with their CPUs, memory, generic
 // resources and features, and a long enough limit.
 func holds(p *workload.SitePartition, f *fact) bool {
-	return f.need.fits(p) && f.nodes <= p.Nodes && f.cpus <= p.Nodes*p.NodeCPUs && (f.nodes == 0 || f.cpus <= f.nodes*p.NodeCPUs) &&
-		(p.MaxTime == 0 || f.run <= 0 || jsonSeconds(f.run) <= p.MaxTime)
+	return f.need.fits(p) && (p.MaxTime == 0 || f.run <= 0 || jsonSeconds(f.run) <= p.MaxTime)
 }
 
 // partitions gives each batch a partition.
