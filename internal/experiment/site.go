@@ -233,7 +233,7 @@ func withMade(c *conf.Cluster, w *workload.Workload) *conf.Cluster {
 	}
 	accounts, _ := c.AccountCommands(w.Submitters())
 	declared := admission.Declared(c, accounts)
-	commands := complete.Associations(w, declared.Accounts, declared.QOS)
+	commands := complete.Associations(w, declared.Accounts, declared.QOS, declared.Has)
 	if commands == "" {
 		return c
 	}

@@ -7,6 +7,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/jobjson"
+	"rmreplay/internal/quantity"
 )
 
 // Field is a field of jobs that a record may lack and that package complete can make.
@@ -198,34 +199,38 @@ type Lack struct {
 	Jobs  int // the number of jobs that lack it
 }
 
-// Lacks returns the fields that a workload lacks, in the order of [Fields]. Time limits and users
-// are lacking if any job lacks them. Accounts, QOS and partitions have defaults, so they are
-// lacking only if no job has them. Memory is lacking if no job has it, or if most jobs lack it and
+// Text returns the field in words and, if only some of n jobs lack it, how many.
+func (l Lack) Text(n int) string {
+	if l.Jobs == n || l.Field == FieldUsage {
+		return l.Field.Words()
+	}
+	return fmt.Sprintf("%s (%d of %s)", l.Field.Words(), l.Jobs, quantity.Regular(n, "job"))
+}
+
+// Lacks returns the fields that a workload lacks, in the order of [Fields]. Partitions, users,
+// accounts, time limits and QOS are lacking if any job lacks them. Memory is lacking if no job has it, or if most jobs lack it and
 // no job has an option that only command lines have: many schedulers do not allocate memory unless
 // a job requests it, and users seldom request it. If the records have no option of a command line,
 // it is not known which jobs requested whole nodes. Jobs that run when the window begins lack nodes
 // if the record does not name them. Usage is lacking if the workload is recorded without usage.
 func Lacks(w *Workload) (list []Lack) {
 	n := w.Jobs.Len()
-	var noLimit, noUser, noMemory, noNodes, recorded int
-	var account, qos, partition, option, perNode bool
+	var noPartition, noUser, noAccount, noMemory, noLimit, noQOS, noNodes, recorded int
+	var option, perNode bool
 	for _, job := range w.Jobs.All() {
-		if job.TimeLimit == 0 {
-			noLimit++
+		for _, c := range []struct {
+			count *int
+			is    bool
+		}{
+			{&noPartition, job.Partition == ""}, {&noUser, job.User == ""}, {&noAccount, job.Account == ""},
+			{&noMemory, job.MemPerNode == 0 && job.MemPerCPU == 0 && job.MemPerGPU == 0},
+			{&noLimit, job.TimeLimit == 0}, {&noQOS, job.QOS == ""}, {&noNodes, w.LacksNodes(job)},
+			{&recorded, job.Recorded != nil},
+		} {
+			if c.is {
+				*c.count++
+			}
 		}
-		if job.User == "" {
-			noUser++
-		}
-		if job.MemPerNode == 0 && job.MemPerCPU == 0 && job.MemPerGPU == 0 {
-			noMemory++
-		}
-		if job.Recorded != nil {
-			recorded++
-		}
-		if w.LacksNodes(job) {
-			noNodes++
-		}
-		account, qos, partition = account || job.Account != "", qos || job.QOS != "", partition || job.Partition != ""
 		option = option || job.Exclusive != "" || job.Dependency != "" || job.Switches != 0 || job.NodeList != "" || job.Exclude != "" ||
 			job.Oversubscribe || job.Contiguous
 		perNode = perNode || job.TasksPerNode != 0 // other systems record TasksPerNode, too
@@ -240,8 +245,8 @@ func Lacks(w *Workload) (list []Lack) {
 		return n
 	}
 	for _, l := range []Lack{
-		{FieldPartition, all(partition)}, {FieldUser, noUser}, {FieldAccount, all(account)}, {FieldMemory, noMemory},
-		{FieldExclusive, all(option || perNode || recorded == 0)}, {FieldTimeLimit, noLimit}, {FieldQOS, all(qos)},
+		{FieldPartition, noPartition}, {FieldUser, noUser}, {FieldAccount, noAccount}, {FieldMemory, noMemory},
+		{FieldExclusive, all(option || perNode || recorded == 0)}, {FieldTimeLimit, noLimit}, {FieldQOS, noQOS},
 		{FieldNodes, noNodes}, {FieldUsage, all(len(w.Usage) > 0 || recorded == 0)},
 	} {
 		if l.Jobs > 0 {

@@ -176,11 +176,7 @@ func (v *validator) lacks() {
 		if most := v.w.Jobs.Len() / 2; l.Jobs <= most && (l.Field != FieldUser || l.Jobs <= aFewJobs) {
 			continue // a job without a limit may get the default
 		}
-		text := l.Field.Words()
-		if n := v.w.Jobs.Len(); l.Jobs < n {
-			text += fmt.Sprintf(" (%d of %d %s)", l.Jobs, n, quantity.Plural(n, "job", "jobs"))
-		}
-		texts = append(texts, text)
+		texts = append(texts, l.Text(v.w.Jobs.Len()))
 		v.usersSaid = v.usersSaid || l.Field == FieldUser
 		worth = worth || l.Field == FieldUser || l.Field == FieldTimeLimit
 	}

@@ -56,7 +56,8 @@ from another log that has them. --rule chooses the rule of a field:
 
 ` + describeRules() + `time_limit also takes a duration (4h) or a factor of the run time (x2). memory also takes
 a number of MiB for each CPU. The fields with names also take NAME or
-NAME:WEIGHT,NAME:WEIGHT. The rule "none" leaves a field out. If a backfill scheduler could
+NAME:WEIGHT,NAME:WEIGHT. The rule "none" leaves a field out. A rule makes the field only
+for the jobs that lack it. If a backfill scheduler could
 not have started a job at its recorded start with the drawn limit, the limit is lowered.
 The limit of a TIMEOUT job is its run time. All other limits are at least a minute.`,
 		Example: `  rmreplay workload complete cirrus.jsonl --cluster site -o completed.jsonl
@@ -112,7 +113,7 @@ type completeReport struct {
 	Jobs   int                  `json:"jobs"`
 	Seed   uint64               `json:"seed"`
 	Made   []workload.MadeField `json:"made"`
-	// Lacking lists the fields that the result still lacks.
+	// Lacking lists the fields that jobs of the result still lack, with the number of jobs if it is not all.
 	Lacking []string `json:"lacking"`
 	// LeftOut counts the jobs that were left out because they ran when the window began and their
 	// nodes are unknown.
@@ -165,7 +166,28 @@ func (l Lent) runComplete(path string, o *completeFlags) error {
 	if err := formats.Save(o.output, made); err != nil {
 		return err
 	}
+	l.warn(made, &opts)
 	return l.showComplete(newCompleteReport(path, w, made, o), o.json)
+}
+
+// warn names the rules of the options that made nothing, and the jobs that fit no partition.
+func (l Lent) warn(made *workload.Workload, opts *complete.Options) {
+	for _, field := range workload.Fields {
+		rule, given := opts.Rules[field]
+		done := made.Completion != nil && slices.ContainsFunc(made.Completion.Fields, func(f workload.MadeField) bool { return f.Field == field })
+		if given && rule != complete.None && !done {
+			l.Say("warning: --rule %s=%s has no effect: no job lacks the field, or the rule cannot make it", field, rule)
+		}
+	}
+	const named = 5
+	if list := complete.Unplaced(made, opts); len(list) > 0 {
+		more := ""
+		if len(list) > named {
+			more = ", ..."
+		}
+		l.Say("warning: no partition of the cluster can run %s: %s%s", quantity.Regular(len(list), "job"),
+			strings.Join(list[:min(len(list), named)], ", "), more)
+	}
 }
 
 func newCompleteReport(path string, w, made *workload.Workload, o *completeFlags) *completeReport {
@@ -175,10 +197,7 @@ func newCompleteReport(path string, w, made *workload.Workload, o *completeFlags
 		r.Made = made.Completion.Fields
 	}
 	for _, lack := range workload.Lacks(made) {
-		done := slices.ContainsFunc(r.Made, func(f workload.MadeField) bool { return f.Field == lack.Field })
-		if !done {
-			r.Lacking = append(r.Lacking, lack.Field.Words())
-		}
+		r.Lacking = append(r.Lacking, lack.Text(r.Jobs))
 	}
 	on := " --policy easy"
 	if o.cluster != "" {

@@ -11,10 +11,11 @@ import (
 
 // Associations returns the commands for sacctmgr for the QOS, accounts and users that rules made in a workload. The
 // commands create them, and let them use the site's QOS. The result is "" if rules made no QOS, account or user.
-// The parameters accounts and qos are the names that the site already has, in lower case. A QOS that the site does not
+// The parameters accounts and qos are the names that the site already has, in lower case. The function has reports
+// whether a user of the site already has an association with an account. A QOS that the site does not
 // have gets no limits, and all accounts may use it. Without the commands, a slurmctld that enforces associations and
 // QOS refuses the jobs.
-func Associations(w *workload.Workload, accounts, qos map[string]bool) string {
+func Associations(w *workload.Workload, accounts, qos map[string]bool, has func(user, account string) bool) string {
 	if w.Completion == nil {
 		return ""
 	}
@@ -27,7 +28,7 @@ func Associations(w *workload.Workload, accounts, qos map[string]bool) string {
 		}
 		_, user := fields[workload.FieldUser]
 		_, account := fields[workload.FieldAccount]
-		if job.Account == "" || job.User == "" || !user && !account {
+		if job.Account == "" || job.User == "" || !user && !account || has(job.User, job.Account) {
 			continue
 		}
 		if made[job.Account] == nil {

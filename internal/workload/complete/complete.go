@@ -34,8 +34,9 @@ type Options struct {
 const None = "none"
 
 // Complete returns a workload in which rules have made the fields that w lacks. A field that was
-// already made is made again, by the same rule or by the rule that the options give. The workload w
-// is not changed. The error names a rule that is unknown or that lacks data. If w lacks no field,
+// already made is made again, by the same rule or by the rule that the options give. A rule of the
+// options makes its field for each job that lacks it, even if w as a whole does not lack the field
+// ([workload.Lacks]). The workload w is not changed. The error names a rule that is unknown or that lacks data. If w lacks no field,
 // the result has no completion.
 func Complete(w *workload.Workload, opts Options) (*workload.Workload, error) {
 	base := cleared(w)
@@ -46,21 +47,26 @@ func Complete(w *workload.Workload, opts Options) (*workload.Workload, error) {
 			before[f.Field] = f.Rule
 		}
 	}
-	for _, lack := range workload.Lacks(base) {
-		rule, set := opts.Rules[lack.Field]
-		if !set {
-			rule, set = before[lack.Field]
+	lacks := workload.Lacks(base)
+	for _, field := range workload.Fields {
+		rule, set := opts.Rules[field]
+		lacking := slices.ContainsFunc(lacks, func(l workload.Lack) bool { return l.Field == field })
+		if !lacking && (!set || field == workload.FieldUsage) {
+			continue
 		}
 		if !set {
-			rule = defaultRule(lack.Field, base, &opts)
+			rule, set = before[field]
+		}
+		if !set {
+			rule = defaultRule(field, base, &opts)
 		}
 		if rule == None {
 			continue
 		}
-		if err := check(lack.Field, rule, &opts); err != nil {
-			return nil, fmt.Errorf("completing %s: %s=%s: %w", w.Source, lack.Field, rule, err)
+		if err := check(field, rule, &opts); err != nil {
+			return nil, fmt.Errorf("completing %s: %s=%s: %w", w.Source, field, rule, err)
 		}
-		c.Fields = append(c.Fields, workload.MadeField{Field: lack.Field, Rule: rule, Draw: opts.Seed})
+		c.Fields = append(c.Fields, workload.MadeField{Field: field, Rule: rule, Draw: opts.Seed})
 	}
 	return apply(base, c)
 }

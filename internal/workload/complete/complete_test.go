@@ -471,8 +471,9 @@ func TestRules(t *testing.T) {
 // TestAssociations: the commands let each made user use its account and the site's QOS, and create
 // the QOS that the site lacks.
 func TestAssociations(t *testing.T) {
+	nobody := func(string, string) bool { return false }
 	out := completed(t, bare(100), Options{Site: site(), Seed: 1})
-	commands := Associations(out, nil, map[string]bool{"normal": true, "short": true})
+	commands := Associations(out, nil, map[string]bool{"normal": true, "short": true}, nobody)
 	for _, job := range out.Jobs.All() {
 		for _, want := range []string{"add account name=" + job.Account + " parent=root QOS=normal,short\n", "add user name=" + job.User + " account=" + job.Account + "\n"} {
 			if strings.Count(commands, want) != 1 {
@@ -484,14 +485,20 @@ func TestAssociations(t *testing.T) {
 		t.Errorf("QOS that the site has are made:\n%s", commands)
 	}
 	for _, rules := range []map[workload.Field]string{{"qos": "long"}, {"qos": "long", "user": None, "account": None}} {
-		commands = Associations(completed(t, bare(9), Options{Rules: rules}), nil, map[string]bool{"normal": true})
+		commands = Associations(completed(t, bare(9), Options{Rules: rules}), nil, map[string]bool{"normal": true}, nobody)
 		if strings.Count(commands, "add qos name=long\nmodify account where name=root set qoslevel+=long\n") != 1 ||
 			strings.Count(commands, " QOS=long\n") != strings.Count(commands, "add account") {
 			t.Errorf("%v: the site has no QOS long:\n%s", rules, commands)
 		}
 	}
-	if Associations(bare(3), nil, nil) != "" {
+	if Associations(bare(3), nil, nil, nobody) != "" {
 		t.Error("commands for a workload in which nothing was made")
+	}
+	ada := completed(t, bare(3), Options{Rules: map[workload.Field]string{"user": "Ada", "account": "physics"}})
+	if commands = Associations(ada, map[string]bool{"physics": true}, nil, func(user, account string) bool {
+		return user == "Ada" && account == "physics"
+	}); commands != "" {
+		t.Errorf("the site has the user in the account:\n%s", commands)
 	}
 }
 
@@ -766,5 +773,33 @@ func TestFittingMaxNodes(t *testing.T) {
 					c.request.MaxNodes, got)
 			}
 		}
+	}
+}
+
+// TestJobByJob: rules make partitions, accounts and QOS for the jobs that lack them, even if other jobs have them. A
+// user keeps the account that the record has. A rule of the options makes memory for the jobs that lack it.
+func TestJobByJob(t *testing.T) {
+	w := bare(6)
+	for i, job := range w.Jobs.All() {
+		job.User = "ada"
+		if i == 2 {
+			job.Partition, job.Account, job.QOS, job.MemPerCPU = "batch", "physics", "normal", 7
+		}
+		w.Jobs.Set(i, job)
+	}
+	out := completed(t, w, Options{Site: site(), Rules: map[workload.Field]string{workload.FieldMemory: "100"}})
+	for i, job := range out.Jobs.All() {
+		memory := map[bool]int64{true: 7, false: 100}[i == 2]
+		if job.Partition != "batch" || job.Account != "physics" || job.QOS == "" || job.MemPerCPU != memory {
+			t.Errorf("job %d: partition %q, account %q, QOS %q, %d MiB", i, job.Partition, job.Account, job.QOS, job.MemPerCPU)
+		}
+	}
+	for _, f := range out.Completion.Fields {
+		if f.Field == workload.FieldPartition && f.Jobs != 5 {
+			t.Errorf("%s: %d jobs", f.Field, f.Jobs)
+		}
+	}
+	if lacks := workload.Lacks(w); lacks[0].Text(6) != "partition (5 of 6 jobs)" {
+		t.Errorf("%+v", lacks)
 	}
 }

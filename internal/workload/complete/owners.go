@@ -105,11 +105,16 @@ func (s *seats) next(u float64) int {
 	return len(s.count) - 1
 }
 
-// accounts gives each user an account.
+// accounts gives each user an account: the first account that the record has for the user, or else a drawn one.
 func (m *maker) accounts(field *workload.MadeField) {
 	names, named := namesOf(field)
 	table := seats{concentration: betweenLog(m.rng, 2, 8), maxOwners: maxAccounts}
 	of := map[string]string{}
+	for i := range m.facts {
+		if f := &m.facts[i]; f.user != "" && f.account != "" && of[f.user] == "" {
+			of[f.user] = f.account
+		}
+	}
 	m.eachBatch(field, func(_ *batch, lacking []*fact, set func(*fact)) {
 		for _, f := range lacking {
 			account, known := of[f.user]

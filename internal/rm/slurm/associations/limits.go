@@ -102,6 +102,12 @@ func (s *Set) Find(user, account, partition string) *Association {
 	return found
 }
 
+// Has reports whether a user has an association with an account that is not limited to a partition. Like sacctmgr, it
+// ignores the case of names.
+func (s *Set) Has(user, account string) bool {
+	return s.Find(strings.ToLower(user), strings.ToLower(account), "") != nil
+}
+
 // byUser returns a user's associations. Its first call after a change of the set makes the index.
 func (s *Set) byUser(user string) []*Association {
 	if s.users == nil {
