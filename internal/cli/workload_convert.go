@@ -34,7 +34,7 @@ func (o *convertOptions) addFlags(c *cobra.Command) {
 
 // addStrictFlag adds --strict to commands that read records of sites.
 func addStrictFlag(f *pflag.FlagSet, to *bool) {
-	f.BoolVar(to, "strict", false, "stop at the first defective record, and name its line and the rule")
+	f.BoolVar(to, "strict", false, "stop at the first defective record, and name its line or job, and the rule")
 }
 
 func newWorkloadConvertCommand(g *globals) *cobra.Command {

@@ -40,10 +40,7 @@ func Each(r io.Reader, name string, f func(number int, line []byte) error) error
 			break
 		}
 		if err := f(number, line); err != nil {
-			if before, ok := errors.AsType[*placed](err); ok {
-				number, err = before.line, before.err
-			}
-			return fmt.Errorf("%s:%d: %w", name, number, err)
+			return Located(name, number, err)
 		}
 	}
 	switch err := scanner.Err(); {
@@ -55,6 +52,17 @@ func Each(r io.Reader, name string, f func(number int, line []byte) error) error
 		return fmt.Errorf("%s: after line %d: %w", name, number, err)
 	}
 	return nil
+}
+
+// Located adds the file's name and a line to an error: the line of [At] if the error has one, or else the given line.
+func Located(name string, number int, err error) error {
+	if err == nil {
+		return nil
+	}
+	if before, ok := errors.AsType[*placed](err); ok {
+		number, err = before.line, before.err
+	}
+	return fmt.Errorf("%s:%d: %w", name, number, err)
 }
 
 // placed is an error in a line before the current line.

@@ -144,12 +144,10 @@ func (s *textReader) read(r io.Reader, name string) error {
 	s.columns, s.header, s.held = nil, nil, nil
 	err := lines.Each(r, name, s.line)
 	if err == nil {
-		err = s.flush()
+		err = lines.Located(name, s.pendingAt, s.flush())
 	}
-	if err == nil && s.held != nil {
-		if err = s.release(); err != nil {
-			err = fmt.Errorf("%s:%d: %w", name, s.heldAt, err)
-		}
+	if err == nil {
+		err = lines.Located(name, s.heldAt, s.release())
 	}
 	if err == nil && s.columns == nil {
 		err = fmt.Errorf("%s: empty", name)
@@ -167,7 +165,9 @@ type textReader struct {
 	columns []column
 	at      columns
 	fields  [][]byte
-	pending []byte // lines that are not a whole record yet
+	// pending are lines that are not a whole record yet. pendingAt is the first of these lines.
+	pending   []byte
+	pendingAt int
 	// held is the last record, if the following lines may belong to its last column. heldAt is its
 	// line, and blank the number of blank lines after it.
 	held          []byte
@@ -370,7 +370,7 @@ func (s *textReader) line(number int, line []byte) error {
 		if s.goesOn(line) {
 			return nil
 		}
-		s.pending = bytes.Clone(line)
+		s.pending, s.pendingAt = bytes.Clone(line), number
 		return s.release()
 	}
 	if err := s.release(); err != nil {
@@ -461,7 +461,7 @@ func (s *textReader) flush() error {
 	}
 	text := string(s.pending)
 	s.pending = nil
-	return s.unusable(text, "fewer fields than the header's %d", len(s.columns))
+	return lines.At(s.pendingAt, s.unusable(text, "fewer fields than the header's %d", len(s.columns)))
 }
 
 // maxBars is the largest number of bars in names that align assigns to columns in one record.
