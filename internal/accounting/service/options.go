@@ -57,9 +57,12 @@ type Imported struct {
 	Kept      int            `json:"kept_received"` // Slurm itself had sent the job
 	Rules     map[string]int `json:"rules"`         // how often each rule was broken, and each decision made
 	Mistake   string         `json:"first_mistake,omitempty"`
-	// Unnamed counts the documents that were in the directory and do not name a cluster. They are
+	// NoCluster counts the records for which neither they nor the options name a cluster. They are stored under the
+	// name of their index.
+	NoCluster int `json:"no_cluster"`
+	// NoClusterBefore counts the documents that were in the directory and do not name a cluster. They are
 	// stored under the name of their index, so their jobs may now be in the directory twice.
-	Unnamed int64 `json:"without_cluster"`
+	NoClusterBefore int64 `json:"no_cluster_before"`
 	// Unreported names the runs for which the pages have no report, with the reasons.
 	Unreported []string `json:"without_report,omitempty"`
 }
@@ -75,8 +78,8 @@ type Reconciled struct {
 	// Shifted counts missing jobs that are in the directory with dates that differ by the offset of
 	// a time zone. It is 0 unless the directory lacks most of the jobs.
 	Shifted int `json:"at_another_hour"`
-	// Unnamed counts the equal or differing jobs whose documents do not name a cluster.
-	Unnamed int `json:"without_cluster"`
+	// NoCluster counts the equal or differing jobs whose documents do not name a cluster.
+	NoCluster int `json:"no_cluster"`
 }
 
 // Difference is a field that differs between a record and the directory.

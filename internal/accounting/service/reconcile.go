@@ -206,7 +206,7 @@ func (r *recorded) compare(d *store.Stored, out *Reconciled) {
 	id := store.ID(&got)
 	if _, ok := r.jobs[id]; !ok && got.Marks&document.NoCluster != 0 {
 		if id = r.runs[runOf(&got)]; id != "" {
-			out.Unnamed++
+			out.NoCluster++
 		}
 	}
 	of, ok := r.jobs[id]

@@ -100,11 +100,14 @@ func (s *sender) flush() error {
 	return nil
 }
 
+// NoClusterIndex is the index, and so the cluster, of imported records for which no cluster is known.
+const NoClusterIndex = "records"
+
 // indexOf returns the index for a cluster's documents. The name of an index must not begin with an
 // underscore.
 func indexOf(cluster string) string {
 	if cluster == "" || strings.HasPrefix(cluster, "_") {
-		return "records"
+		return NoClusterIndex
 	}
 	return cluster
 }
@@ -147,13 +150,16 @@ func (Service) Import(ctx context.Context, dir string, from Records) (out *Impor
 	if err := c.get(ctx, "/_accounting/info", &info); err != nil {
 		return nil, err
 	}
-	out = &Imported{Rules: map[string]int{}, Unnamed: info.Counts["no_cluster"]}
+	out = &Imported{Rules: map[string]int{}, NoClusterBefore: info.Counts["no_cluster"]}
 	err = read(ctx, from, out, func(source store.Source, cluster string, text []byte) error {
 		if source != send.source {
 			if err := send.flush(); err != nil {
 				return err
 			}
 			send.source = source
+		}
+		if cluster == "" {
+			out.NoCluster++
 		}
 		return send.add(cluster, text)
 	}, func(name string, r *run.Run) error {

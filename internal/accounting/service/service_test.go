@@ -33,6 +33,7 @@ import (
 	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/accounting/store/storetest"
+	"rmreplay/internal/finished"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/run"
@@ -587,7 +588,7 @@ func TestReconcileUnnamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Equal != 1 || r.Unnamed != 2 || r.Unknown != 0 || fmt.Sprint(r.Missing) != "[vale:4:1709251440 vale:5:-1709251560]" ||
+	if r.Equal != 1 || r.NoCluster != 2 || r.Unknown != 0 || fmt.Sprint(r.Missing) != "[vale:4:1709251440 vale:5:-1709251560]" ||
 		fmt.Sprint(r.Differing) != "[{vale:2:1709251320 state FAILED NODE_FAIL}]" {
 		t.Errorf("%+v", r)
 	}
@@ -596,8 +597,24 @@ func TestReconcileUnnamed(t *testing.T) {
 		t.Errorf("%+v %v", info, err)
 	}
 	imported, err := svc.Import(ctx, dir, from)
-	if err != nil || imported.Unnamed != 3 {
+	if err != nil || imported.NoClusterBefore != 3 || imported.NoCluster != 0 {
 		t.Errorf("%+v %v", imported, err)
+	}
+}
+
+// TestImportNoCluster: an import counts the records that name no cluster, unless the options name it. It leaves out steps,
+// even if the file has their job.
+func TestImportNoCluster(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "day.sacct")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(sacct, "|vale", "|")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{"": 5, "vale": 0} {
+		r, err := service.New().Import(context.Background(), filepath.Join(t.TempDir(), "data"),
+			service.Records{Sources: []string{file}, From: "auto", ClusterName: name})
+		if err != nil || r.NoCluster != want || r.Records != 5 || r.NoClusterBefore != 0 || r.Rules[finished.NoteStep] != 1 {
+			t.Errorf("--cluster-name %q: %+v %v", name, r, err)
+		}
 	}
 }
 

@@ -91,10 +91,14 @@ func importedText(r *service.Imported) string {
 	if r.Mistake != "" {
 		text += fmt.Sprintf("  the first mistake: %s\n", r.Mistake)
 	}
-	if r.Unnamed > 0 && r.Added > 0 {
+	if r.NoCluster > 0 {
+		text += fmt.Sprintf("note: %d %s no cluster, and count as jobs of the cluster %s: --cluster-name NAME names their cluster\n",
+			r.NoCluster, quantity.Plural(r.NoCluster, "record names", "records name"), service.NoClusterIndex)
+	}
+	if r.NoClusterBefore > 0 && r.Added > 0 {
 		text += fmt.Sprintf("note: %d %s in the directory name no cluster, and count as jobs of a cluster with their index's name. If "+
 			"the cluster has another name, an imported record of such a job is added as a second job: use rmreplay accounting "+
-			"reconcile --fill, which finds these jobs by number and start\n", r.Unnamed, quantity.Plural(r.Unnamed, "document", "documents"))
+			"reconcile --fill, which finds these jobs by number and start\n", r.NoClusterBefore, quantity.Plural(r.NoClusterBefore, "document", "documents"))
 	}
 	for _, why := range r.Unreported {
 		text += fmt.Sprintf("no report was made of %s\n", why)
@@ -157,9 +161,9 @@ func reconciledText(r *service.Reconciled) string {
 		quantity.Plural(r.Equal, "job is", "jobs are"), len(r.Missing), len(r.Differing), r.Unknown,
 		quantity.Plural(r.Unknown, "job is", "jobs are"))
 	const most = 20 // the largest number of jobs of each kind in the text output
-	if r.Unnamed > 0 {
+	if r.NoCluster > 0 {
 		fmt.Fprintf(&b, "%d %s found by number and start, because their documents name no cluster (see "+
-			"--cluster-name of accounting serve)\n", r.Unnamed, quantity.Plural(r.Unnamed, "job was", "jobs were"))
+			"--cluster-name of accounting serve)\n", r.NoCluster, quantity.Plural(r.NoCluster, "job was", "jobs were"))
 	}
 	if r.Shifted > 0 {
 		fmt.Fprintf(&b, "%d of the missing jobs are in the data directory with other dates: the dates of the records are "+
