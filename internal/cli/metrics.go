@@ -95,7 +95,8 @@ recorded workload: then the metrics are those of the recorded jobs.
 
   makespan          last end - first start, or last end - begin of the workload's window
   utilization       processor time of jobs / (window x processors); for nodes: node time
-                    with at least one job / (window x nodes)
+                    with at least one job / (window x nodes). With --by it is the column
+                    "use"; a partition's is of the partition's own processors
   throughput        jobs that started and ended in the window
   wait              start - submit
   turnaround        end - submit

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/cli/usage"
@@ -256,6 +257,11 @@ func sweepCheck(g *globals) sweep.CheckOption {
 		flag := c.Flags().Lookup(name)
 		switch {
 		case flag == nil:
+			var names []string
+			c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+			if near := flags.Nearest(name, names); near != "" {
+				return false, fmt.Errorf("not an option of rmreplay %s (did you mean %s?)", command, near)
+			}
 			return false, fmt.Errorf("not an option of rmreplay %s", command)
 		case slices.Contains(sweepReserved, flag.Name):
 			return false, errors.New("not an option of an experiment: the sweep sets it")

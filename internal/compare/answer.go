@@ -71,7 +71,7 @@ func (c *Comparison) Answer(p *Pair) string {
 	case only != "":
 		return text + "; no other job counts here." + tables
 	}
-	text += startedInOne(&p.Jobs, d.Difference)
+	text += startedInOne(p, d.Difference)
 	if use, d := c.figure("utilization", p); use != nil && d.Difference.Known() {
 		before, after := quantity.Percent(use.Sets[p.Baseline].Mean), quantity.Percent(use.Sets[p.Set].Mean)
 		if before != after {
@@ -79,6 +79,9 @@ func (c *Comparison) Answer(p *Pair) string {
 		}
 	}
 	switch {
+	case !c.Inference && p.Periods != nil && len(p.Periods.Quantities) > 0 && p.Periods.Quantities[0].P.Known():
+		text += fmt.Sprintf(". A test of the mean waits of days gives p = %s",
+			quantity.Probability(p.Periods.Quantities[0].P))
 	case !c.Inference:
 		text += ". These runs do not show how much of this difference is chance"
 	case !d.P.Known() || d.Difference == 0: // if the waits are equal, there is nothing to test
@@ -173,7 +176,8 @@ func (c *Comparison) onlyInOne(p *Pair) string {
 // startedInOne returns a text about the jobs that start in only one of two sets, or in a smaller share of its runs.
 // The parameter difference is the difference of all waits. If the difference over the jobs that start in both sets has
 // the opposite sign, the text also has that difference.
-func startedInOne(v *JobView, difference metrics.Float) (text string) {
+func startedInOne(p *Pair, difference metrics.Float) (text string) {
+	v := &p.Jobs
 	add := func(n int, where, how string) {
 		if n > 0 {
 			text += fmt.Sprintf("; %s in %s, so %s there %s", quantity.Plural(n, "1 job starts", fmt.Sprint(n, " jobs start")),
@@ -185,7 +189,8 @@ func startedInOne(v *JobView, difference metrics.Float) (text string) {
 		never += n
 	}
 	add(never, "only one of the two", "only")
-	add(v.fewer, "a smaller share of the runs of one than of the other", "less")
+	add(v.fewer[0], fmt.Sprintf("a smaller share of the runs of %s than of %s", Letter(p.Baseline), Letter(p.Set)), "less")
+	add(v.fewer[1], fmt.Sprintf("a smaller share of the runs of %s than of %s", Letter(p.Set), Letter(p.Baseline)), "less")
 	if text == "" {
 		return ""
 	}

@@ -151,22 +151,22 @@ func TestAnswerStartedInOne(t *testing.T) {
 	for _, test := range []struct {
 		both    metrics.Float
 		noStart []int
-		fewer   int
+		fewer   [2]int
 		want    string
 	}{
-		{65, []int{1, 2}, 0, "; 3 jobs start in only one of the two, so their waits count there only (the jobs that start in both wait 1 min 5 s longer)"},
-		{-65, []int{1, 2}, 0, "; 3 jobs start in only one of the two, so their waits count there only"},
-		{-65, []int{0, 1}, 11, "; 1 job starts in only one of the two, so its wait counts there only; 11 jobs start in " +
-			"a smaller share of the runs of one than of the other, so their waits count there less"},
-		{65, []int{0, 0}, 1, "; 1 job starts in a smaller share of the runs of one than of the other, so its wait counts there less " +
+		{65, []int{1, 2}, [2]int{}, "; 3 jobs start in only one of the two, so their waits count there only (the jobs that start in both wait 1 min 5 s longer)"},
+		{-65, []int{1, 2}, [2]int{}, "; 3 jobs start in only one of the two, so their waits count there only"},
+		{-65, []int{0, 1}, [2]int{0, 11}, "; 1 job starts in only one of the two, so its wait counts there only; 11 jobs start in " +
+			"a smaller share of the runs of B than of A, so their waits count there less"},
+		{65, []int{0, 0}, [2]int{1, 0}, "; 1 job starts in a smaller share of the runs of A than of B, so its wait counts there less " +
 			"(the jobs that start in both wait 1 min 5 s longer)"},
 	} {
-		v := JobView{NoStart: test.noStart, fewer: test.fewer, Wait: Spread{Mean: test.both}}
-		if got := strings.ReplaceAll(startedInOne(&v, -130), quantity.Space, " "); got != test.want {
+		p := Pair{Set: 1, Jobs: JobView{NoStart: test.noStart, fewer: test.fewer, Wait: Spread{Mean: test.both}}}
+		if got := strings.ReplaceAll(startedInOne(&p, -130), quantity.Space, " "); got != test.want {
 			t.Errorf("%v: %q, want %q", test.both, got, test.want)
 		}
 	}
-	if got := startedInOne(&JobView{NoStart: []int{0, 0}}, 1); got != "" {
+	if got := startedInOne(&Pair{Jobs: JobView{NoStart: []int{0, 0}}}, 1); got != "" {
 		t.Errorf("all jobs start on both sides: %q", got)
 	}
 }
@@ -191,7 +191,7 @@ func TestAnswerStartedInFewerRuns(t *testing.T) {
 	b := set("b", rows(1, 2, -1, 9, -1), rows(1, -1, -1, -1, -1), rows(5, 2, -1, 4, -1), rows(1, 2, -1, -1, -1))
 	c := mustCompare(t, Options{}, a, b)
 	const want = "; 1 job starts in only one of the two, so its wait counts there only; 1 job starts in a smaller share of the " +
-		"runs of one than of the other, so its wait counts there less"
+		"runs of B than of A, so its wait counts there less"
 	if got := c.Answer(&c.Pairs[0]); !strings.Contains(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -48,7 +48,7 @@ type JobView struct {
 	All     []JobDifference `json:"all,omitempty"`
 
 	differences []JobDifference
-	fewer       int    // jobs that started in some runs of both sides, but in a smaller share of one side's runs
+	fewer       [2]int // jobs that started in some runs of both sides, but in a smaller share of the runs of this side
 	own         [2]int // jobs of Only that have no row on the other side, not even as rejected jobs
 }
 
@@ -120,8 +120,10 @@ func compareJobs(a, b []table, opts Options) JobView {
 			v.count(&v.NoStart[0], &a[0], key)
 		case y.starts == 0:
 			v.count(&v.NoStart[1], &b[0], key)
+		case x.starts*float64(len(b)) < y.starts*float64(len(a)):
+			v.fewer[0]++
 		default:
-			v.fewer++
+			v.fewer[1]++
 		}
 	}
 	for _, key := range b[0].keys {

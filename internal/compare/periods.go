@@ -85,7 +85,7 @@ const fewDays = 3
 type sampled struct {
 	row  *run.Row
 	wait waits.Sums
-	load float64 // share of the processors in use at the job's submission
+	load float64 // processors of the running and waiting jobs at the job's submission, divided by the machine's
 }
 
 // periodsOf returns nil for runs with many jobs in common, and for runs without jobs.
@@ -124,7 +124,7 @@ func periodsOf(a, b *table, opts Options) *Periods {
 	return p
 }
 
-// sample returns the jobs that have a wait, with the processors in use at their submission.
+// sample returns the jobs that have a wait, with the demand at their submission.
 func (t *table) sample() (list []sampled) {
 	type change struct {
 		at  hpc.Time
@@ -186,7 +186,7 @@ var periodQuantities = []periodQuantity{
 		return s.row.End.Sub(s.row.Start).Seconds()
 	}},
 	{"processors", "", func(s *sampled) float64 { return float64(s.row.Processors) }},
-	{"processors in use at submission", "", func(s *sampled) float64 { return s.load }},
+	{"demand at submission", "", func(s *sampled) float64 { return s.load }},
 }
 
 type periodQuantity struct {
@@ -230,7 +230,7 @@ var periodFactors = []periodFactor{
 			doubling(s.row.TimeLimit.Hours()))
 	}},
 	{"users", func(s *sampled) string { return s.row.User }},
-	{"processors in use at submission", func(s *sampled) string { return fmt.Sprint(doubling(4 * s.load)) }},
+	{"demand at submission", func(s *sampled) string { return fmt.Sprint(doubling(4 * s.load)) }},
 }
 
 // doubling returns the class of a number in classes that double: 0 for numbers below 1, 1 below 2, 2
@@ -315,7 +315,8 @@ func (p *Periods) render(b *bytes.Buffer, first, second string) {
 		table.Row("  "+name, q.Mean[0].Text(), q.Mean[1].Text(), q.Median[0].Text(), q.Median[1].Text(), q.P90[0].Text(),
 			q.P90[1].Text(), q.CliffsDelta.Text(), q.P.Text())
 	}
-	b.WriteString("\n" + table.String() + "  p tests the means of days; with fewer than three days there is no p\n")
+	b.WriteString("\n" + table.String() + "  p tests the means of days; with fewer than three days there is no p\n" +
+		"  demand: processors that running and waiting jobs ask for, divided by the machine's\n")
 	table = quantity.NewTable(52, 9, 14, 14, 11)
 	table.Row("  difference of the mean waits, "+second+" - "+first, "jobs", "as it was", "standardized", "explained")
 	for _, f := range p.Factors {

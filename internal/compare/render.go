@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,8 +74,16 @@ func (c *Comparison) renderSets(b *bytes.Buffer) {
 		fmt.Fprintf(b, "%s  %s: %s, %s, %s%s\n", Letter(i), s.Name, what, engine, quantity.Regular(first.Jobs, "job"), role)
 	}
 	if !c.Inference {
-		fmt.Fprintf(b, "\nNo inference is possible: %s.\nWhat follows is true of these runs alone.\n", c.Reason)
+		fmt.Fprintf(b, "\nNo inference %sis possible: %s.\nWhat follows is true of these runs alone.\n", c.OverRuns(), c.Reason)
 	}
+}
+
+// OverRuns says that inference is not possible over runs, but over the days of periods; else "".
+func (c *Comparison) OverRuns() string {
+	if slices.ContainsFunc(c.Pairs, func(p Pair) bool { return p.Periods != nil }) {
+		return "over runs "
+	}
+	return ""
 }
 
 // renderPair writes the comparison of one set with the baseline.
@@ -467,6 +476,29 @@ func (c *Comparison) renderGroups(b *bytes.Buffer, by metrics.By, groups []Group
 		}
 		b.WriteString("\n" + table.String())
 		renderSides(b, by, groups, set)
+		c.renderFewer(b, groups, set)
+	}
+}
+
+// renderFewer names the groups of which clearly fewer jobs start on one side. The waits of their other jobs are not in
+// the totals. Two periods have different jobs, so for them it writes nothing.
+func (c *Comparison) renderFewer(b *bytes.Buffer, groups []Group, set int) {
+	for i := range c.Pairs {
+		if p := &c.Pairs[i]; p.Set == set && p.Periods != nil {
+			return
+		}
+	}
+	for _, at := range []int{0, set} {
+		var list []string
+		for _, g := range ByChange(groups, set) {
+			if here, there := g.Jobs[at], g.Jobs[set-at]; here > 0 && here <= there-1 && here < 0.95*there {
+				list = append(list, fmt.Sprintf("%s (%s instead of %s)", orNone(g.Name), here.Text(), there.Text()))
+			}
+		}
+		if len(list) > 0 {
+			fmt.Fprintf(b, "fewer jobs start in %s, and the others' waits are not in its totals: %s\n",
+				Letter(at), strings.Join(list, ", "))
+		}
 	}
 }
 

@@ -51,9 +51,12 @@ func (e *modelEngine) check(spec *Spec) (err error) {
 	s := &e.spec
 	switch {
 	case s.Cluster == "":
-		return fieldError("policy", "%s: needs a cluster directory with a slurm.conf", s.Policy)
-	case s.Processors != 0 || s.Nodes != 0:
-		return fieldError("policy", "%s: has its nodes from the cluster directory (want no --processors and --nodes)", s.Policy)
+		return fieldError("policy", "%s: needs a cluster directory with a slurm.conf (want --cluster DIR)", s.Policy)
+	case s.Nodes != 0:
+		return fieldError("nodes", "%d: not a factor (want, for example, x2 or x0.5; the number of nodes is in the slurm.conf of "+
+			"the cluster)", s.Nodes)
+	case s.Processors != 0:
+		return fieldError("policy", "%s: has its processors from the cluster directory (want no --processors)", s.Policy)
 	case len(s.FileSystems) > 0:
 		return fieldError("policy", "%s: does not model file systems", s.Policy)
 	case s.Ties != "" && s.Ties != sim.EndsFirst:

@@ -57,7 +57,7 @@ func (r *Report) summary() (Section, error) {
 		}
 	}
 	if len(c.Sets) > 1 && !c.Inference {
-		s.Blocks = append(s.Blocks, warning("No inference is possible: %s. The differences may be due to chance alone.", c.Reason))
+		s.Blocks = append(s.Blocks, warning("No inference %sis possible: %s. The differences may be due to chance alone.", c.OverRuns(), c.Reason))
 	}
 	for i := range c.Pairs {
 		if v := c.Pairs[i].Recorded; v != nil {
@@ -662,10 +662,10 @@ func (r *Report) jobs() (Section, error) {
 		p := &c.Pairs[i]
 		name := compare.Letter(p.Set) + " − " + compare.Letter(p.Baseline)
 		v := &p.Jobs
+		s.Blocks = append(s.Blocks, twoSamples(p)...)
 		if v.Matched == 0 {
 			if !r.empty() {
 				s.Blocks = append(s.Blocks, paragraph("%s and %s have no job in common.", compare.Letter(p.Set), compare.Letter(p.Baseline)))
-				s.Blocks = append(s.Blocks, twoSamples(p)...)
 			}
 			continue
 		}
@@ -762,7 +762,7 @@ func twoSamples(p *compare.Pair) []Block {
 		return nil
 	}
 	a, b := compare.Letter(p.Baseline), compare.Letter(p.Set)
-	quantities := &Table{Caption: "Two samples of jobs; p tests the means of days",
+	quantities := &Table{Caption: "Two samples of jobs; p tests the means of days. Demand: processors that running and waiting jobs ask for, divided by the machine's",
 		Head: []string{"", "mean " + a, "mean " + b, "median " + a, "median " + b, "p90 " + a, "p90 " + b, "Cliff's delta", "p"}}
 	for _, q := range p.Periods.Quantities {
 		row := []string{q.Label}

@@ -233,7 +233,7 @@ func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + 
 // error if the new partition is empty or a name is not a single partition.
 func MapPartition(from, to string) (Step, error) {
 	if to == "" || strings.ContainsAny(from+to, ", \t\n") {
-		return Step{}, fmt.Errorf("%s=%s: not two partitions (want OLD=NEW, or *=NEW)", from, to)
+		return Step{}, fmt.Errorf("from %q to %q: not two partitions (want OLD=NEW, or *=NEW)", from, to)
 	}
 	mapped := func(list string) string {
 		if from == "*" || list == from {
