@@ -220,7 +220,7 @@ func (p *Prepared) playWith(ctx context.Context, manager rm.ResourceManager, see
 func (p *Prepared) manifest(one realization) (run.Manifest, error) {
 	spec, err := p.spec.recorded(one.seed)
 	return run.Manifest{
-		Made: p.made(), Seed: one.seed, Command: p.spec.Command, Spec: spec, Started: one.started, Workload: p.source,
+		Made: p.workload.Made(), Seed: one.seed, Command: p.spec.Command, Spec: spec, Started: one.started, Workload: p.source,
 		Versions:     run.Versions{RMReplay: p.spec.Version, Go: runtime.Version()},
 		VirtualStart: p.begin, WindowStart: p.workload.Start, Feedback: describeUsers(p.spec.Users),
 		Warnings: p.absent(),

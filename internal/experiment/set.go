@@ -66,7 +66,7 @@ func RunSet(ctx context.Context, spec Spec, set Set, hooks SetHooks) ([]Realizat
 		one.complete()
 		drawn, err := p.draw(set, r)
 		if err == nil {
-			r.Made = drawn.made()
+			r.Made = drawn.workload.Made()
 			r.Summary, err = p.engine.run(ctx, drawn, realization{r.Seed, r.Dir, time.Now()}, one)
 		}
 		if hooks.Ended != nil {

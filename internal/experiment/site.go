@@ -192,14 +192,6 @@ func (p *Prepared) draw(set Set, r *Realization) (*Prepared, error) {
 	return &one, inputError(err)
 }
 
-// made returns the fields of the workload that rules made.
-func (p *Prepared) made() []workload.MadeField {
-	if p.workload.Completion == nil {
-		return nil
-	}
-	return p.workload.Completion.Fields
-}
-
 // drawOf returns the seed with which a realization draws a field. number is the number of the realization, and place is
 // the index of the field. In the first half of the realizations, realization i has draw i of every field. The second
 // half uses the same draws of each field once more, in a different order for each field, so two realizations share the

@@ -69,6 +69,14 @@ type MadeField struct {
 	Jobs int `json:"jobs"`
 }
 
+// Made returns the fields of the workload that rules made.
+func (w *Workload) Made() []MadeField {
+	if w.Completion == nil {
+		return nil
+	}
+	return w.Completion.Fields
+}
+
 // SiteFacts are the facts about a site that limit what rules may make. Zero values mean "not
 // known".
 type SiteFacts struct {

@@ -174,13 +174,13 @@ func (l Lent) runComplete(path string, o *completeFlags) error {
 func (l Lent) warn(made *workload.Workload, opts *complete.Options) {
 	for _, field := range workload.Fields {
 		rule, given := opts.Rules[field]
-		done := made.Completion != nil && slices.ContainsFunc(made.Completion.Fields, func(f workload.MadeField) bool { return f.Field == field })
+		done := slices.ContainsFunc(made.Made(), func(f workload.MadeField) bool { return f.Field == field })
 		if given && rule != complete.None && !done {
 			l.Say("warning: --rule %s=%s has no effect: no job lacks the field, or the rule cannot make it", field, rule)
 		}
 	}
 	const named = 5
-	if list := complete.Unplaced(made, opts); len(list) > 0 {
+	if list := unplaced(made, opts); len(list) > 0 {
 		more := ""
 		if len(list) > named {
 			more = ", ..."
@@ -193,9 +193,7 @@ func (l Lent) warn(made *workload.Workload, opts *complete.Options) {
 func newCompleteReport(path string, w, made *workload.Workload, o *completeFlags) *completeReport {
 	r := &completeReport{Source: path, Output: o.output, Jobs: made.Jobs.Len(), Seed: o.seed, Made: []workload.MadeField{}, Lacking: []string{},
 		LeftOut: made.Rules[workload.RuleLeftRunning] - w.Rules[workload.RuleLeftRunning]}
-	if made.Completion != nil {
-		r.Made = made.Completion.Fields
-	}
+	r.Made = append(r.Made, made.Made()...)
 	for _, lack := range workload.Lacks(made) {
 		r.Lacking = append(r.Lacking, lack.Text(r.Jobs))
 	}

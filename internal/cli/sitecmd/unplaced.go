@@ -1,4 +1,4 @@
-package complete
+package sitecmd
 
 import (
 	"fmt"
@@ -8,13 +8,14 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/complete"
 )
 
-// Unplaced returns the jobs of a completed workload that got no partition, because none of the site's partitions can
+// unplaced returns the jobs of a completed workload that got no partition, because none of the site's partitions can
 // run them. A text has the ID of a job and what it requests, such as "7 (2 nodes or more, 96 CPUs, --gres=gpu:4)". The result is empty
 // if the options leave the partition out, or if the site's partitions are not known.
-func Unplaced(w *workload.Workload, opts *Options) (list []string) {
-	if opts.Rules[workload.FieldPartition] == None || len(opts.Site.Partitions) == 0 {
+func unplaced(w *workload.Workload, opts *complete.Options) (list []string) {
+	if opts.Rules[workload.FieldPartition] == complete.None || len(opts.Site.Partitions) == 0 {
 		return nil
 	}
 	for _, job := range w.Jobs.All() {
