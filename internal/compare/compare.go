@@ -591,7 +591,8 @@ func (c *Comparison) tooFewRuns(set int) (list []string) {
 		of    string
 		table []Metric
 	}{
-		{"", c.Metrics}, {" of nodes", c.Nodes}, {" of waits", c.Waits}, {" of fairness", c.shownFairness()}, {" of I/O", c.IO},
+		{"", c.Metrics}, {" of nodes", c.Nodes}, {" of waits", c.Waits}, {" of fairness", c.shownFairness()},
+		{" of I/O", c.IO},
 	} {
 		figures := correctedFor(t.table)
 		paired := figures > 0 && t.table[0].difference(set).Paired

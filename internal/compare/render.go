@@ -74,7 +74,8 @@ func (c *Comparison) renderSets(b *bytes.Buffer) {
 		fmt.Fprintf(b, "%s  %s: %s, %s, %s%s\n", Letter(i), s.Name, what, engine, quantity.Regular(first.Jobs, "job"), role)
 	}
 	if !c.Inference {
-		fmt.Fprintf(b, "\nNo inference %sis possible: %s.\nWhat follows is true of these runs alone.\n", c.OverRuns(), c.Reason)
+		fmt.Fprintf(b, "\nNo inference %sis possible: %s.\nWhat follows is true of these runs alone.\n",
+			c.OverRuns(), c.Reason)
 	}
 }
 

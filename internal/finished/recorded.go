@@ -75,9 +75,10 @@ func RecordedArray(tasks []Job) *hpc.Recorded {
 	return whole
 }
 
-// OtherLimit returns the time limit that the tasks of a job had, if it differs from the requested limit. The result is 0 if the tasks' limit equals the requested one, or if the tasks had different limits. It returns hpc.Unlimited if the tasks had no limit. A
-// trace cannot express a finite limit of nearly 292 years, so such a limit is shortened to hpc.Unlimited less two
-// seconds.
+// OtherLimit returns the time limit that the tasks of a job had, if it differs from the requested limit. The
+// result is 0 if the tasks' limit equals the requested one, or if the tasks had different limits. It returns
+// hpc.Unlimited if the tasks had no limit. A trace cannot express a finite limit of nearly 292 years, so such a
+// limit is shortened to hpc.Unlimited less two seconds.
 func OtherLimit(requested time.Duration, tasks []Job) time.Duration {
 	limit := tasks[0].TimeLimit
 	switch {

@@ -36,13 +36,13 @@ const (
 
 // arrive adds later submissions to the workload of a realization.
 //
-// [Recent] is a Poisson bootstrap of a random day of the last week. If the history is shorter than a day, its last part,
-// of random length, is repeated until the copies cover a day. Each job is submitted again k times, where k has a
-// Poisson distribution. The mean of k is 1 or, if submissions follow the daily cycle, the ratio of the usual rates
-// ([rate.Busy]) at the times of the new and of the old submission. A copy of an ended job runs as long as that job. If
-// the job still runs or waits, the run time of its copy is drawn, because jobs that have not ended are mostly long. A
-// job that was cancelled before its start is not submitted again. d contains the distributions of run times. d is empty
-// if the run times are [True].
+// [Recent] is a Poisson bootstrap of a random day of the last week. If the history is shorter than a day, its last
+// part, of random length, is repeated until the copies cover a day. Each job is submitted again k times, where k
+// has a Poisson distribution. The mean of k is 1 or, if submissions follow the daily cycle, the ratio of the usual
+// rates ([rate.Busy]) at the times of the new and of the old submission. A copy of an ended job runs as long as
+// that job. If the job still runs or waits, the run time of its copy is drawn, because jobs that have not ended
+// are mostly long. A job that was cancelled before its start is not submitted again. d contains the distributions
+// of run times. d is empty if the run times are [True].
 func (q *Queue) arrive(w *workload.Workload, d draws, opts Options, realization int) {
 	switch opts.Arrivals {
 	case Recorded:

@@ -148,9 +148,9 @@ func (s *Store) Drop(before hpc.Time) {
 	}
 }
 
-// Rate returns the total rate of all counters between two instants, in bytes per second. For each
-// counter, it uses the first and the last sample in this time. Jobs' counters are used only if
-// there are no nodes' counters, because both count the same bytes. The result known reports whether a counter has at least two samples.
+// Rate returns the total rate of all counters between two instants, in bytes per second. For each counter, it uses
+// the first and the last sample in this time. Jobs' counters are used only if there are no nodes' counters,
+// because both count the same bytes. The result known reports whether a counter has at least two samples.
 func (s *Store) Rate(from, to hpc.Time) (rate float64, known bool) {
 	rate, known = s.rate(from, to, false)
 	if !known {
