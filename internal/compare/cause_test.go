@@ -505,8 +505,8 @@ func TestOtherLimitsThen(t *testing.T) {
 	}
 }
 
-// A user with jobs on one side only has the whole total of that side as change. This is also so for a user whose jobs
-// the other side refused, and the text says so.
+// A user with jobs on one side only has the whole total of that side as change. A sentence names such users, also if
+// the other side refused their jobs.
 func TestGroupOfOneSide(t *testing.T) {
 	of := func(user string, r run.Row) run.Row { r.User = user; return r }
 	refused := of("cid", job("4", 0, 0, 0, ""))

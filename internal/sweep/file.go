@@ -29,7 +29,7 @@ func Decode(path string, into any) error {
 }
 
 // ofOther returns err, the error about a file. If the file has the first key at its top level and not the second, it
-// is a file for the other command, and the error says so.
+// is a file for the other command, and the error names that command.
 func ofOther(text []byte, err error, other, key, own string) error {
 	var keys map[string]any
 	if yaml.Unmarshal(text, &keys) != nil {

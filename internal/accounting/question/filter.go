@@ -45,7 +45,7 @@ type Failed struct{}
 // FailedStates are the job states that count as failures.
 var FailedStates = []string{"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"}
 
-// Lost is true for runs that ended with a requeue of their job, if the document says so (Job.Lost in package
+// Lost is true for runs whose document says that they ended with a requeue of their job (Job.Lost in package
 // document). All other runs are counted as jobs.
 type Lost struct{}
 

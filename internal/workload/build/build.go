@@ -177,10 +177,10 @@ func withFile(path string, read func(f io.Reader, name string) error) error {
 	return read(f, filepath.Base(path))
 }
 
-// Write writes the workload as a trace. If cluster is not empty, Write also writes the source's cluster data to that
-// directory. If the source has no users or accounts, Write makes them from the names in the jobs, and Missing says so.
-// If the directory has a slurm.conf, Missing also says which jobs its partitions will refuse. Write returns the paths
-// of the cluster's files.
+// Write writes the workload as a trace. If cluster is not empty, Write also writes the source's cluster data to
+// that directory. If the source has no users or accounts, Write makes them from the names in the jobs, and adds a
+// text to Missing. If the directory has a slurm.conf, Missing also says which jobs its partitions will refuse.
+// Write returns the paths of the cluster's files.
 func (r *Result) Write(trace, cluster string) ([]string, error) {
 	if cluster != "" {
 		named := namesOf(r.Workload)

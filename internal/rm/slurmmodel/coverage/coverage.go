@@ -249,8 +249,7 @@ var jobRules = []struct {
 // and no part of a GPU that another job has (gres_id_sharing in src/interfaces/gres.c).
 func asksSharedGPU(j *hpc.Job) bool {
 	for one := range strings.SplitSeq(j.GRES, ",") {
-		name, _, _ := strings.Cut(strings.TrimPrefix(one, "gres/"), ":")
-		if name == "shard" || name == "mps" {
+		if name, _, _, ok := slurmspec.GRESWord(one); ok && (name == "shard" || name == "mps") {
 			return true
 		}
 	}

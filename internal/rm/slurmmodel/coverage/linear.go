@@ -1,7 +1,6 @@
 package coverage
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -9,15 +8,13 @@ import (
 	"rmreplay/internal/rm/slurmmodel/config"
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/linear"
+	"rmreplay/internal/rm/slurmmodel/sharing"
 	"rmreplay/internal/slurmspec"
-	"rmreplay/internal/slurmspec/history"
 	"rmreplay/internal/workload"
 )
 
 // isLinear reports whether a configuration has select/linear.
-func isLinear(c *slurmmodel.Config) bool {
-	return strings.EqualFold(cmp.Or(keys.Value(c.Get, "SelectType"), history.SelectType.In(c.Release)), linear.Plugin)
-}
+func isLinear(c *slurmmodel.Config) bool { return linear.IsConfigured(c.Get, c.Release) }
 
 // wholeNodes describes a setting that the model lacks with select/linear; "" if the model has all of them.
 func wholeNodes(c *slurmmodel.Config) string {
@@ -31,8 +28,7 @@ func wholeNodes(c *slurmmodel.Config) string {
 		return "select/linear before 23.02 on nodes with different numbers of CPUs"
 	}
 	for _, p := range c.Partitions {
-		share := strings.ToUpper(cmp.Or(keys.Value(p.Get, "OverSubscribe"), keys.Value(p.Get, "Shared")))
-		if strings.HasPrefix(share, "YES") || strings.HasPrefix(share, "FORCE") {
+		if sharing.Read(p.Get).Shares() {
 			return "OverSubscribe with select/linear"
 		}
 	}

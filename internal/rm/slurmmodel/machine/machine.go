@@ -2,7 +2,6 @@
 package machine
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"rmreplay/internal/rm/slurmmodel/parameters"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
-	"rmreplay/internal/slurmspec/history"
 )
 
 // Switch is a line of topology.conf. It has either nodes or switches.
@@ -147,7 +145,7 @@ func New(get keys.Get, release slurmspec.Release, nodes []hpc.Node, switches []S
 		return nil, err
 	}
 	m.Prepare()
-	if strings.EqualFold(cmp.Or(keys.Value(get, "SelectType"), history.SelectType.In(release)), linear.Plugin) {
+	if linear.IsConfigured(get, release) {
 		m.Linear = &linear.Cluster{
 			Nodes: m.Nodes, Switches: m.Switches, Optional: m.TreeOptional, Dragonfly: m.Dragonfly,
 			Kinds: Kinds(nodes, func(name string) int {
