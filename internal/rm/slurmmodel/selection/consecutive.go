@@ -37,9 +37,9 @@ func (p *pick) series(nodes Bits) []series.Series {
 	d := series.Divider{Contiguous: p.t.request.Contiguous}
 	for i := range nodes.All {
 		if named := p.t.request.Required; named != nil && named.Has(i) {
-			d.Name(i, p.t.weights[i])
+			d.Name(i, p.t.weights.Of(i))
 		} else if p.has[i] = p.offer(i); p.has[i] > 0 {
-			s := d.Add(i, p.has[i], p.t.weights[i])
+			s := d.Add(i, p.has[i], p.t.weights.Of(i))
 			s.Devices = p.addDevices(s.Devices, i)
 		}
 	}
@@ -124,7 +124,7 @@ func (p *pick) candidates(nodes Bits) []int {
 }
 
 // byWeight compares weights.
-func (p *pick) byWeight(a, b int) int { return cmp.Compare(p.t.weights[a], p.t.weights[b]) }
+func (p *pick) byWeight(a, b int) int { return cmp.Compare(p.t.weights.Of(a), p.t.weights.Of(b)) }
 
 // busyFirst orders by weight, then nodes with jobs first (_eval_nodes_busy).
 func (p *pick) busyFirst(a, b int) int {

@@ -52,7 +52,7 @@ func (m *Machine) lookDevices(t *test, node int) bool {
 			near += o.near
 		}
 	}
-	t.weights[node] = t.weights[node]&^0xff | uint64(0xff-min(near, 0xff))
+	t.weights.PutLow(node, 0xff-uint8(min(near, 0xff)))
 	return true
 }
 

@@ -11,7 +11,7 @@ func (x *Tester) Pick(s *State, r *Request, set Bits, c Counts, mode Mode) *Allo
 	if !set.Contains(r.Required) {
 		return nil
 	}
-	for nodes := range x.Linear.Lightest(set, r.Required, x.Weights, linear.Counts(c)) {
+	for nodes := range x.Linear.Lightest(set, r.Required, x.Weights.All(), linear.Counts(c)) {
 		if a, _ := x.testLinear(s, r, nodes, c, mode); a != nil {
 			return a
 		}

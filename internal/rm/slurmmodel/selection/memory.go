@@ -2,7 +2,6 @@ package selection
 
 import (
 	"fmt"
-	"math/bits"
 
 	"rmreplay/internal/rm/slurmmodel/recall"
 	"rmreplay/internal/rm/slurmmodel/sharing"
@@ -98,11 +97,12 @@ func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *
 	}
 	m.words = about(m.words[:0], r, c, h.AsksNow(), h.NowOnly, h.PreferBusy)
 	m.words = append(m.words, uint64(h.Linear), uint64(h.Ended())<<32|uint64(h.Considered())) // see Horizon
-	m.words = m.appendWeights(append(m.words, set...), set, x.Weights)
+	m.words = x.Weights.AppendLow(append(m.words, set...), set, m.devices)
 	known, isNew := m.table.Find(m.words)
 	if !isNew && m.holds(known, set, h) {
 		if len(r.Devices) > 0 {
-			m.reweigh(x, set, known.after)
+			x.own.Reset()
+			x.Weights.SetLow(set, m.devices, known.after)
 		}
 		return known.answer
 	}
@@ -110,7 +110,7 @@ func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *
 	known.answer = x.willRun(s, r, set, c, h)
 	known.tests = append(known.tests[:0], x.tests...)
 	if known.number = m.changes; len(r.Devices) > 0 {
-		known.after = m.appendWeights(known.after[:0], set, x.Weights)
+		known.after = x.Weights.AppendLow(known.after[:0], set, m.devices)
 	}
 	return known.answer
 }
@@ -152,16 +152,6 @@ func (known *remembered) follow(set Bits, h *Horizon) bool {
 	return len(tests) == 0 && known.allocation == nil && known.notBefore == 0
 }
 
-// reweigh sets the weights of the nodes in the set devices as the tests set them.
-func (m *memory) reweigh(x *Tester, set Bits, after []uint64) {
-	x.own.Reset()
-	n := 0
-	for i := set.NextAnd(m.devices, 0); i >= 0; i = set.NextAnd(m.devices, i+1) {
-		x.Weights[i] = x.Weights[i]&^0xff | after[n/8]>>(n%8*8)&0xff
-		n++
-	}
-}
-
 // about appends the question of a test to words, without the nodes, their jobs and their weights.
 func about(words []uint64, r *Request, c Counts, now, nowOnly, busy bool) []uint64 {
 	flags := bit(r.Exclusive, 0) | bit(r.Sharing.Mode == sharing.Whole, 1) | bit(r.LeastLoaded, 2) | bit(r.Patient, 3) |
@@ -174,21 +164,4 @@ func bit(is bool, at int) uint64 {
 		return 1 << at
 	}
 	return 0
-}
-
-// appendWeights appends the lowest bytes of the weights of nodes in devices, eight to a word.
-func (m *memory) appendWeights(to []uint64, set Bits, w Weights) []uint64 {
-	word, n := uint64(0), 0
-	for k, of := range set { // a large machine has thousands of nodes, and this runs for each question
-		for of &= m.devices[k]; of != 0; of &= of - 1 {
-			word |= w[k<<6+bits.TrailingZeros64(of)] & 0xff << (n % 8 * 8)
-			if n++; n%8 == 0 {
-				to, word = append(to, word), 0
-			}
-		}
-	}
-	if n%8 != 0 {
-		to = append(to, word)
-	}
-	return to
 }

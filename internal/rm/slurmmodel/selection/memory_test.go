@@ -185,8 +185,8 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 			if at != want || !reflect.DeepEqual(a, b) {
 				t.Fatalf("step %d: %v at %d, want %v at %d", step, a, at, b, want)
 			}
-			if !m.Since2411 && !slices.Equal(quick.Weights, slow.Weights) {
-				t.Fatalf("step %d: weights %v, want %v", step, quick.Weights, slow.Weights)
+			if !m.Since2411 && !slices.Equal(quick.Weights.All(), slow.Weights.All()) {
+				t.Fatalf("step %d: weights %v, want %v", step, quick.Weights.All(), slow.Weights.All())
 			}
 		}
 	}
@@ -331,8 +331,8 @@ func compareWeights(t *testing.T, quick, slow *selection.Tester, set selection.B
 	slow.Weigh(set)
 	quick.Weigh(set)
 	for i := range set.All {
-		if quick.Weights[i] != slow.Weights[i] {
-			t.Fatalf("node %d weighs %#x, want %#x", i, quick.Weights[i], slow.Weights[i])
+		if quick.Weights.Of(i) != slow.Weights.Of(i) {
+			t.Fatalf("node %d weighs %#x, want %#x", i, quick.Weights.Of(i), slow.Weights.Of(i))
 		}
 	}
 }

@@ -13,8 +13,8 @@ type repeated struct {
 // outlined is a stored answer. allocation is nil if the job could not run.
 type outlined struct {
 	allocation *Allocation
-	stuck      bool    // see [Request.Stuck]
-	after      Weights // after a test with generic resources, the weights of all nodes
+	stuck      bool     // see [Request.Stuck]
+	after      []uint64 // after a test with generic resources, the lowest bytes of its nodes' weights
 }
 
 // maxWords limits the memory: the words of all keys.
@@ -31,7 +31,7 @@ func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts,
 		m.outside, m.size = x.outside, maxWords
 	}
 	m.words = about(m.words[:0], r, c, x.dedicated, false, busy)
-	m.words = x.memory.appendWeights(append(m.words, nodes...), nodes, x.Weights)
+	m.words = x.Weights.AppendLow(append(m.words, nodes...), nodes, x.memory.devices)
 	for i := range nodes.All {
 		n := &s.nodes[i]
 		if n.memory>>31 != 0 { // too large for a word of the key
@@ -55,12 +55,12 @@ func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts,
 }
 
 // possible is [Tester.test] with TestOnly. It stores the answers and returns them again, because each pass
-// repeats the questions about pending jobs. An answer depends only on the request, the nodes and their weights.
-// For a job without generic resources, the weights must be those of slurm.conf.
+// repeats the questions about pending jobs. An answer depends only on the request, the nodes and their weights,
+// which must be those of slurm.conf; for a job with generic resources, only the lowest bytes may differ.
 func (m *repeated) possible(x *Tester, s *State, r *Request, set Bits, c Counts) *Allocation {
 	m.words = append(about(m.words[:0], r, c, false, true, false), set...) // nowOnly: see search
-	for i := set.Next(0); i >= 0 && len(r.Devices) > 0; i = set.Next(i + 1) {
-		m.words = append(m.words, x.Weights[i])
+	if len(r.Devices) > 0 {
+		m.words = x.Weights.AppendLow(m.words, set, set)
 	}
 	known, isNew := m.find()
 	if isNew {
@@ -69,12 +69,10 @@ func (m *repeated) possible(x *Tester, s *State, r *Request, set Bits, c Counts)
 	switch {
 	case len(r.Devices) == 0:
 	case isNew:
-		known.after = append(known.after[:0], x.Weights...)
+		known.after = x.Weights.AppendLow(known.after[:0], set, set)
 	default:
 		x.own.Reset()
-		for i := range set.All {
-			x.Weights[i] = known.after[i]
-		}
+		x.Weights.SetLow(set, set, known.after)
 	}
 	return known.allocation
 }

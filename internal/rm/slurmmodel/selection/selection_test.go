@@ -112,7 +112,9 @@ func TestMemoryLimitsCPUs(t *testing.T) {
 func TestLighterNodesComeFirst(t *testing.T) {
 	m := machine(3)
 	x := selection.NewTester(m)
-	copy(x.Weights, []uint64{3, 2, 1})
+	for i := range m.Nodes {
+		x.Weights.Put(i, uint64(3-i))
+	}
 	if got := show(x.Test(x.NewState(), one(8), all(3), counts(1), selection.RunNow)); got != "2:8" {
 		t.Errorf("%s, want the lightest node, 2:8", got)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"rmreplay/internal/rm/slurmmodel/rows"
 	"rmreplay/internal/rm/slurmmodel/sharing"
+	"rmreplay/internal/rm/slurmmodel/weights"
 )
 
 // Mode is the question that a test answers.
@@ -22,16 +23,12 @@ const (
 // Counts are numbers of nodes: the job needs Min, may have Max, and gets Wanted if possible.
 type Counts struct{ Min, Max, Wanted int }
 
-// Weights are the weights of nodes; lighter nodes are chosen first. Tests change them, and
-// slurmctld keeps them between tests: a test for a job with GRES changes the lowest byte.
-type Weights []uint64
-
 // test is one test in progress.
 type test struct {
 	state    *State
 	request  *Request
 	counts   Counts
-	weights  Weights
+	weights  *weights.Weights
 	rooms    []room
 	allCores bool // cores of other jobs count as free
 	anew     bool // memory and generic resources of other jobs count as free, too
@@ -71,8 +68,7 @@ func newWork(m *Machine) *work {
 // Tester makes tests on one machine. It keeps weights and answers between tests.
 type Tester struct {
 	*Machine
-	// Weights are kept between tests.
-	Weights Weights
+	Weights weights.Weights // kept between tests
 	// Extra says that the tested job may use the row for jobs that preempt others. Stopped are the
 	// jobs that it preempts, see [rows.Search].
 	Extra   bool
@@ -90,6 +86,7 @@ type Tester struct {
 	tests      []int // see remembered.tests
 	offers     []int // see tally
 	own        Bits  // nodes that have the weights of Weigh
+	plain      Bits  // nodes that have these weights, apart from the lowest byte
 	rooms      []room
 	future     *State
 	scratch    test
@@ -102,9 +99,9 @@ type Tester struct {
 func NewTester(m *Machine) *Tester {
 	n := len(m.Nodes)
 	x := &Tester{
-		Machine: m, Weights: make(Weights, n), rooms: make([]room, n), future: m.NewState(),
+		Machine: m, Weights: weights.New(n), rooms: make([]room, n), future: m.NewState(),
 		scratch: test{work: newWork(m)}, nodes: NewBits(n), all: NewBits(n), left: NewBits(n),
-		memory: newMemory(m), own: NewBits(n), offers: make([]int, n),
+		memory: newMemory(m), own: NewBits(n), plain: NewBits(n), offers: make([]int, n),
 	}
 	cores := make([]int16, 2*n*m.stride)
 	for i := range x.rooms {
@@ -120,27 +117,30 @@ func (x *Tester) Weigh(nodes Bits) {
 		return
 	}
 	x.own.Or(nodes)
+	x.plain.Or(nodes)
 	for i := range nodes.All {
 		own := x.Nodes[i].Weight<<8 | 0xff
-		if x.Weights[i]|0xff != own || x.Weights[i] == 0 {
+		if was := x.Weights.Of(i); was|0xff != own || was == 0 {
 			x.outside++
 		}
-		x.Weights[i] = own
+		x.Weights.Put(i, own)
 	}
 }
 
 // ClearWeights resets all weights, as a restart of slurmctld does.
 func (x *Tester) ClearWeights() {
-	clear(x.Weights)
+	x.Weights.Clear()
 	x.own.Reset()
+	x.plain.Reset()
 	x.outside++
 }
 
 // AddWeight sets a bit that is higher than all weights of slurm.conf, so that the node is heavier
 // than all nodes without it.
 func (x *Tester) AddWeight(node int, weight uint64) {
-	x.Weights[node] |= weight
+	x.Weights.Put(node, x.Weights.Of(node)|weight)
 	x.own.Clear(node)
+	x.plain.Clear(node)
 	x.outside++
 }
 
@@ -152,7 +152,11 @@ func (x *Tester) Test(s *State, r *Request, set Bits, c Counts, mode Mode) *Allo
 		return a
 	}
 	s.rows.Settle()
-	if mode == TestOnly && r.Class > 0 && (len(r.Devices) > 0 || x.own.Contains(set)) {
+	known := x.own
+	if len(r.Devices) > 0 {
+		known = x.plain
+	}
+	if mode == TestOnly && r.Class > 0 && known.Contains(set) {
 		return x.repeated.possible(x, s, r, set, c)
 	}
 	return x.test(s, r, set, c, mode, false)
@@ -189,7 +193,7 @@ func (x *Tester) search(s *State, r *Request, nodes Bits, c Counts, mode Mode, b
 	}
 	t := &x.scratch
 	*t = test{
-		state: s, request: r, counts: c, weights: x.Weights, rooms: x.rooms, busy: busy,
+		state: s, request: r, counts: c, weights: &x.Weights, rooms: x.rooms, busy: busy,
 		allCores: true, anew: mode == TestOnly, dedicated: x.dedicated, work: t.work,
 	}
 	// Since 24.11 the first choice is left out if the job does not share cores. If all cores are free, both choices
@@ -449,7 +453,7 @@ func (m *Machine) chooseOne(t *test, nodes Bits) bool {
 	if t.request.Required != nil {
 		nodes.And(t.request.Required)
 	}
-	order, weights := slices.Collect(nodes.All), t.weights
+	order, weights := slices.Collect(nodes.All), t.weights.All()
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(weights[a], weights[b]) })
 	c := Counts{Min: 1, Max: 1, Wanted: 1}
 	for _, first := range []bool{true, false} {

@@ -162,7 +162,7 @@ func (p *pick) classes(nodes Bits) []class {
 	list := p.t.work.classes[:0]
 	at := 0
 	for i := range nodes.All {
-		w := p.t.weights[i]
+		w := p.t.weights.Of(i)
 		if at == len(list) || list[at].weight != w { // most nodes have the weight of the node before
 			at = slices.IndexFunc(list, func(c class) bool { return c.weight == w })
 		}

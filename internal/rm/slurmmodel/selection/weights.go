@@ -16,8 +16,9 @@ func (x *Tester) Prefer(set, preferred Bits, kinds []Bits) {
 			continue
 		}
 		for i := range others.All {
-			x.Weights[i] += 1 << 8
+			x.Weights.Put(i, x.Weights.Of(i)+1<<8)
 			x.own.Clear(i)
+			x.plain.Clear(i)
 			x.outside++
 		}
 	}

@@ -101,10 +101,13 @@ func (x *Tester) reweigh(set Bits, h *Horizon, now bool) {
 		return
 	}
 	x.own.AndNot(set)
+	x.plain.AndNot(set)
 	for i := range set.All {
-		if x.Weights[i] = x.Nodes[i].Weight << 16; now && x.Completing != nil && x.Completing.Has(i) {
-			x.Weights[i] |= 1 << 8
+		weight := x.Nodes[i].Weight << 16
+		if now && x.Completing != nil && x.Completing.Has(i) {
+			weight |= 1 << 8
 		}
+		x.Weights.Put(i, weight)
 	}
 }
 
