@@ -62,7 +62,8 @@ type Engine struct {
 	arrays      map[string]*array // by the job's ID in the workload; "" for jobs that are not tasks
 	byNumber    map[uint32]*job
 	list        []*job   // slurmctld's list of jobs, without ended ones
-	pending     []*job   // buffer of pendingJobs
+	pending     []*job   // the pending jobs of list, and jobs that are no longer pending
+	returned    bool     // a job of list that is not in pending has become pending again
 	queues      [2]queue // buffers of buildQueue
 	over        []*job   // ended jobs that slurmctld has not forgotten
 	firstOver   int64    // no job in over ended before this second
@@ -266,8 +267,16 @@ func (e *Engine) NeverStarts() []string {
 // touch records a change, so that the next backfill cycle is not skipped (last_job_update).
 func (e *Engine) touch() { e.changed = e.second() }
 
+// add appends a pending job to slurmctld's list.
+func (e *Engine) add(j *job) {
+	e.list, e.pending = append(e.list, j), append(e.pending, j)
+}
+
 func (e *Engine) remove(j *job) {
 	if i := slices.Index(e.list, j); i >= 0 {
 		e.list = slices.Delete(e.list, i, i+1)
+	}
+	if i := slices.Index(e.pending, j); i >= 0 && j.state == pending {
+		e.pending = slices.Delete(e.pending, i, i+1)
 	}
 }

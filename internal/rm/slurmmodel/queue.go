@@ -34,11 +34,14 @@ type queue struct {
 
 func (q *queue) at(i int) record { return q.records[q.order[i].Place] }
 
-// pendingJobs returns the pending jobs in slurmctld's order. The list is a copy, because tasks of arrays may start
-// while the caller reads it. The list is valid until the next call.
+// pendingJobs returns the pending jobs in slurmctld's order. Jobs that become pending while the caller reads the list
+// are not in it. The list is valid until the next call.
 func (e *Engine) pendingJobs() []*job {
-	list := e.pending[:0]
-	for _, j := range e.list {
+	from, list := e.pending, e.pending[:0]
+	if e.returned {
+		from, e.returned = e.list, false
+	}
+	for _, j := range from {
 		if j.state == pending {
 			list = append(list, j)
 		}
@@ -210,7 +213,7 @@ func (e *Engine) split(j *job) *job {
 	}
 	j.of.jobs = append(j.of.jobs, &rest)
 	e.byNumber[rest.number], e.byNumber[j.number] = &rest, j
-	e.list = append(e.list, &rest)
+	e.add(&rest)
 	return &rest
 }
 
@@ -351,8 +354,8 @@ type told struct {
 // tell reports pending jobs with a new reason, or with a first plan or a new result of backfill. It
 // runs after a pass, so like squeue it does not see a reason that changes again during the pass.
 func (e *Engine) tell() {
-	for _, j := range e.list {
-		if j.state != pending || j.reason == slurmspec.NoReason {
+	for _, j := range e.pendingJobs() {
+		if j.reason == slurmspec.NoReason {
 			continue
 		}
 		now := told{j.told.planned || e.isPlanned(j), j.reason, words.About(j.reason, j.words), j.backfill}

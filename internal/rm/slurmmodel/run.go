@@ -402,6 +402,7 @@ func (e *Engine) requeue(j *job, how hpc.State) {
 	outcome.End = hpc.Unix(j.end)
 	e.emit(j, rm.Requeue, "", outcome)
 	j.state, j.alloc, j.startedAt, j.estimate, j.end, j.totalCPUs = pending, nil, 0, 0, 0, 0
+	e.returned = true
 	j.reason, j.noted, j.told = slurmspec.NoReason, slurmspec.NoReason, told{}
 	j.restarts++
 	j.preemption.Renew()

@@ -37,7 +37,7 @@ func (e *Engine) Submit(work *hpc.Job) error {
 		e.touch()
 	}
 	if err == nil {
-		e.list = append(e.list, j)
+		e.add(j)
 		e.byNumber[j.number] = j
 		// For a job, e.independent sets the begin time. An array gets its begin time when a queue is built.
 		independent := len(j.tasks) == 0 && e.independent(j)
@@ -79,9 +79,8 @@ func (e *Engine) compareWithQueue(j *job) {
 	if j.priority == 0 {
 		return
 	}
-	for i := 0; i < len(e.list); i++ {
-		other := e.list[i]
-		if other == j || other.reservation != j.reservation || other.state != pending ||
+	for _, other := range e.pendingJobs() {
+		if other == j || other.reservation != j.reservation ||
 			partitions.KeepsReason(other.reason) || other.reason == slurmspec.NotAvailable ||
 			limits.KeepsBehind(other.reason, e.rules.Since2411) {
 			continue
@@ -89,13 +88,7 @@ func (e *Engine) compareWithQueue(j *job) {
 		if least := e.par.BF.MinAge; least > 0 && (other.begin == 0 || e.second()-other.begin < least) {
 			continue
 		}
-		if !e.independent(other) {
-			if i < len(e.list) && e.list[i] != other { // a failed dependency has cancelled the other job
-				i--
-			}
-			continue
-		}
-		if e.precedes(other, j) {
+		if e.independent(other) && e.precedes(other, j) {
 			if j.reason == slurmspec.NoReason {
 				j.reason = reasons.Priority
 			}

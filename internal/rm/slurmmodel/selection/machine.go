@@ -91,6 +91,7 @@ func (m *Machine) Prepare() {
 // State records which resources of a machine running jobs have.
 type State struct {
 	nodes   []load
+	cores   []int16     // free cores, by node
 	free    []int16     // free cores, by node and socket
 	devices []int16     // in use, by node, device and socket; a device's last number is for resources close to no socket
 	busy    Bits        // nodes with a job
@@ -101,7 +102,6 @@ type State struct {
 // load is what running jobs have of one node.
 type load struct {
 	memory int64 // free, in MiB
-	cores  int16 // free cores
 	jobs   int16 // jobs on the node
 	shares sharing.Node
 }
@@ -110,14 +110,14 @@ type load struct {
 func (m *Machine) NewState() *State {
 	n := len(m.Nodes)
 	s := &State{
-		nodes: make([]load, n), free: make([]int16, n*m.stride),
+		nodes: make([]load, n), cores: make([]int16, n), free: make([]int16, n*m.stride),
 		devices: make([]int16, n*m.slots*(m.stride+1)), busy: NewBits(n),
 	}
 	for i := range m.Nodes {
 		for k := range m.Nodes[i].Sockets {
 			s.free[i*m.stride+k] = int16(m.Nodes[i].Cores)
 		}
-		s.nodes[i].memory, s.nodes[i].cores = m.Nodes[i].Memory, int16(m.Nodes[i].CoreCount())
+		s.nodes[i].memory, s.cores[i] = m.Nodes[i].Memory, int16(m.Nodes[i].CoreCount())
 	}
 	if m.Turns != nil {
 		s.rows = rows.New(m.first[n], m.Turns, m.Turn.Since2411)
@@ -128,6 +128,7 @@ func (m *Machine) NewState() *State {
 // CopyTo copies the state s to another state. Both must be of the same machine.
 func (s *State) CopyTo(to *State) {
 	copy(to.nodes, s.nodes)
+	copy(to.cores, s.cores)
 	copy(to.free, s.free)
 	copy(to.devices, s.devices)
 	copy(to.busy, s.busy)
@@ -185,7 +186,7 @@ func (m *Machine) apply(s *State, a *Allocation, sign int16) {
 			free := s.free[p.Node*m.stride:][:len(p.cores)]
 			for k, c := range p.cores {
 				free[k] -= sign * c
-				n.cores -= sign * c
+				s.cores[p.Node] -= sign * c
 			}
 		}
 		n.memory -= int64(sign) * p.Memory
@@ -205,7 +206,7 @@ func (m *Machine) apply(s *State, a *Allocation, sign int16) {
 // ClearFull removes the nodes without a free core from a set.
 func (s *State) ClearFull(set Bits) {
 	for i := range set.All {
-		if s.nodes[i].cores == 0 {
+		if s.cores[i] == 0 {
 			set.Clear(i)
 		}
 	}

@@ -81,12 +81,12 @@ type Tester struct {
 
 	memory     memory
 	repeated   repeated
-	dedicated  bool  // see test.dedicated
-	outside    int   // counts changes of weights above their lowest bytes
-	tests      []int // see remembered.tests
-	offers     []int // see tally
-	own        Bits  // nodes that have the weights of Weigh
-	plain      Bits  // nodes that have these weights, apart from the lowest byte
+	dedicated  bool    // see test.dedicated
+	outside    int     // counts changes of weights above their lowest bytes
+	tests      []int   // see remembered.tests
+	offers     []int32 // see tally
+	own        Bits    // nodes that have the weights of Weigh
+	plain      Bits    // nodes that have these weights, apart from the lowest byte
 	rooms      []room
 	future     *State
 	scratch    test
@@ -101,7 +101,7 @@ func NewTester(m *Machine) *Tester {
 	x := &Tester{
 		Machine: m, Weights: weights.New(n), rooms: make([]room, n), future: m.NewState(),
 		scratch: test{work: newWork(m)}, nodes: NewBits(n), all: NewBits(n), left: NewBits(n),
-		memory: newMemory(m), own: NewBits(n), plain: NewBits(n), offers: make([]int, n),
+		memory: newMemory(m), own: NewBits(n), plain: NewBits(n), offers: make([]int32, n),
 	}
 	cores := make([]int16, 2*n*m.stride)
 	for i := range x.rooms {
@@ -272,7 +272,7 @@ func (m *Machine) hasMemory(s *State, a *Allocation) bool {
 
 // coresUsed reports whether a core of a node is in use.
 func (m *Machine) coresUsed(s *State, node int) bool {
-	return int(s.nodes[node].cores) < m.Nodes[node].CoreCount()
+	return int(s.cores[node]) < m.Nodes[node].CoreCount()
 }
 
 // full reports whether too few nodes have free cores for a job, or all nodes together have too few free
@@ -304,7 +304,7 @@ func (m *Machine) freeCPUs(s *State, r *Request, node int) int {
 	if r.Exclusive && m.coresUsed(s, node) {
 		return 0
 	}
-	return int(s.nodes[node].cores) * m.Nodes[node].Threads
+	return int(s.cores[node]) * m.Nodes[node].Threads
 }
 
 // tally counts the nodes of a set that the job can use, and their free CPUs, while running jobs are removed.
@@ -325,7 +325,7 @@ func (x *Tester) newTally(r *Request, set Bits, least int) tally {
 	clear(x.offers)
 	for k, of := range set { // most nodes have no free core
 		for ; of != 0; of &= of - 1 {
-			if i := k<<6 + bits.TrailingZeros64(of); x.future.nodes[i].cores > 0 {
+			if i := k<<6 + bits.TrailingZeros64(of); x.future.cores[i] > 0 {
 				t.look(i)
 			}
 		}
@@ -335,13 +335,13 @@ func (x *Tester) newTally(r *Request, set Bits, least int) tally {
 
 // look counts what a node of the set offers now.
 func (t *tally) look(node int) {
-	x, offer := t.x, 0
+	x, offer := t.x, int32(0)
 	if x.serves(x.future, t.r, node, t.memory) {
-		offer = x.freeCPUs(x.future, t.r, node)
+		offer = int32(x.freeCPUs(x.future, t.r, node))
 	}
 	if was := &x.offers[node]; offer != *was {
-		t.cpus += offer - *was
-		t.count += min(1, offer) - min(1, *was)
+		t.cpus += int(offer - *was)
+		t.count += int(min(1, offer) - min(1, *was))
 		*was = offer
 	}
 }

@@ -43,11 +43,11 @@ func (m *Machine) Suspend(s *State, a *Allocation) { m.turn(s, a, false) }
 func (m *Machine) countFree(s *State, used rows.Cores) {
 	for i := range m.Nodes {
 		n := &m.Nodes[i]
-		s.nodes[i].cores = 0
+		s.cores[i] = 0
 		for k := range n.Sockets {
 			free := int16(n.Cores - rows.Count(used, m.first[i]+k*n.Cores, n.Cores))
 			s.free[i*m.stride+k] = free
-			s.nodes[i].cores += free
+			s.cores[i] += free
 		}
 	}
 }
