@@ -82,7 +82,7 @@ func (m *Machine) place(s *State, r *Request, a *Allocation, used rows.Cores) {
 func (x *Tester) takeTurns(t *test, usable Bits, mode Mode) *Allocation {
 	s, r := t.state, t.request
 	view := *s
-	view.free, view.nodes = slices.Clone(s.free), slices.Clone(s.nodes)
+	view.free, view.cores = slices.Clone(s.free), slices.Clone(s.cores)
 	t.state = &view
 	defer func() { t.state = s }()
 	nodes := NewBits(len(x.Nodes))
