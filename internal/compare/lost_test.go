@@ -121,7 +121,7 @@ func TestLossesAreCompared(t *testing.T) {
 	a := single("a", job("x", 0, 10, 1000, "n1"))
 	b := single("b", afterLoss(job("x", 0, 500, 1000, "n2"), 10, 300, "n1", "y"))
 	c := mustCompare(t, Options{}, a, b)
-	for key, want := range map[string]metrics.Float{"requeues": 1, "preemptions": 1, "lost_processor_s": 290 * 4} {
+	for key, want := range map[string]metrics.Float{"requeues": 1, "preemptions": 1, "interrupted_processor_s": 290 * 4} {
 		if m := find(t, c.Metrics, key); m.Sets[0].Mean != 0 || m.Differences[0].Difference != want {
 			t.Errorf("%s: %+v, want %v more", key, m, want)
 		}

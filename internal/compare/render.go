@@ -528,7 +528,7 @@ func renderSides(b *bytes.Buffer, by metrics.By, groups []Group, set int) {
 		}
 	}
 	fmt.Fprintf(b, "by %s, the total wait grows in %.0f, by %s h in all, and shrinks in %.0f, by %s h; jobs, waits and "+
-		"totals: of jobs that started in the window, share: of all changes\n",
+		"totals: of jobs that started in the window, share: of all changes, p: of each group alone (not corrected)\n",
 		by, n[0], (seconds[0] / 3600).Text(), n[1], (seconds[1] / 3600).Text())
 	for i, at := range []int{0, set} {
 		if len(none[i]) > 0 {

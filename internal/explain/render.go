@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -17,7 +18,11 @@ import (
 // Render writes the story for people, with dates in a time zone. It returns w's error.
 func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "job          %s of %s, account %s, partition %s, QOS %s: %s, %s", s.Job,
+	number := ""
+	if name, _, _ := strings.Cut(s.Job, "_"); s.Number != 0 && name != fmt.Sprint(s.Number) {
+		number = fmt.Sprintf(" (number %d)", s.Number)
+	}
+	fmt.Fprintf(&b, "job          %s%s of %s, account %s, partition %s, QOS %s: %s, %s", s.Job, number,
 		orNone(s.User), orNone(s.Account), orNone(s.Partition), orNone(s.QOS),
 		quantity.Regular(s.CPUs, "processor"), quantity.Regular(s.Nodes, "node"))
 	if s.TimeLimit > 0 {
@@ -37,7 +42,7 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	b.WriteByte('\n')
 	s.Postponed.render(&b)
 	s.renderParts(&b, zone)
-	renderCauses(&b, s.Causes)
+	renderCauses(&b, s.Causes, zone)
 	for i, r := range s.Reasons {
 		label := ""
 		if i == 0 {
@@ -120,11 +125,16 @@ func (s *Story) priorityParts() string {
 	if len(s.PriorityParts) == 0 {
 		return " (the record does not have its parts)"
 	}
-	list := make([]string, len(s.PriorityParts))
+	list, sum := make([]string, len(s.PriorityParts)), 0.0
 	for i, p := range s.PriorityParts {
 		list[i] = fmt.Sprintf("%s %.0f", p.Name, p.Points)
+		sum += math.RoundToEven(p.Points)
 	}
-	return " = " + strings.Join(list, ", ")
+	text := " = " + strings.Join(list, ", ")
+	if sum != float64(s.Priority) {
+		text += " (rounded)"
+	}
+	return text
 }
 
 // causes has the texts about the cause of a lost run, if no preempting job is known.
@@ -217,7 +227,7 @@ func (s *Stall) Render(w io.Writer, zone *time.Location) error {
 		quantity.Plural(s.PendingCPUs, "processor", "processors"), s.Running)
 	fmt.Fprintf(&b, "machine      %s in use, jobs on %s\n", of(s.BusyProcessors, s.Processors, "processor"),
 		of(s.BusyNodes, s.Nodes, "node"))
-	renderCauses(&b, s.Causes)
+	renderCauses(&b, s.Causes, zone)
 	for i, r := range s.Reasons {
 		label := ""
 		if i == 0 {
@@ -318,13 +328,17 @@ func (g *Group) render(b *bytes.Buffer, name string) {
 	b.WriteString("\n" + held.String())
 }
 
-func renderCauses(b *bytes.Buffer, causes []Cause) {
+func renderCauses(b *bytes.Buffer, causes []Cause, zone *time.Location) {
 	for i, c := range causes {
 		label := ""
 		if i == 0 {
 			label = "causes"
 		}
-		fmt.Fprintf(b, "%-12s %.2f  %s: %s\n", label, c.Weight, c.Kind, c.Text)
+		when := ""
+		if c.At != 0 {
+			when = " at " + c.At.Text(zone)
+		}
+		fmt.Fprintf(b, "%-12s %.2f  %s%s: %s\n", label, c.Weight, c.Kind, when, c.Text)
 	}
 }
 

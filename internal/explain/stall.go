@@ -86,6 +86,8 @@ type Cause struct {
 	Kind   Kind    `json:"kind"`
 	Weight float64 `json:"weight"`
 	Text   string  `json:"text"`
+	// At is the instant that the text is about, if the cause of a job's wait was found at one instant.
+	At Instant `json:"at,omitzero"`
 	// subject is the user or the reservation that the cause is about.
 	subject string
 }
@@ -308,7 +310,9 @@ func (s *situation) count() {
 
 func (s *situation) add(kind Kind, subject string, weight float64, format string, args ...any) {
 	if weight > 0 {
-		s.stall.Causes = append(s.stall.Causes, Cause{kind, min(1, weight), fmt.Sprintf(format, args...), subject})
+		s.stall.Causes = append(s.stall.Causes, Cause{
+			Kind: kind, Weight: min(1, weight), Text: fmt.Sprintf(format, args...), subject: subject,
+		})
 	}
 }
 

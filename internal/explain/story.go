@@ -20,6 +20,7 @@ import (
 // Story explains why a job waited.
 type Story struct {
 	Job       string    `json:"job"`
+	Number    uint32    `json:"rm_job"` // the resource manager's number of the job; 0 if unknown
 	User      string    `json:"user"`
 	Account   string    `json:"account"`
 	Partition string    `json:"partition"`
@@ -214,9 +215,10 @@ func (rec *Record) Job(name string) (*Story, error) {
 		return nil, fmt.Errorf("job %s was rejected at %s: %s", name, row.Submit, row.Reason)
 	}
 	s := &Story{
-		Job: name, User: row.User, Account: row.Account, Partition: row.Partition, QOS: row.QOS, State: row.State,
+		Job: (key{row.Job, row.Task}).String(), User: row.User, Account: row.Account, Partition: row.Partition, QOS: row.QOS, State: row.State,
 		CPUs: rec.cpusOf(row), Nodes: rec.nodesOf(row, 0), Submit: Instant(row.Submit), Eligible: Instant(row.FirstEligible()),
 		Start: Instant(row.Start), End: Instant(row.End), Priority: priorityOf(row), Reasons: rec.spans(row),
+		Number:        row.RMJob,
 		PriorityParts: slices.Concat([]rm.PriorityPart{}, row.PriorityParts), Backfill: []BackfillTime{},
 		Holders: []Holder{}, LetStart: []string{}, Causes: []Cause{},
 		Postponed: rec.postponed(row), runEnd: Instant(rec.end), manifest: rec.manifest,
@@ -632,6 +634,7 @@ func (s *Story) judge(rec *Record, row *run.Row) {
 		for _, c := range rec.forNodes(row, longest.middle()) {
 			share := rest / s.Wait
 			c.Weight *= share
+			c.At = Instant(longest.middle())
 			if share < 1-negligible {
 				c.Text += fmt.Sprintf("; multiplied by %.2f, the share of its wait for nodes or without a reason", share)
 			}

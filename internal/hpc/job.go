@@ -1,6 +1,9 @@
 package hpc
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Unlimited is a time limit or a run time without end. A job with this run time runs until
 // it reaches its time limit, is cancelled, or loses its nodes.
@@ -26,6 +29,11 @@ type Job struct {
 	// Made names the fields of the request that were not recorded, but made by rules, each with its
 	// rule: "time_limit=published,user=bursts". It is empty if all fields are recorded.
 	Made string
+}
+
+// IsMade reports whether a rule made a field of the job.
+func (j *Job) IsMade(field string) bool {
+	return strings.HasPrefix(j.Made, field+"=") || strings.Contains(j.Made, ","+field+"=")
 }
 
 // Postpone moves the job's submission to a later instant. The instants of its begin time and of its cancellation do
@@ -162,6 +170,17 @@ func (b *Behaviour) ExitCodeOf(task int) int {
 		return code
 	}
 	return b.ExitCode
+}
+
+// ScriptExit returns the exit status of a task's script on a resource manager (task -1 if the job is not
+// an array): that of [Behaviour.ExitCodeOf], or 1 if the record says that the task failed but has no exit
+// status. Without it, the task would end as COMPLETED.
+func (j *Job) ScriptExit(task int) int {
+	code := j.ExitCodeOf(task)
+	if code == 0 && j.Recorded != nil && j.Recorded.OfTask(task).State == Failed {
+		return 1
+	}
+	return code
 }
 
 // State is a job's state, in sacct's spelling.

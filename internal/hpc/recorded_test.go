@@ -36,3 +36,24 @@ func TestAtArrayLimit(t *testing.T) {
 		}
 	}
 }
+
+// TestScriptExit: a job that failed without a recorded exit status must not end as COMPLETED.
+func TestScriptExit(t *testing.T) {
+	failed := &Recorded{State: Failed, TaskStates: map[int]State{2: Completed}}
+	for _, c := range []struct {
+		job  Job
+		task int
+		want int
+	}{
+		{Job{}, -1, 0},
+		{Job{Recorded: &Recorded{State: Completed}}, -1, 0},
+		{Job{Recorded: failed}, -1, 1},
+		{Job{Recorded: failed, Behaviour: Behaviour{ExitCode: 7}}, -1, 7},
+		{Job{Recorded: failed}, 1, 1},
+		{Job{Recorded: failed}, 2, 0},
+	} {
+		if got := c.job.ScriptExit(c.task); got != c.want {
+			t.Errorf("%+v, task %d: exit status %d, want %d", c.job.Recorded, c.task, got, c.want)
+		}
+	}
+}

@@ -82,7 +82,7 @@ var Columns = slices.Concat([]*Column{
 	{Name: "restarts", Doc: "how often it was requeued", kind: count,
 		number: func(r *run.Row) float64 { return float64(r.Restarts) }},
 	{Name: "preempted_by", Doc: "the jobs that preempted it", text: preemptors},
-	{Name: "lost_cpu_time", Doc: "CPUs x time of its runs that were lost", kind: seconds, number: lostTime},
+	{Name: "interrupted_cpu_time", Doc: "CPUs x time of its runs that a requeue or a preemption ended", kind: seconds, number: lostTime},
 	{Name: "exit_code", Doc: "its exit code", kind: count, number: ended(func(r *run.Row) int { return r.ExitCode })},
 	{Name: "signal", Doc: "the signal that ended it", kind: count,
 		number: ended(func(r *run.Row) int { return r.Signal })},

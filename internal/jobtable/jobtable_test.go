@@ -170,7 +170,7 @@ func TestLostTime(t *testing.T) {
 		"requeued, then completed":           {run.Row{State: hpc.Completed, Start: at(20), End: at(30), Segments: []run.Segment{requeued, stopped, ended}}, 8},
 		"requeued, then suspended until now": {run.Row{State: hpc.Suspended, Start: at(20), Segments: []run.Segment{requeued, stopped}}, 8},
 	} {
-		got, lost := lostTime(&test.row), metrics.Compute([]run.Row{test.row}, metrics.Options{}).LostProcessorSeconds
+		got, lost := lostTime(&test.row), metrics.Compute([]run.Row{test.row}, metrics.Options{}).InterruptedProcessorSeconds
 		if got != test.want && !(test.want == 0 && math.IsNaN(got)) || float64(lost) != test.want {
 			t.Errorf("%s: lost CPU time %v, metrics have %v, want %v", name, got, lost, test.want)
 		}

@@ -84,7 +84,7 @@ var LossFigures = []Figure{
 		"runs that ended in a requeue of their job"},
 	{"preemptions", "preemptions", "", Lower, func(m *Metrics) Float { return Float(m.Preemptions) },
 		"runs that another job ended, with or without a requeue"},
-	{"lost_processor_s", "lost processor time", "s", Lower, func(m *Metrics) Float { return m.LostProcessorSeconds },
+	{"interrupted_processor_s", "processor time of interrupted runs", "s", Lower, func(m *Metrics) Float { return m.InterruptedProcessorSeconds },
 		"processor time of requeued and preempted runs; it is lost unless the jobs write checkpoints"},
 }
 

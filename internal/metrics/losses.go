@@ -139,7 +139,7 @@ func LostStory(value func(key string, run int) Float, run int) string {
 	}
 	return fmt.Sprintf("Jobs lost the work of runs in %s and %s: %s processor hours.",
 		quantity.Counted(int(preemptions), "preemption", "preemptions"),
-		quantity.Counted(int(requeues), "requeue", "requeues"), number(value("lost_processor_s", run)/3600))
+		quantity.Counted(int(requeues), "requeue", "requeues"), number(value("interrupted_processor_s", run)/3600))
 }
 
 // renderLosses writes the table of losses, and the unused part of time limits.

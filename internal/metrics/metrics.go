@@ -150,12 +150,12 @@ type Metrics struct {
 	HighSlowdown int `json:"high_slowdown_jobs"`
 
 	// Requeues is the number of runs that ended in a requeue, and Preemptions the number of runs
-	// that another job ended, with or without a requeue. LostProcessorSeconds is the processor time
+	// that another job ended, with or without a requeue. InterruptedProcessorSeconds is the processor time
 	// of these runs, inside T or not, in processor seconds. It is lost unless the jobs write
 	// checkpoints.
-	Requeues             int   `json:"requeues"`
-	Preemptions          int   `json:"preemptions"`
-	LostProcessorSeconds Float `json:"lost_processor_s"`
+	Requeues                    int   `json:"requeues"`
+	Preemptions                 int   `json:"preemptions"`
+	InterruptedProcessorSeconds Float `json:"interrupted_processor_s"`
 	// HeldByState is the processor time of all jobs, inside T or not, by their final state, in
 	// processor seconds. A run that has not ended does not count.
 	HeldByState map[hpc.State]Float `json:"held_processor_s_by_state"`
@@ -486,7 +486,7 @@ func (a *accumulator) addTimes(r *run.Row, waited *waits.Sums) {
 func (a *accumulator) metrics() Metrics {
 	m := a.m
 	span := max(0, a.to.Sub(a.from).Seconds())
-	m.LostProcessorSeconds, m.HeldByState = Float(a.lost.seconds()), map[hpc.State]Float{}
+	m.InterruptedProcessorSeconds, m.HeldByState = Float(a.lost.seconds()), map[hpc.State]Float{}
 	for state, sum := range a.byState {
 		if *sum != (area{}) {
 			m.HeldByState[state] = Float(sum.seconds())

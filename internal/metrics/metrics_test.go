@@ -187,8 +187,8 @@ func TestSegments(t *testing.T) {
 	}
 	// The lost run of 20 s on 4 processors was requeued; the record does not say that it was
 	// preempted.
-	if got.Requeues != 1 || got.Preemptions != 0 || got.LostProcessorSeconds != 80 || got.HeldByState[hpc.Completed] != 340 {
-		t.Errorf("%d requeues, %d preemptions, lost %v, held %v", got.Requeues, got.Preemptions, got.LostProcessorSeconds, got.HeldByState)
+	if got.Requeues != 1 || got.Preemptions != 0 || got.InterruptedProcessorSeconds != 80 || got.HeldByState[hpc.Completed] != 340 {
+		t.Errorf("%d requeues, %d preemptions, lost %v, held %v", got.Requeues, got.Preemptions, got.InterruptedProcessorSeconds, got.HeldByState)
 	}
 	again := run.Row{State: hpc.Pending, Submit: at(0), Segments: requeued.Segments[:1]}
 	if m := Compute([]run.Row{again, {State: hpc.Pending, Submit: at(0)}}, Options{}); m.LeftOut[NeverStarted] != 1 || m.LeftOut[NotStartedAgain] != 1 {
@@ -197,8 +197,8 @@ func TestSegments(t *testing.T) {
 	requeued.Segments[0].PreemptedBy = "x"
 	killed := job(0, 0, 10, 1, 3)
 	killed.State = hpc.Preempted
-	if by := Compute([]run.Row{requeued, killed}, Options{}); by.Requeues != 1 || by.Preemptions != 2 || by.LostProcessorSeconds != 110 || by.HeldByState[hpc.Preempted] != 30 {
-		t.Errorf("%d requeues, %d preemptions, lost %v, held %v", by.Requeues, by.Preemptions, by.LostProcessorSeconds, by.HeldByState)
+	if by := Compute([]run.Row{requeued, killed}, Options{}); by.Requeues != 1 || by.Preemptions != 2 || by.InterruptedProcessorSeconds != 110 || by.HeldByState[hpc.Preempted] != 30 {
+		t.Errorf("%d requeues, %d preemptions, lost %v, held %v", by.Requeues, by.Preemptions, by.InterruptedProcessorSeconds, by.HeldByState)
 	}
 	failed := job(0, 0, 20, 1, 5)
 	failed.State, failed.TimeLimit = hpc.Failed, 30*time.Second
@@ -396,7 +396,7 @@ func TestProperties(t *testing.T) {
 			want.WaitParts[i].Seconds *= Float(k)
 			want.WaitParts[i].Mean *= Float(k)
 		}
-		want.LostProcessorSeconds *= Float(k)
+		want.InterruptedProcessorSeconds *= Float(k)
 		want.Losses = slices.Clone(want.Losses)
 		for i := range want.Losses {
 			want.Losses[i].ProcessorSeconds *= Float(k)

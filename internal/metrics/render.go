@@ -77,7 +77,7 @@ func (s *Summary) renderJobs(b *bytes.Buffer) {
 	if s.Requeues+s.Preemptions > 0 {
 		fmt.Fprintf(b, "lost runs    %d %s, %d %s: %s processor hours\n", s.Requeues,
 			quantity.Plural(s.Requeues, "requeue", "requeues"), s.Preemptions,
-			quantity.Plural(s.Preemptions, "preemption", "preemptions"), number(s.LostProcessorSeconds/3600))
+			quantity.Plural(s.Preemptions, "preemption", "preemptions"), number(s.InterruptedProcessorSeconds/3600))
 	}
 	if s.NotSubmitted > 0 {
 		fmt.Fprintf(b, "not reached  %d %s of the workload were not submitted\n", s.NotSubmitted,

@@ -336,7 +336,7 @@ func TestDigitsOfNumbers(t *testing.T) {
 
 // The sentence has the figures of the run that it is asked for, and is empty for a run that lost nothing.
 func TestLostStory(t *testing.T) {
-	runs := []Metrics{{}, {Requeues: 1, Preemptions: 2, LostProcessorSeconds: 5400}}
+	runs := []Metrics{{}, {Requeues: 1, Preemptions: 2, InterruptedProcessorSeconds: 5400}}
 	value := func(key string, run int) Float { return FigureOf(key).Of(&runs[run]) }
 	if got := LostStory(value, 0); got != "" {
 		t.Errorf("no run was lost: %q", got)

@@ -269,7 +269,11 @@ func located(path string, err error) error {
 	case errors.As(err, &at):
 		return fmt.Errorf("reading experiment: %s:%d: %w", path, at.line, at)
 	case errors.As(err, &syntax) && syntax.GetToken() != nil:
-		return fmt.Errorf("reading experiment: %s:%d: %s", path, syntax.GetToken().Position.Line, syntax.GetMessage())
+		text := syntax.GetMessage()
+		if strings.HasPrefix(text, "found character '\t'") {
+			text = "the line begins with a tab, which is not YAML (want spaces)"
+		}
+		return fmt.Errorf("reading experiment: %s:%d: %s", path, syntax.GetToken().Position.Line, text)
 	}
 	return fmt.Errorf("reading experiment: %s: %w", path, err)
 }

@@ -247,6 +247,7 @@ func (m *Maker) derive(ctx context.Context, d *derived) error {
 		}
 		for _, step := range report.Steps {
 			for _, note := range step.Notes {
+				s.Notes = append(s.Notes, d.path+": "+note)
 				m.observe(Progress{Phase: Noted, Name: d.path + ": " + note})
 			}
 		}

@@ -25,6 +25,8 @@ type status struct {
 	Command     []string `json:"command,omitempty"` // the command line that makes the product
 	// Error says why a run failed. It includes the last lines that the run's process wrote.
 	Error string `json:"error,omitempty"`
+	// Notes are what a transform says about the workload that it made.
+	Notes []string `json:"notes,omitempty"`
 }
 
 func statusFile(path string) string { return path + ".json" }

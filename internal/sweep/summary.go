@@ -26,6 +26,8 @@ type Summary struct {
 	// Needs says how many seeds are needed to find differences between cells; nil if no cell has two
 	// complete runs with different schedules.
 	Needs []Need `json:"seeds_needed,omitempty"`
+	// Notes are what transforms say about the workloads that they made.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // CellSummary is a row of the table.
@@ -44,7 +46,8 @@ type RunSummary struct {
 	Seed  uint64 `json:"seed"`
 	State string `json:"state"` // "complete", "failed" or "not run"
 	Valid bool   `json:"valid"`
-	Error string `json:"error,omitempty"`
+	Error string `json:"error,omitempty"` // why the run failed
+	Doubt string `json:"doubt,omitempty"` // why the run is not valid
 	// Metrics are the run's metrics by their keys: all figures of package metrics that the run has,
 	// including the figures of nodes, fairness and feedback.
 	Metrics map[string]metrics.Float `json:"metrics,omitempty"`
@@ -82,6 +85,9 @@ func (p *Plan) Summarize() (*Summary, error) {
 		s.Cells = append(s.Cells, row)
 	}
 	s.Needs = s.needs(len(p.Experiment.Seeds))
+	for _, d := range p.derived {
+		s.Notes = append(s.Notes, readStatus(p.path(d.path)).Notes...)
+	}
 	return s, nil
 }
 
@@ -91,7 +97,7 @@ func (p *Plan) summarizeRun(r *Run) (RunSummary, error) {
 	if record == nil {
 		s := readStatus(p.path(r.Dir))
 		if r.err != nil {
-			s = status{r.fingerprint, nil, r.err.Error()}
+			s = status{Fingerprint: r.fingerprint, Error: r.err.Error()}
 		}
 		if s.Fingerprint == r.fingerprint && s.Error != "" {
 			one.State, one.Error = stateFailed, s.Error
@@ -102,7 +108,8 @@ func (p *Plan) summarizeRun(r *Run) (RunSummary, error) {
 	if err != nil {
 		return one, fmt.Errorf("reading %s: %w", filepath.Join(p.Dir, r.Dir), err)
 	}
-	one.State, one.Valid, one.Metrics = stateComplete, m.Valid, map[string]metrics.Float{}
+	one.State, one.Valid, one.Doubt = stateComplete, m.Valid, record.Manifest.Doubt()
+	one.Metrics = map[string]metrics.Float{}
 	for _, f := range slices.Concat(metrics.Figures, metrics.NodeFigures) {
 		one.Metrics[f.Key] = f.Of(&m.Metrics)
 	}
@@ -226,6 +233,9 @@ func (s *Summary) Render() string {
 		b.WriteString("jobs that never started have no waits: a cell that completes fewer jobs may seem to wait less\n")
 	}
 	s.renderNeeds(&b)
+	for _, note := range s.Notes {
+		fmt.Fprintf(&b, "note: %s\n", note)
+	}
 	s.renderBad(&b)
 	return b.String()
 }
@@ -267,18 +277,18 @@ func figure(key string, v metrics.Float) string {
 // renderBad lists the failed runs and the runs that are not valid. It also counts the missing runs.
 func (s *Summary) renderBad(b *strings.Builder) {
 	for _, c := range s.Cells {
-		var invalid []string
+		var invalid []RunSummary
 		for _, r := range c.Runs {
 			switch {
 			case r.State == stateFailed:
 				fmt.Fprintf(b, "failed: %s: %s\n", r.Dir, r.Error)
 			case r.State == stateComplete && !r.Valid:
-				invalid = append(invalid, r.Dir)
+				invalid = append(invalid, r)
 			}
 		}
 		if n := len(invalid); n > 0 {
-			fmt.Fprintf(b, "not valid: %d of %d %s of %s (rmreplay metrics %s, in the sweep's directory, says why)\n",
-				n, len(c.Runs), quantity.Plural(len(c.Runs), "run", "runs"), c.Cell, invalid[0])
+			fmt.Fprintf(b, "not valid: %d of %d %s of %s: %s (all warnings: rmreplay metrics %s, in the sweep's directory)\n",
+				n, len(c.Runs), quantity.Plural(len(c.Runs), "run", "runs"), c.Cell, invalid[0].Doubt, invalid[0].Dir)
 		}
 	}
 	if s.NotRun > 0 {

@@ -132,6 +132,7 @@ func TestValidate(t *testing.T) {
 		{"no end", func(_ *Workload, a, _ *hpc.Job) { a.RunTime, a.TimeLimit = hpc.Unlimited, 0 }, []problem{{"warning", "a", RuleNoEnd}}},
 		{"no user", func(_ *Workload, a, _ *hpc.Job) { a.User = "" }, []problem{{"warning", "a", RuleNoUser}}},
 		{"unknown user", func(_ *Workload, a, _ *hpc.Job) { a.User = "x" }, []problem{{"warning", "a", RuleUnknownUser}}},
+		{"made user", func(_ *Workload, a, _ *hpc.Job) { a.User, a.Made = "x", "time_limit=published,user=bursts" }, nil},
 		{"user of the workload", func(w *Workload, a, _ *hpc.Job) { a.User = "x"; w.Users = []hpc.User{{Name: "x"}} }, nil},
 		{"unknown partition", func(_ *Workload, a, _ *hpc.Job) { a.Partition = "batch,x" }, []problem{{"warning", "a", RuleUnknownPartition}}},
 		{"more nodes than the partition has", func(_ *Workload, a, _ *hpc.Job) { a.MinNodes = 11 }, []problem{{"warning", "a", RuleTooManyNodes}}},

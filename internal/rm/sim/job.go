@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -98,7 +97,7 @@ func (j *Job) recordedEnd() hpc.State {
 func (j *Job) outlived() bool {
 	r := j.of.job.Recorded
 	return j.task < 0 && r != nil && r.Start != 0 && r.State.Ended() && r.State != hpc.TimedOut &&
-		!strings.Contains(j.of.job.Made, "time_limit=") && j.Limit == j.of.job.TimeLimit && r.End.Sub(r.Start) > j.Limit
+		!j.of.job.IsMade("time_limit") && j.Limit == j.of.job.TimeLimit && r.End.Sub(r.Start) > j.Limit
 }
 
 // after returns t + d without overflow. It returns [hpc.Never] for an unlimited d.

@@ -435,7 +435,7 @@ func (j *jobs) script(l *rpc.BatchLaunch) (nodes.Script, error) {
 		return nodes.Script{}, err
 	}
 	s, task := s.taskOf(taskLaunched(l))
-	script := nodes.Script{RunTime: j.transfers.runTime(s, task), ExitCode: s.job.ExitCodeOf(task)}
+	script := nodes.Script{RunTime: j.transfers.runTime(s, task), ExitCode: s.job.ScriptExit(task)}
 	if at := s.job.EndAt; at != 0 {
 		script.RunTime, script.End = max(0, at.Sub(j.Now())), at
 	}

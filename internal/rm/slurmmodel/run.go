@@ -128,7 +128,7 @@ func (e *Engine) complete(j *job) {
 	switch {
 	case e.rules.Since2411 && j.preemption.Told != 0: // the job's grace time has begun
 		how, requeue = hpc.Preempted, e.preempt.Retry(&j.preemption)
-	case j.signal != 0 || j.of.job.ExitCodeOf(j.task) != 0:
+	case j.signal != 0 || j.of.job.ScriptExit(j.task) != 0:
 		how = hpc.Failed
 	case !j.endless && j.end+e.par.OverTimeLimit < e.second():
 		how = hpc.TimedOut
@@ -225,7 +225,7 @@ func (e *Engine) finish(j *job, how hpc.State, reason string) {
 		if j.state != pending {
 			outcome.End = hpc.Unix(j.end)
 			if outcome.Signal = j.signal; how == hpc.Failed && j.signal == 0 {
-				outcome.ExitCode = j.of.job.ExitCodeOf(task)
+				outcome.ExitCode = j.of.job.ScriptExit(task)
 			}
 		}
 		e.emit(one, rm.Ended, reason, outcome)

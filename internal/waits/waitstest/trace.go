@@ -23,7 +23,7 @@ import (
 // own_limit is equal too: it is then computed from the starts and ends of the array's other tasks.
 var sameColumns = []string{
 	"submit", "eligible", "start", "end", "wait", "wait_since_eligible", "run_time", "turnaround", "slowdown",
-	"lost_cpu_time", "wait_" + string(waits.Requeued),
+	"interrupted_cpu_time", "wait_" + string(waits.Requeued),
 }
 
 // near compares numbers that may differ by a margin: Slurm's accounting has whole seconds.
@@ -100,7 +100,7 @@ func checkTrace(t testing.TB, r *run.Run, rows []*run.Row, summary *metrics.Summ
 	checkFigures(t, summary, figures, margin)
 	sum := metrics.Float(0)
 	for _, row := range table.Rows {
-		lost, err := table.Value(row, "lost_cpu_time")
+		lost, err := table.Value(row, "interrupted_cpu_time")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func checkTrace(t testing.TB, r *run.Run, rows []*run.Row, summary *metrics.Summ
 			sum += metrics.Float(lost)
 		}
 	}
-	if got := figures.LostProcessorSeconds; !cmp.Equal(got, sum, near(1e-6)) {
+	if got := figures.InterruptedProcessorSeconds; !cmp.Equal(got, sum, near(1e-6)) {
 		t.Errorf("the trace has %v lost processor seconds, and its jobs have %v", got, sum)
 	}
 	checkSame(t, r.Dir, path)
@@ -160,7 +160,7 @@ func checkFigures(t testing.TB, run, trace *metrics.Summary, margin float64) {
 		Slowdown                      metrics.Slowdown
 	}
 	of := func(s *metrics.Summary) figures {
-		return figures{s.Requeues, s.Preemptions, s.Waited, s.LostProcessorSeconds, s.Wait, s.EligibleWait, s.Turnaround, s.Slowdown}
+		return figures{s.Requeues, s.Preemptions, s.Waited, s.InterruptedProcessorSeconds, s.Wait, s.EligibleWait, s.Turnaround, s.Slowdown}
 	}
 	if diff := cmp.Diff(of(run), of(trace), near(margin)); diff != "" {
 		t.Errorf("figures of the run (-) and of its trace (+)\n%s", diff)
