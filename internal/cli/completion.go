@@ -7,6 +7,7 @@ import (
 	"rmreplay/internal/cli/completion"
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/cli/recordcmd"
+	"rmreplay/internal/cli/slurmcmd"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/fairstart"
 	"rmreplay/internal/formats"
@@ -56,6 +57,7 @@ var flagValues = completion.Values{
 	"--run-times":             these(append([]string{"history", "limits"}, models...)...),
 	"--site-slurm":            releaseNames,
 	"simulate --slurm":        releaseNames,
+	"--slurm":                 slurmcmd.Stored,
 	"--sessions":              these("arrival:60m", "last:20m", "max:20m"),
 	"workload generate --set": these(generate.IOSets...),
 	"--store":                 these(service.Embedded, service.Elasticsearch),

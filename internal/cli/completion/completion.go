@@ -168,7 +168,7 @@ func complete(f *pflag.Flag, values func() []string, path bool) cobra.Completion
 	if f.Name == "cluster" {
 		kind = "BUNDLE" // a bundle may also be a directory
 	}
-	if values == nil || path {
+	if values == nil || path && kind == "DIR" && len(values()) == 0 {
 		return completePath(kind)
 	}
 	list := strings.Contains(f.Value.Type(), "Slice") // several values, separated by commas
@@ -178,7 +178,7 @@ func complete(f *pflag.Flag, values func() []string, path bool) cobra.Completion
 			before = typed[:strings.LastIndex(typed, ",")+1]
 		}
 		directive := cobra.ShellCompDirectiveNoFileComp
-		if kind == "MAP" { // a name or a file
+		if kind == "MAP" || path { // a name, or a file or directory
 			directive = cobra.ShellCompDirectiveDefault
 		}
 		for _, v := range values() {

@@ -175,13 +175,19 @@ MariaDB with nss_wrapper, installed by slurm install --with-database.`,
 	return c
 }
 
+// Stored returns the releases of the stores, for completion.
+func Stored() (list []string) {
+	stored, _ := slurmstore.List() // a shell cannot show the error
+	for _, one := range stored {
+		list = append(list, one.Version)
+	}
+	return list
+}
+
 // removable completes what slurm remove can remove.
 func removable(_ *cobra.Command, before []string, typed string) (list []cobra.Completion, d cobra.ShellCompDirective) {
 	if len(before) == 0 {
-		stored, _ := slurmstore.List() // a shell cannot show the error
-		for _, one := range stored {
-			list = append(list, one.Version)
-		}
+		list = Stored()
 		if _, err := slurmstore.InstalledDatabase(); err == nil {
 			list = append(list, "database")
 		}

@@ -56,7 +56,7 @@ type Field struct {
 	Column Names `yaml:"column"`
 	// Value is the value in all rows; a field with a value has no column.
 	Value string `yaml:"value"`
-	// Unit is the unit of a duration (ns, us, ms, seconds, minutes, hours, days, clock) or of
+	// Unit is the unit of a duration (ns, us, ms, seconds, minutes, hours, days, clock, HH:MM) or of
 	// memory (B, kB, KiB, MB, MiB, GB, GiB, TB, TiB, text). For a state or an exit code it says how
 	// the value is written (slurm, wait).
 	Unit string `yaml:"unit"`

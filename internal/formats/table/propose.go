@@ -537,7 +537,7 @@ func (p *proposal) unitOf(field, column, named string) (unit, guess string) {
 			unit, guess = p.numberUnit(field, column)
 		}
 	case short:
-		others, unit, guess = numbers, "clock", p.unknownUnit(field, "MM:SS, as the map reads it, or HH:MM")
+		others, unit, guess = numbers, "clock", p.unknownUnit(field, "MM:SS, as the map reads it, or HH:MM (unit: HH:MM)")
 	default:
 		others, unit = numbers, "clock"
 	}

@@ -144,6 +144,9 @@ func TestUnits(t *testing.T) {
 	}{
 		{"time_limit: {column: x, unit: minutes}", "90", limit, 90 * time.Minute},
 		{"time_limit: {column: x, unit: hours}", "1.5", limit, 90 * time.Minute},
+		{"time_limit: {column: x, unit: 'HH:MM'}", "1:30", limit, 90 * time.Minute},
+		{"time_limit: {column: x, unit: 'HH:MM'}", "1:30:30", limit, 90*time.Minute + 30*time.Second},
+		{"time_limit: {column: x, unit: 'HH:MM'}", "1-12:00", limit, 36 * time.Hour},
 		{"time_limit: {column: x, unit: ms}", "1500", limit, 1500 * time.Millisecond},
 		{"time_limit: {column: x, unit: clock}", "1-02:00:00", limit, 26 * time.Hour},
 		{"time_limit: x", "1-12:00", limit, 36 * time.Hour},
@@ -269,7 +272,7 @@ func TestMapErrors(t *testing.T) {
 		"fields: {" + rest + ", user: {}}": "field user: no column",
 		"fields: {" + rest + ", user: {column: x, value: y}}":        "field user: both column and value",
 		"fields: {" + rest + ", user: {column: x, unit: h}}":         "field user: unit h: the field takes no unit",
-		"fields: {" + rest + ", time_limit: {column: x, unit: w}}":   "field time_limit: unit w: not known (want clock, d,",
+		"fields: {" + rest + ", time_limit: {column: x, unit: w}}":   "field time_limit: unit w: not known (want HH:MM, clock, d,",
 		"fields: {" + rest + ", user: {column: x, unlimited: '-1'}}": "field user: unlimited: the key is only for durations",
 		"fields: {" + rest + ", eligible: {column: x, time: now}}":   `field eligible: time "now": not known`,
 		"fields: {" + rest + ", eligible: {column: x, time: '%Q'}}":  "%Q is not known",
@@ -429,7 +432,7 @@ func TestPropose(t *testing.T) {
 		"id;limit;cpus\n1;1.440;1,5\n2;90;1\n3;30,5;1\n4;01:30;1\n":                                                {`time_limit: {column: "limit", unit: seconds} # guess: the unit; the table does not say whether it is seconds, minutes or hours; not that of 1 of the 4 values, such as 01:30`, ""},
 		"id,limit_min\n1,01:30:00\n2,02:00:00\n3,90\n":                                                             {`unit: clock} # guess: the unit; not that of 1 of the 3 values, such as 90`, ""},
 		"submit,start,end,walltime\n0,0,70,01:00:00\n0,0,70,60\n":                                                  {`unit: clock} # guess: what the job asked for, not how long it ran; the unit; not that of 1 of the 2 values, such as 60`, ""},
-		"id,limit\n1,UNLIMITED\n2,01:30\n":                                                                         {`unit: clock} # guess: the unit; the table does not say whether it is MM:SS, as the map reads it, or HH:MM`, ""},
+		"id,limit\n1,UNLIMITED\n2,01:30\n":                                                                         {`unit: clock} # guess: the unit; the table does not say whether it is MM:SS, as the map reads it, or HH:MM (unit: HH:MM)`, ""},
 		"submit,start,end,timelimit\n0,0,70,UNLIMITED\n0,0,70,1-00:00:00\n":                                        {`time_limit: {column: "timelimit", unit: clock}`, ""},
 		`{"job":{"id":7,"cores":4},"queued_time":60,"submit":1709280000000,"elapsed":"00:01:00","status":"weird"}`: {`id: "job.id"`},
 	} {

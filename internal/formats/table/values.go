@@ -19,7 +19,7 @@ import (
 var unitsOf = map[kind]map[string]float64{
 	aDuration: {
 		"ms": 1e-3, "s": 1, "seconds": 1, "min": 60, "minutes": 60, "h": 3600, "hours": 3600, "d": 86400, "days": 86400,
-		"us": 1e-6, "ns": 1e-9, "clock": 0,
+		"us": 1e-6, "ns": 1e-9, "clock": 0, hoursMinutes: 0,
 	},
 	aMemory: {
 		"B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
@@ -77,6 +77,12 @@ func (f *Field) duration(text string) (time.Duration, error) {
 		return 0, nil
 	}
 	unit := f.Unit
+	if unit == hoursMinutes {
+		if strings.Count(text, ":") == 1 && !strings.ContainsAny(text, "- ") {
+			text += ":00"
+		}
+		return clock(text)
+	}
 	if unit == "clock" || unit == "" && strings.Contains(text, ":") {
 		return clock(text)
 	}
@@ -93,6 +99,9 @@ func (f *Field) duration(text string) (time.Duration, error) {
 	}
 	return time.Duration(math.Round(n * factor * 1e9)), nil
 }
+
+// hoursMinutes is the unit of clocks in which two parts are hours and minutes.
+const hoursMinutes = "HH:MM"
 
 var errClock = errors.New("not a duration (want D-HH:MM:SS)")
 
