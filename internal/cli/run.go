@@ -203,8 +203,8 @@ func addNodesFlag(f *pflag.FlagSet, to *string) {
 // nodeFactor reads the value of --nodes.
 func nodeFactor(text string) (float64, error) {
 	if n, err := strconv.ParseFloat(text, 64); err == nil && n > 0 && !strings.HasPrefix(text, "+") {
-		return 0, console.Usagef("--nodes %s: a number without x (want, for example, x2, x0.5 or 120%%; the number of nodes is "+
-			"in slurm.conf)", text)
+		return 0, console.Usagef("--nodes %s: a number without x (want, for example, x2, x0.5 or 120%%; slurm.conf, "+
+			"or a whole number for the simulator, gives the number of nodes)", text)
 	}
 	return factorOf("nodes", text)
 }

@@ -116,7 +116,7 @@ func (o *simulateOptions) spec(path string) (experiment.Spec, error) {
 	n, nerr := strconv.Atoi(o.nodes)
 	switch {
 	case strings.HasPrefix(o.nodes, "+"), nerr != nil:
-		simulator.NodeFactor, err = factorOf("nodes", o.nodes)
+		simulator.NodeFactor, err = nodeFactor(o.nodes)
 	case n <= 0:
 		return spec, console.Usagef("--nodes %d: not above 0 (want 1 or more)", n)
 	default:

@@ -78,6 +78,12 @@ func (c *Comparison) Answer(p *Pair) string {
 			text += fmt.Sprintf("; jobs hold %s of the machine instead of %s", after, before)
 		}
 	}
+	if lost, d := c.figure("lost_processor_s", p); lost != nil && d.Difference.Known() {
+		before, after := lost.Sets[p.Baseline].Mean/3600, lost.Sets[p.Set].Mean/3600
+		if math.Abs(float64(after-before)) > notable*float64(max(before, after)) {
+			text += fmt.Sprintf("; runs that did not complete use %s processor hours instead of %s", after.Text(), before.Text())
+		}
+	}
 	switch {
 	case !c.Inference && p.Periods != nil && len(p.Periods.Quantities) > 0 && p.Periods.Quantities[0].P.Known():
 		text += fmt.Sprintf(". A test of the mean waits of days gives p = %s",
@@ -96,6 +102,9 @@ func (c *Comparison) Answer(p *Pair) string {
 	}
 	return text + "."
 }
+
+// notable is the share by which the lost processor time changes if the answer names it.
+const notable = 0.1
 
 // waitTexts formats mean waits as durations in their two largest units. If different waits would then have the same
 // text, it formats them in seconds, as the table of figures does.
@@ -204,11 +213,12 @@ func startedInOne(p *Pair, difference metrics.Float) (text string) {
 
 // figure returns a metric and its difference in a pair. Both are nil if the comparison lacks this metric.
 func (c *Comparison) figure(key string, p *Pair) (*Metric, *MetricDifference) {
-	for i := range c.Metrics {
-		m := &c.Metrics[i]
-		for k := range m.Differences {
-			if d := &m.Differences[k]; m.Key == key && d.Set == p.Set && d.Baseline == p.Baseline {
-				return m, d
+	for _, table := range [][]Metric{c.Metrics, c.Lost} {
+		for i := range table {
+			for k := range table[i].Differences {
+				if d := &table[i].Differences[k]; table[i].Key == key && d.Set == p.Set && d.Baseline == p.Baseline {
+					return &table[i], d
+				}
 			}
 		}
 	}

@@ -250,6 +250,9 @@ type Comparison struct {
 	// no run has a file system. Their p-values are corrected together.
 	IO []Metric `json:"io,omitempty"`
 
+	// Lost has the figures of [metrics.LostFigures]; nil if no run lost work.
+	Lost []Metric `json:"lost,omitempty"`
+
 	// Waits has the mean wait since jobs were eligible, and the mean of each part of the waits that a run
 	// has. Their p-values are corrected together.
 	Waits []Metric `json:"waits"`
@@ -368,8 +371,8 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 	c.Doubt = Doubt(sets)
 	c.Valid = c.Doubt == ""
 	c.Inference, c.Reason = inference(sets)
-	figures, nodes, waiting, fairness := quantitiesOf(tables, opts)
-	c.Nodes = compareQuantities(nodes, opts)
+	figures, nodes, lost, waiting, fairness := quantitiesOf(tables, opts)
+	c.Nodes, c.Lost = compareQuantities(nodes, opts), compareQuantities(lost, opts)
 	c.Metrics, c.Fairness = compareQuantities(figures, opts), compareQuantities(fairness, opts)
 	c.Waits = compareQuantities(waiting, opts)
 	c.IO = compareIO(sets, tables, opts)
@@ -456,7 +459,7 @@ func (c *Comparison) oneRealization(tables [][]table) {
 	c.Inference, c.Reason = false, fmt.Sprintf("all runs of %s have the same schedule, so they are one realization: "+
 		"they do not show how much runs differ by chance (want runs that differ, as with --jitter)",
 		c.Sets[same].Name)
-	figures := [][]Metric{c.Metrics, c.Nodes, c.Waits, c.Fairness, c.IO}
+	figures := [][]Metric{c.Metrics, c.Nodes, c.Lost, c.Waits, c.Fairness, c.IO}
 	for _, groups := range c.Groups {
 		for i := range groups {
 			figures = append(figures, groups[i].Metrics)

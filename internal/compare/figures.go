@@ -125,15 +125,15 @@ func measure(rows []run.Row, m *run.Manifest, submitted hpc.Time, shared bool, o
 }
 
 // quantitiesOf returns figures of all runs: the main figures (with lost runs and lateness if at least one run has
-// them), and the figures of nodes, of reasons for waits, and of fairness.
-func quantitiesOf(tables [][]table, opts Options) (figures, nodes, waiting, fairness []gauge) {
+// them), and the figures of nodes, of lost work, of reasons for waits, and of fairness.
+func quantitiesOf(tables [][]table, opts Options) (figures, nodes, lost, waiting, fairness []gauge) {
 	for _, f := range metrics.Figures {
 		figures = append(figures, newGauge(f, tables, func(t *table) metrics.Float { return f.Of(&t.Metrics) }))
 	}
 	for _, of := range []struct {
 		list *[]gauge
 		from []metrics.Figure
-	}{{&figures, metrics.LossFigures}, {&nodes, metrics.NodeFigures}, {&waiting, metrics.WaitFigures}} {
+	}{{&figures, metrics.LossFigures}, {&nodes, metrics.NodeFigures}, {&lost, metrics.LostFigures}, {&waiting, metrics.WaitFigures}} {
 		for _, f := range of.from {
 			q := newGauge(f, tables, func(t *table) metrics.Float { return f.Of(&t.Metrics) })
 			if q.any() {
@@ -162,7 +162,7 @@ func quantitiesOf(tables [][]table, opts Options) (figures, nodes, waiting, fair
 			fairness = append(fairness, newGauge(f.Figure, tables, func(t *table) metrics.Float { return f.Of(t.started) }))
 		}
 	}
-	return figures, nodes, waiting, fairness
+	return figures, nodes, lost, waiting, fairness
 }
 
 func anyOf(tables [][]table, is func(*table) bool) bool {

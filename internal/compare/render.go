@@ -111,6 +111,9 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 		c.renderTable(b, p, "nodes, each once", c.Nodes)
 		c.renderCorrection(b)
 	}
+	if len(c.Lost) > 0 {
+		c.renderTable(b, p, "runs that did not complete", c.Lost)
+	}
 	c.renderWaits(b, p)
 	if p.Recorded != nil {
 		b.WriteString("\n")

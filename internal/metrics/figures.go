@@ -88,6 +88,13 @@ var LossFigures = []Figure{
 		"processor time of requeued and preempted runs; it is lost unless the jobs write checkpoints"},
 }
 
+// LostFigures are the numbers that compare the work that is lost for any reason.
+var LostFigures = []Figure{
+	{"lost_processor_s", "lost processor time", "s", Lower, (*Metrics).Lost,
+		"processor time of runs that did not complete: they failed, reached their limit, or were cancelled, requeued or " +
+			"preempted"},
+}
+
 // FeedbackFigure is one number of [Feedback].
 type FeedbackFigure struct {
 	Figure // the field Of below hides Figure.Of
@@ -230,7 +237,7 @@ func FigureOf(key string) Figure {
 	if key == totalWait.Key {
 		return totalWait
 	}
-	for _, list := range [][]Figure{Figures, NodeFigures, LossFigures, WaitFigures} {
+	for _, list := range [][]Figure{Figures, NodeFigures, LossFigures, LostFigures, WaitFigures} {
 		for _, f := range list {
 			if f.Key == key {
 				return f

@@ -313,11 +313,11 @@ func (r *Report) metrics() (Section, error) {
 	}
 	s.Blocks = append(s.Blocks, r.verdicts()...)
 	if !c.Inference || len(c.Nodes) == 0 {
-		s.Blocks = append(s.Blocks, r.figures(slices.Concat(c.Metrics, c.Nodes))...)
+		s.Blocks = append(s.Blocks, r.figures(slices.Concat(c.Metrics, c.Nodes, c.Lost))...)
 	} else { // each table has its own correction
 		s.Blocks = append(s.Blocks, r.figures(c.Metrics)...)
-		s.Blocks = append(s.Blocks, paragraph("Figures of nodes. Holm's correction is for this table."))
-		s.Blocks = append(s.Blocks, r.figures(c.Nodes)...)
+		s.Blocks = append(s.Blocks, paragraph("Figures of nodes and of lost work. Holm's corrections are for nodes and for lost work alone."))
+		s.Blocks = append(s.Blocks, r.figures(slices.Concat(c.Nodes, c.Lost))...)
 	}
 	forest, err := newForest(c)
 	if err != nil {

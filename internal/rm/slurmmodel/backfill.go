@@ -1,7 +1,6 @@
 package slurmmodel
 
 import (
-	"slices"
 	"strings"
 
 	"rmreplay/internal/rm"
@@ -136,8 +135,10 @@ func (c *cycle) judge(j *job, what rm.Backfill) {
 // ([Engine.touch]). Before 24.11 it skips nodes with jobs that are not suspended. Since 24.11 it
 // skips full nodes only, but full planned nodes, too, count as a change.
 func (e *Engine) flagPlanned() {
-	if !e.rules.Since2411 {
-		e.planned.AndNot(e.playing())
+	for i, j := range e.running {
+		if !e.rules.Since2411 && e.horizon[i].Nodes.Overlaps(e.planned) && !j.times.Suspended {
+			e.planned.AndNot(j.alloc.Nodes)
+		}
 	}
 	if e.planned.Next(0) >= 0 {
 		e.touch()
@@ -145,20 +146,6 @@ func (e *Engine) flagPlanned() {
 	if e.rules.Since2411 {
 		e.state.ClearFull(e.planned)
 	}
-}
-
-// playing returns the nodes with jobs that are not suspended. The caller must not change the set.
-func (e *Engine) playing() selection.Bits {
-	if !slices.ContainsFunc(e.running, func(j *job) bool { return j.times.Suspended }) {
-		return e.state.Busy()
-	}
-	nodes := selection.NewBits(len(e.tester.Nodes))
-	for _, j := range e.running {
-		if !j.times.Suspended {
-			nodes.Or(j.alloc.Nodes)
-		}
-	}
-	return nodes
 }
 
 // reserveRunning plans the nodes of an exclusive running job until its end (_bf_reserve_running), but not with

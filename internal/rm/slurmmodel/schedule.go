@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -339,11 +340,12 @@ func (e *Engine) requestOf(j *job) *selection.Request {
 // in job_mgr.c). It returns an error if no nodes can serve the job. It sets the weights of nodes
 // and begins the wait for switches. Afterwards the job's partition is the last one that was tried.
 func (e *Engine) tryAtSubmission(j *job) error {
-	last, held := wrongCounts, j.reason
+	listed := e.rules.Since2411 || strings.Contains(j.of.job.Partition, ",")
+	last, held, down := wrongCounts, j.reason, false
 	for _, j.part = range j.parts {
 		refused := e.partitionRefuses(j, false)
-		down := refused == reasons.PartitionDown
-		untried := !e.rules.Since2411 && len(j.parts) == 1 && !down ||
+		down = refused == reasons.PartitionDown
+		untried := !listed && !down ||
 			e.rules.Since2605 && (refused == reasons.PartitionConfig || refused == reasons.NodeLimit)
 		if refused != slurmspec.NoReason && untried {
 			continue
@@ -354,6 +356,9 @@ func (e *Engine) tryAtSubmission(j *job) error {
 		if last != never && last != wrongCounts {
 			break
 		}
+	}
+	if down && listed && (last == never || last == wrongCounts) {
+		last = partitionDown
 	}
 	switch {
 	case last == never:
@@ -491,6 +496,7 @@ func (e *Engine) pickBest(
 ) (alloc, possible *selection.Allocation, result verdict) {
 	before := j.sharing
 	mayJoin := j.sharing.Resolve(j.part.Sharing)
+	j.owns = j.owns && (e.rules.Since2411 || j.part.Sharing.Jobs > 0) // EXCLUSIVE replaces --exclusive=user
 	defer func() {
 		if e.rules.Since2411 && (alloc == nil || mode == selection.TestOnly) {
 			j.sharing = before
