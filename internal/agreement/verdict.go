@@ -80,6 +80,9 @@ func (r *Report) judge() {
 	use, text := r.use()
 	var b strings.Builder
 	fmt.Fprintf(&b, "On %s the model makes %s of Slurm's decisions", r.part(), percent(r.Lockstep.Decisions))
+	if l := r.Lockstep; l.Instants < l.AllInstants {
+		fmt.Fprintf(&b, " (at %d of %d seconds with decisions)", l.Instants, l.AllInstants)
+	}
 	fmt.Fprintf(&b, ", and %s of the jobs that start do so in the same second", percent(r.Whole.Starts))
 	if r.Whole.Waited.All > 0 {
 		fmt.Fprintf(&b, " (%s of the %s%s that waited a minute)", percent(r.Whole.Waited), number(r.waited()), r.ofRun())

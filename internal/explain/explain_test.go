@@ -761,8 +761,8 @@ func TestPriorityWhileItWaited(t *testing.T) {
 		text       string
 	}{
 		{"grew", []uint32{1000, 2000, 8000}, 9000, []uint32{1600, 5100, 8400}, 32, 2.0 / 3, behind +
-			", and jobs that started with a higher priority got about 32 of the 48 processors that " +
-			"jobs got in that time (the record lacks its priority for up to 40m)"},
+			", and jobs of its partition that started with a higher priority got about 32 of the 48 processors that " +
+			"jobs of this partition got in that time (the record lacks its priority for up to 40m)"},
 		{"interpolated", []uint32{1000, 2000, 8000}, 9000, []uint32{1500, 5000, 8501}, 16, 1.0 / 3, "got about 16 of the 48 "},
 		{"constant", []uint32{2000, 2000, 2000}, 2000, []uint32{2000, 2001, 1999}, 16, 1.0 / 3, "got 16 of the 48 "},
 		{"start only", []uint32{0, 0, 0}, 9000, []uint32{1600, 5100, 8400}, 0, 1, behind +
@@ -867,8 +867,8 @@ func TestPriorityBeforeALostRun(t *testing.T) {
 	h.rows[6].Submit, h.rows[6].Start = at(-2), at(-1)
 	s, text := storyOf(t, &h)
 	i := slices.IndexFunc(s.Causes, func(c Cause) bool { return c.Kind == Ranked })
-	const want = "for 29 % of its wait it waited behind jobs with a higher priority, and jobs that started with a higher " +
-		"priority got about 4 of the 12 processors that jobs got in that time " +
+	const want = "for 29 % of its wait it waited behind jobs with a higher priority, and jobs of its partition that " +
+		"started with a higher priority got about 4 of the 12 processors that jobs of this partition got in that time " +
 		"(the record lacks its priority for up to 15m)"
 	if i < 0 || math.Abs(s.Causes[i].Weight-20.0/70/3) > 1e-9 || !strings.Contains(text, want) {
 		t.Errorf("%+v\n%s", s.Causes, text)
@@ -887,7 +887,7 @@ func TestWeightOfFull(t *testing.T) {
 			"ask for 4 processors more; the weight is half of the share of the nodes in use"},
 		{"processors", 2, 0, 8, 0.5, "jobs use 16 of 16 processors on 2 of 4 nodes, and pending jobs of partition " +
 			"main ask for 4 processors more; the weight is half of the share of the processors in use"},
-		{"half of the wait", 4, 45, 4, 0.25, "in use; multiplied by 0.50, the share of its wait for nodes or without " +
+		{"half of the wait", 4, 45, 4, 0.25, "in use; multiplied by 0.50, the share of its wait for nodes, behind other jobs or without " +
 			"a reason"},
 	} {
 		var h history

@@ -211,8 +211,8 @@ func (s *Story) ranked() Cause {
 			about = "about "
 			gap = fmt.Sprintf(" (the record lacks its priority for up to %s)", span(s.gap.Seconds()))
 		}
-		text += fmt.Sprintf(", and jobs that started with a higher priority got %s%d of the %d %s that "+
-			"jobs got in that time%s", about, s.higher, s.before, quantity.Plural(s.before, "processor", "processors"),
+		text += fmt.Sprintf(", and jobs of its partition that started with a higher priority got %s%d of the "+
+			"%d %s that jobs of this partition got in that time%s", about, s.higher, s.before, quantity.Plural(s.before, "processor", "processors"),
 			gap)
 		if s.higher < s.CPUs {
 			text += fmt.Sprintf(" (it needs %d)", s.CPUs)

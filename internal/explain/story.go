@@ -636,7 +636,7 @@ func (s *Story) judge(rec *Record, row *run.Row) {
 			c.Weight *= share
 			c.At = Instant(longest.middle())
 			if share < 1-negligible {
-				c.Text += fmt.Sprintf("; multiplied by %.2f, the share of its wait for nodes or without a reason", share)
+				c.Text += fmt.Sprintf("; multiplied by %.2f, the share of its wait for nodes, behind other jobs or without a reason", share)
 			}
 			s.Causes = append(s.Causes, c)
 			if c.Kind == Backfill {

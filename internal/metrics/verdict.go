@@ -19,6 +19,10 @@ func RenderVerdict(b *bytes.Buffer, v *run.Verdict, zone *time.Location) {
 	fmt.Fprintf(b, "  mean wait    %s recorded, %s replayed; median %s and %s\n",
 		clock(Float(v.RecordedMean)), clock(Float(v.ReplayedMean)), clock(Float(v.RecordedMedian)),
 		clock(Float(v.ReplayedMedian)))
+	if v.OnlyReplayed+v.OnlyRecorded > 0 {
+		fmt.Fprintf(b, "  only in one  %s only in the replay, %s only in the record\n", started(v.OnlyReplayed),
+			started(v.OnlyRecorded))
+	}
 	if v.BetweenReplays > 0 {
 		fmt.Fprintf(b, "  distance     %s s to the record, %s s between the replays\n", number(Float(v.Distance)),
 			number(Float(v.BetweenReplays)))
@@ -42,6 +46,11 @@ func RenderVerdict(b *bytes.Buffer, v *run.Verdict, zone *time.Location) {
 	if len(v.LookAt) > 0 {
 		fmt.Fprintf(b, "  look at      %s\n", strings.Join(v.LookAt[:min(2, len(v.LookAt))], "; "))
 	}
+}
+
+// started returns a text about a number of jobs that started.
+func started(n int) string {
+	return quantity.Regular(n, "job") + quantity.Plural(n, " starts", " start")
 }
 
 // dateIn writes an instant of a verdict in a time zone.
