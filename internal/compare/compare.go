@@ -23,6 +23,7 @@ import (
 	"rmreplay/internal/compare/clusters"
 	"rmreplay/internal/compare/draws"
 	"rmreplay/internal/compare/jobrows"
+	"rmreplay/internal/compare/periods"
 	"rmreplay/internal/compare/releases"
 	"rmreplay/internal/compare/schedules"
 	"rmreplay/internal/compare/warned"
@@ -308,7 +309,7 @@ type Pair struct {
 	// sets, in the order of their instants.
 	Divergences []Divergence `json:"divergences"`
 	// Periods compares two samples of jobs, if the sets have few or no jobs in common; otherwise nil.
-	Periods *Periods `json:"periods,omitempty"`
+	Periods *periods.Comparison `json:"periods,omitempty"`
 	// Recorded is the verdict on a pair with a recorded workload; nil for other pairs.
 	Recorded *run.Verdict `json:"recorded_against_replayed,omitempty"`
 	// Draws has the intervals over draws of fields that were not recorded; nil if no field was

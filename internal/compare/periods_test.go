@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"rmreplay/internal/compare/periods"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
 )
@@ -156,8 +157,8 @@ func TestCarriedJobsCountOnce(t *testing.T) {
 func TestPeriodsOfUnknownMachine(t *testing.T) {
 	for size, want := range map[int]string{0: "of the most processors in use at once (the size of the machine is not known)\n", 96: "of 96 processors\n"} {
 		var b bytes.Buffer
-		p := Periods{Jobs: []int{3, 4}, Days: []int{1, 1}, Load: []metrics.Float{0.5, 0.5}, Processors: []int{size, size}}
-		if p.render(&b, "A", "B"); !strings.Contains(b.String(), "A: 3 jobs on 1 day, offered load 50.0% "+want) {
+		p := periods.Comparison{Jobs: []int{3, 4}, Days: []int{1, 1}, Load: []metrics.Float{0.5, 0.5}, Processors: []int{size, size}}
+		if p.Render(&b, "A", "B"); !strings.Contains(b.String(), "A: 3 jobs on 1 day, offered load 50.0% "+want) {
 			t.Errorf("%d: %s", size, b.String())
 		}
 		for _, says := range []string{"jobs: those whose value (such as the user) is on both sides", "A share above 100 % means"} {

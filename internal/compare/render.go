@@ -358,7 +358,7 @@ func (p *Pair) Agreement() string {
 
 func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	if p.Periods != nil {
-		p.Periods.render(b, Letter(p.Baseline), Letter(p.Set))
+		p.Periods.Render(b, Letter(p.Baseline), Letter(p.Set))
 	}
 	if len(p.Divergences) == 0 {
 		b.WriteString("\n" + p.Agreement() + "\n")

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"rmreplay/internal/compare/jobrows"
+	"rmreplay/internal/compare/periods"
 	"rmreplay/internal/compare/releases"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/run"
@@ -137,6 +138,36 @@ func countOwnJobs(sets [][]table) {
 			runs[i].submitted = runs[i].Manifest.WindowStart
 		}
 	}
+}
+
+// fewInCommon is the share of common jobs (of the smaller side's jobs) below which two sides are not the same
+// workload.
+const fewInCommon = 0.1
+
+// inCommon returns the share of the smaller run's jobs that are in both runs; 0 if a run has no jobs.
+func inCommon(a, b *table) float64 {
+	common := 0
+	for _, key := range a.keys {
+		if b.byKey[key] != nil {
+			common++
+		}
+	}
+	return float64(common) / float64(max(1, min(len(a.keys), len(b.keys))))
+}
+
+// periodsOf returns nil for runs with many jobs in common, and for runs without jobs.
+func periodsOf(a, b *table, opts Options) *periods.Comparison {
+	if a.submitted == 0 && inCommon(a, b) >= fewInCommon {
+		return nil
+	}
+	side := func(t *table) periods.Side {
+		s := periods.Side{Manifest: t.Manifest, Rows: t.Rows, Submitted: t.submitted}
+		for _, key := range t.keys {
+			s.Jobs = append(s.Jobs, t.byKey[key])
+		}
+		return s
+	}
+	return periods.Compare(side(a), side(b), opts.test())
 }
 
 // carried reports whether a job that started in the window does not count, because it was submitted before.

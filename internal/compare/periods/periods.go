@@ -1,4 +1,7 @@
-package compare
+// Package periods compares the jobs of two runs as two samples, because the runs share few jobs: two months of a log,
+// or two workloads. It compares distributions of quantities over jobs, and says which factors, such as the mix of jobs,
+// may be causes of the difference of the mean waits.
+package periods
 
 import (
 	"bytes"
@@ -16,9 +19,8 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// Periods compares the first runs of two sets as two samples of jobs, because they share few jobs:
-// two months of a log, or two workloads.
-type Periods struct {
+// Comparison compares the jobs of two runs as two samples.
+type Comparison struct {
 	// Jobs counts the jobs that have a wait, and Days the days on which these jobs were submitted. Processors is the
 	// number of the machine's processors; 0 if the record does not have it. Load is the offered load: the processor
 	// time of these jobs, divided by the machine's processors and by the time from the first submission to the last
@@ -29,14 +31,14 @@ type Periods struct {
 	Processors []int           `json:"machine_processors"`
 	Load       []metrics.Float `json:"load"`
 	// Quantities are the jobs' waits, run times and processors.
-	Quantities []PeriodQuantity `json:"quantities"`
+	Quantities []Quantity `json:"quantities"`
 	// Factors are possible reasons for the difference of the mean waits. Each factor is examined
 	// separately.
-	Factors []PeriodFactor `json:"factors"`
+	Factors []Factor `json:"factors"`
 }
 
-// PeriodQuantity is the distribution of one quantity over the jobs of both sides.
-type PeriodQuantity struct {
+// Quantity is the distribution of one quantity over the jobs of both sides.
+type Quantity struct {
 	Label  string          `json:"label"`
 	Unit   string          `json:"unit"`
 	Mean   []metrics.Float `json:"mean"`
@@ -49,10 +51,10 @@ type PeriodQuantity struct {
 	P metrics.Float `json:"p"`
 }
 
-// PeriodFactor says how much of the difference of the mean waits remains if the set's jobs are weighted so that they
+// Factor says how much of the difference of the mean waits remains if the set's jobs are weighted so that they
 // are distributed over a factor's strata like the baseline's jobs (direct standardization). Strata that only one side
 // has are left out.
-type PeriodFactor struct {
+type Factor struct {
 	Factor string `json:"factor"`
 	// Covered is the share of the jobs that are in strata of both sides. Difference is the difference of these jobs'
 	// mean waits, set − baseline, and Standardized is the same difference after the standardization, in seconds.
@@ -63,19 +65,16 @@ type PeriodFactor struct {
 	Explained    metrics.Float `json:"explained"`
 }
 
-// fewInCommon is the share of common jobs (of the smaller side's jobs) below which two sides are not the same
-// workload.
-const fewInCommon = 0.1
-
-// inCommon returns the share of the smaller run's jobs that are in both runs; 0 if a run has no jobs.
-func inCommon(a, b *table) float64 {
-	common := 0
-	for _, key := range a.keys {
-		if b.byKey[key] != nil {
-			common++
-		}
-	}
-	return float64(common) / float64(max(1, min(len(a.keys), len(b.keys))))
+// Side is the run of a side.
+type Side struct {
+	Manifest *run.Manifest
+	// Jobs are the rows of the jobs that count: one row for each job or task, in the order of submission, without
+	// rejected jobs. Rows are all rows of the run.
+	Jobs []*run.Row
+	Rows []run.Row
+	// Submitted is the start of the run's window if the sides have different windows, and otherwise 0. Jobs that were
+	// submitted before then do not count.
+	Submitted hpc.Time
 }
 
 // fewDays is the smallest number of days of a side for a test.
@@ -88,14 +87,11 @@ type sampled struct {
 	load float64 // processors of the running and waiting jobs at the job's submission, divided by the machine's
 }
 
-// periodsOf returns nil for runs with many jobs in common, and for runs without jobs.
-func periodsOf(a, b *table, opts Options) *Periods {
-	if a.submitted == 0 && inCommon(a, b) >= fewInCommon {
-		return nil
-	}
-	p := &Periods{}
+// Compare compares two sides. It returns nil if a side has no job with a wait.
+func Compare(a, b Side, opts stats.TestOptions) *Comparison {
+	p := &Comparison{}
 	var sides [2][]sampled
-	for i, t := range []*table{a, b} {
+	for i, t := range []*Side{&a, &b} {
 		sides[i] = t.sample()
 		if len(sides[i]) == 0 {
 			return nil
@@ -104,7 +100,7 @@ func periodsOf(a, b *table, opts Options) *Periods {
 		used, first, last := 0.0, sides[i][0].row.Submit, hpc.Time(0)
 		for _, s := range sides[i] {
 			days[dayOf(s.row)] = true
-			if first, last = min(first, s.row.Submit), max(last, s.row.Submit); t.submitted == 0 {
+			if first, last = min(first, s.row.Submit), max(last, s.row.Submit); t.Submitted == 0 {
 				last = max(last, s.row.End)
 			}
 			for _, h := range s.row.Held() {
@@ -115,25 +111,24 @@ func periodsOf(a, b *table, opts Options) *Periods {
 		p.Processors = append(p.Processors, t.Manifest.Cluster.Processors)
 		p.Load = append(p.Load, metrics.Float(used/(float64(t.capacity())*max(last.Sub(first).Seconds(), 1))))
 	}
-	for _, q := range periodQuantities {
+	for _, q := range quantities {
 		p.Quantities = append(p.Quantities, q.of(sides, opts))
 	}
-	for _, f := range periodFactors {
+	for _, f := range factors {
 		p.Factors = append(p.Factors, f.of(sides))
 	}
 	return p
 }
 
 // sample returns the jobs that have a wait, with the demand at their submission.
-func (t *table) sample() (list []sampled) {
+func (t *Side) sample() (list []sampled) {
 	type change struct {
 		at  hpc.Time
 		cpu int
 		job *run.Row // the job that is submitted
 	}
 	var changes []change
-	for _, key := range t.keys {
-		row := t.byKey[key]
+	for _, row := range t.Jobs {
 		changes = append(changes, change{row.Submit, row.Processors, row})
 		if row.End != 0 {
 			changes = append(changes, change{row.End, -row.Processors, nil})
@@ -142,11 +137,11 @@ func (t *table) sample() (list []sampled) {
 	slices.SortStableFunc(changes, func(a, b change) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.cpu, b.cpu))
 	})
-	now := 0
+	now, capacity := 0, float64(t.capacity())
 	for _, c := range changes {
-		if c.job != nil && !t.preset(c.job.Start) && !t.carried(c.job) {
+		if c.job != nil && t.counts(c.job) {
 			if sums, ok := waits.Sum(c.job); ok {
-				list = append(list, sampled{c.job, sums, float64(now) / float64(t.capacity())})
+				list = append(list, sampled{c.job, sums, float64(now) / capacity})
 			}
 		}
 		now += c.cpu
@@ -154,9 +149,16 @@ func (t *table) sample() (list []sampled) {
 	return list
 }
 
+// counts reports whether the wait of a job counts. It does not for a job that ran when the window began, because the
+// workload decided this wait, and for a job that was submitted before [Side.Submitted].
+func (t *Side) counts(row *run.Row) bool {
+	started := row.Start != 0
+	return !started || row.Start >= t.Manifest.WindowStart && row.Submit >= t.Submitted
+}
+
 // capacity returns the number of processors of the machine, or, if that is unknown, the highest number of processors
 // that jobs held at once.
-func (t *table) capacity() int {
+func (t *Side) capacity() int {
 	if n := t.Manifest.Cluster.Processors; n > 0 {
 		return n
 	}
@@ -170,8 +172,8 @@ func (t *table) capacity() int {
 // dayOf returns the day of a job's submission, in UTC.
 func dayOf(r *run.Row) int64 { return int64(r.Submit) / int64(24*time.Hour) }
 
-// periodQuantities are the quantities of each job. A value that a job does not have is NaN.
-var periodQuantities = []periodQuantity{
+// quantities are the quantities of each job. A value that a job does not have is NaN.
+var quantities = []quantityKind{
 	{"wait", "s", func(s *sampled) float64 { return s.wait.Wait.Seconds() }},
 	{"wait since eligible", "s", func(s *sampled) float64 {
 		if !s.wait.Eligible {
@@ -189,13 +191,13 @@ var periodQuantities = []periodQuantity{
 	{"demand at submission", "", func(s *sampled) float64 { return s.load }},
 }
 
-type periodQuantity struct {
+type quantityKind struct {
 	label, unit string
 	value       func(*sampled) float64
 }
 
-func (q periodQuantity) of(sides [2][]sampled, opts Options) PeriodQuantity {
-	out := PeriodQuantity{Label: q.label, Unit: q.unit, P: metrics.NoValue(), CliffsDelta: metrics.NoValue()}
+func (q quantityKind) of(sides [2][]sampled, opts stats.TestOptions) Quantity {
+	out := Quantity{Label: q.label, Unit: q.unit, P: metrics.NoValue(), CliffsDelta: metrics.NoValue()}
 	var all, daily [2][]float64
 	for i, side := range sides {
 		sums, counts := map[int64]float64{}, map[int64]float64{}
@@ -218,13 +220,13 @@ func (q periodQuantity) of(sides [2][]sampled, opts Options) PeriodQuantity {
 		out.CliffsDelta = metrics.Float(stats.CliffsDelta(all[0], all[1]))
 	}
 	if min(len(daily[0]), len(daily[1])) >= fewDays {
-		out.P = metrics.Float(stats.MeanTest(daily[0], daily[1], opts.test()).P)
+		out.P = metrics.Float(stats.MeanTest(daily[0], daily[1], opts).P)
 	}
 	return out
 }
 
-// periodFactors are the strata of each factor.
-var periodFactors = []periodFactor{
+// factors are the strata of each factor.
+var factors = []factorKind{
 	{"mix of jobs (partition, processors, time limit)", func(s *sampled) string {
 		return fmt.Sprintf("%s %s %d", s.row.Partition, metrics.GroupName(s.row, metrics.BySize),
 			doubling(s.row.TimeLimit.Hours()))
@@ -242,13 +244,13 @@ func doubling(v float64) int {
 	return 1 + int(math.Log2(v))
 }
 
-type periodFactor struct {
+type factorKind struct {
 	factor  string
 	stratum func(*sampled) string
 }
 
 // of standardizes the waits of the second side to the strata of the first side.
-func (f periodFactor) of(sides [2][]sampled) PeriodFactor {
+func (f factorKind) of(sides [2][]sampled) Factor {
 	type cell struct{ jobs, wait float64 }
 	strata := map[string]*[2]cell{}
 	for i, side := range sides {
@@ -261,7 +263,7 @@ func (f periodFactor) of(sides [2][]sampled) PeriodFactor {
 			strata[name][i].wait += side[k].wait.Wait.Seconds()
 		}
 	}
-	out := PeriodFactor{Factor: f.factor}
+	out := Factor{Factor: f.factor}
 	var jobs, wait [2]float64
 	names := make([]string, 0, len(strata))
 	for name, s := range strata {
@@ -292,9 +294,9 @@ func (f periodFactor) of(sides [2][]sampled) PeriodFactor {
 	return out
 }
 
-// render writes the comparison for people. The parameters first and second are the letters of the
+// Render writes the comparison for people. The parameters first and second are the letters of the
 // sets.
-func (p *Periods) render(b *bytes.Buffer, first, second string) {
+func (p *Comparison) Render(b *bytes.Buffer, first, second string) {
 	fmt.Fprintf(b, "\ntwo samples of jobs, because few or no jobs are on both sides (first runs)\n")
 	for i, letter := range []string{first, second} {
 		machine := quantity.Regular(p.Processors[i], "processor")
