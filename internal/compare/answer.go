@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"rmreplay/internal/compare/jobrows"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/stats"
@@ -16,7 +17,14 @@ import (
 // Answer returns a text that says how a set's waits and use of the machine differ from those of the
 // baseline, whether the difference may be chance, and which share of its jobs the set rejects. It
 // returns "" if the waits of both sides are unknown.
+//
+// If equal IDs name different jobs, the text begins with a sentence about this.
 func (c *Comparison) Answer(p *Pair) string {
+	apart := jobrows.ApartText(p.Jobs.EqualIDs, p.Jobs.Differ, Letter(p.Baseline), Letter(p.Set))
+	return strings.TrimSpace(apart + " " + c.answer(p))
+}
+
+func (c *Comparison) answer(p *Pair) string {
 	wait, d := c.figure("mean_wait_s", p)
 	if wait == nil {
 		return ""

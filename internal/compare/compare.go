@@ -56,6 +56,10 @@ type Realization struct {
 	ids    map[string]string // the result of [jobrows.Partners]
 	// matchedBy says by which values the jobs in ids match; [jobrows.ByID] if ids is nil.
 	matchedBy jobrows.Match
+	// equalIDs counts the IDs that the set shares with the baseline although they name different jobs, and differ has the
+	// properties in which these jobs differ ([jobrows.Unlike]). In ids, these jobs of the set then have other IDs.
+	equalIDs int
+	differ   []string
 }
 
 // rows returns the rows. It reads them unless they are in memory.
@@ -389,6 +393,7 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 	for i := 1; i < len(sets); i++ {
 		pair := Pair{Set: i, Jobs: compareJobs(tables[0], tables[i], opts)}
 		pair.Jobs.MatchedBy = tables[i][0].matchedBy
+		pair.Jobs.EqualIDs, pair.Jobs.Differ = tables[i][0].equalIDs, tables[i][0].differ
 		if c.Inference {
 			pair.Schedules = schedules.Test(vectors.points[0], vectors.points[i], opts.test())
 		}
@@ -519,7 +524,8 @@ func warnings(sets []Set, c *Comparison) []string {
 		}
 	}
 	list = append(append(list, ofResults(sets)...), ioWarnings(sets)...)
-	if len(hashes) > 1 {
+	apart := func(p Pair) bool { return p.Jobs.EqualIDs > 0 }
+	if len(hashes) > 1 && (len(c.Pairs) == 0 || !slices.ContainsFunc(c.Pairs, apart)) {
 		list = append(list, "the runs have different workloads: only jobs with the same ID are compared one by one")
 	}
 	return list

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -166,5 +167,47 @@ func TestPeriodsOfUnknownMachine(t *testing.T) {
 				t.Errorf("the text does not say %q: %s", says, b.String())
 			}
 		}
+	}
+}
+
+// Two workloads number their jobs from 1. Their jobs are not the same, so they are two samples, and the text says so.
+func TestEqualIDsOfDifferentJobs(t *testing.T) {
+	sample := func(name string, seed uint64, jobs int) Set {
+		random := rand.New(rand.NewPCG(seed, 1))
+		var rows []run.Row
+		for i := range jobs {
+			at := i*600 + random.IntN(600)
+			r := job(fmt.Sprintf("d%03d", i), at, at+random.IntN(900), 1+random.IntN(5000), "n1")
+			r.User, r.AskedTasks, r.TimeLimit = fmt.Sprint("u", random.IntN(20)), 1+random.IntN(9), time.Duration(1+random.IntN(9))*time.Hour
+			rows = append(rows, r)
+		}
+		return single(name, rows...)
+	}
+	a, b := sample("a", 1, 100), sample("b", 2, 80)
+	a.Runs[0].Manifest.Workload.SHA256, b.Runs[0].Manifest.Workload.SHA256 = "1", "2"
+	c := mustCompare(t, Options{}, a, b)
+	p := &c.Pairs[0]
+	if p.Periods == nil || p.Periods.Jobs[1] != 80 || p.Jobs.Matched != 0 || p.Jobs.EqualIDs != 80 || !slices.Equal(p.Jobs.Only, []int{100, 80}) {
+		t.Fatalf("samples %+v, jobs %+v", p.Periods, p.Jobs)
+	}
+	const sentence = "80 IDs are in both A and B, but the jobs with equal IDs are different jobs: they differ in users, sizes, time limits and " +
+		"submissions. So A and B are compared as two samples without common jobs. On average, jobs wait "
+	if text := c.Answer(p); !strings.HasPrefix(text, sentence) {
+		t.Errorf("%q", text)
+	}
+	if text := p.Agreement(); !strings.Contains(text, "equal IDs name different jobs") {
+		t.Errorf("%q", text)
+	}
+	for _, text := range c.Warnings {
+		if strings.Contains(text, "the same ID") {
+			t.Errorf("a warning about jobs that are not compared: %q", text)
+		}
+	}
+	longer := sample("a", 1, 100) // a what-if of the first workload
+	for i := range longer.Runs[0].Rows {
+		longer.Runs[0].Rows[i].TimeLimit *= 2
+	}
+	if p := mustCompare(t, Options{}, a, longer).Pairs[0]; p.Periods != nil || p.Jobs.Matched != 100 || p.Jobs.EqualIDs != 0 {
+		t.Errorf("jobs with other limits: samples %+v, jobs %+v", p.Periods, p.Jobs)
 	}
 }

@@ -342,6 +342,8 @@ func renderJobs(b *bytes.Buffer, v *JobView, name string) {
 // divergences agree.
 func (p *Pair) Agreement() string {
 	switch v := &p.Jobs; {
+	case v.EqualIDs > 0:
+		return "no job in common: equal IDs name different jobs, so the runs cannot be compared job by job"
 	case v.Matched == 0:
 		return "no job in common: no ID is in both runs, and names repeat or differ, so the runs cannot be " +
 			"compared job by job"

@@ -96,6 +96,8 @@ func tabulateBy(ctx context.Context, sets []Set, measure func(*table, []run.Row)
 				out[i][k].ids, out[i][k].matchedBy = ids, by
 			}
 			first.Rows = jobrows.Renamed(first.Rows, ids)
+		} else if i > 0 {
+			setApart(out[i], out[0][0].Rows)
 		}
 		first.index(numbers)
 	}
@@ -121,6 +123,20 @@ func tabulateBy(ctx context.Context, sets []Set, measure func(*table, []run.Row)
 		}
 	}
 	return out, nil
+}
+
+// setApart gives other IDs to the jobs of a set whose IDs name different jobs in the baseline ([jobrows.Unlike]).
+func setApart(runs []table, baseline []run.Row) {
+	first := &runs[0]
+	equal, differ := jobrows.Unlike(baseline, first.Rows)
+	if differ == nil {
+		return
+	}
+	ids := jobrows.Apart(baseline, first.Rows)
+	for k := range runs {
+		runs[k].ids, runs[k].equalIDs, runs[k].differ = ids, equal, differ
+	}
+	first.Rows = jobrows.Renamed(first.Rows, ids)
 }
 
 // countOwnJobs leaves out jobs that were submitted before the window of their set, if the windows of two sets differ.

@@ -192,7 +192,7 @@ var rules = []rule{
 		"internal/lines", "internal/quantity", "internal/rm/slurm/associations", "internal/rm/slurm/conf/syntax", "internal/workload",
 	}, computes,
 		"differences between two clusters follow only from their files"},
-	{"use cases", "internal/compare/jobrows", []string{"internal/hpc", "internal/metrics", "internal/quantity", "internal/run"}, computes,
+	{"use cases", "internal/compare/jobrows", []string{"internal/hpc", "internal/metrics", "internal/quantity", "internal/run", "internal/stats"}, computes,
 		"which rows belong to one job, and why the job ended differently, follows from the rows of two records"},
 	{"use cases", "internal/compare/draws", []string{"internal/metrics", "internal/quantity", "internal/run", "internal/stats", "internal/workload"}, computes,
 		"the effect of drawn fields follows from the manifests and metrics of realizations"},
