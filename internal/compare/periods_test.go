@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"rmreplay/internal/compare/periods"
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
 )
 
 // month has jobs of two users on several days: short jobs wait a minute and long jobs an hour.
@@ -71,12 +73,12 @@ func TestPeriodLoad(t *testing.T) {
 	noon, evening := sample("a", 12*3600), sample("b", 22*3600)
 	noon.Runs[0].Manifest.Cluster.Processors, evening.Runs[0].Manifest.Cluster.Processors = 4, 0
 	c := mustCompare(t, Options{}, noon, evening)
-	if p := c.Pairs[0].Periods; p == nil || p.Load[0] != 0.5 || p.Load[1] != 1 {
-		t.Fatalf("%+v, want loads of 2 of 4 processors, and of all that were ever in use", p)
+	if p := c.Pairs[0].Periods; p == nil || math.Abs(float64(p.Load[0])-2./3) > 1e-9 || math.Abs(float64(p.Load[1])-4./3) > 1e-9 {
+		t.Fatalf("%+v, want the work of four hours in three, on 4 processors and on the 2 that were ever in use", p)
 	}
 	var b strings.Builder
 	err := c.Render(&b, time.UTC)
-	for _, want := range []string{"load 50.0% of 4 processors\n", "load 100.0% of the most processors in use at once"} {
+	for _, want := range []string{"load 66.7% of 4 processors\n", "load 133.3% of the most processors in use at once"} {
 		if err != nil || !strings.Contains(b.String(), want) {
 			t.Errorf("%v, want %q in\n%s", err, want, b.String())
 		}
@@ -209,5 +211,57 @@ func TestEqualIDsOfDifferentJobs(t *testing.T) {
 	}
 	if p := mustCompare(t, Options{}, a, longer).Pairs[0]; p.Periods != nil || p.Jobs.Matched != 100 || p.Jobs.EqualIDs != 0 {
 		t.Errorf("jobs with other limits: samples %+v, jobs %+v", p.Periods, p.Jobs)
+	}
+}
+
+// The offered load is that of workload info, also above the utilization, and without the jobs that wait when the window
+// begins. An array's submission is in its first row.
+func TestPeriodLoadIsOffered(t *testing.T) {
+	const hour = 3600
+	period := func(name string, begin int, carried bool) (Set, *workload.Workload) {
+		var rows []run.Row
+		w := &workload.Workload{Start: monday.Add(time.Duration(begin) * time.Second), MachineProcessors: 8}
+		add := func(id string, submit, tasks int) {
+			j := &hpc.Job{ID: id, Submit: monday.Add(time.Duration(submit) * time.Second)}
+			j.RunTime = 2 * time.Hour
+			if j.Request = (hpc.Request{Tasks: 4, TimeLimit: time.Hour}); tasks > 1 {
+				j.Request.Array = fmt.Sprintf("1-%d", tasks)
+			}
+			w.Jobs.Append(j)
+			for task := range tasks {
+				r := job(id, submit, submit+hour+begin*10+len(rows)*hour, hour, "n1")
+				if r.Task = -1; tasks > 1 {
+					r.Task = task + 1
+				}
+				if task == 0 {
+					r.Request = string(run.EncodeJob(j))
+				}
+				rows = append(rows, r)
+			}
+		}
+		if carried {
+			add(name+"0", begin-hour, 1)
+		}
+		for i := range 6 {
+			add(fmt.Sprint(name, i+1), begin+i*hour/2, 1+i%2*5)
+		}
+		rejected := job(name+"x", begin+3*hour, -1, 0, "")
+		rejected.State = hpc.Rejected
+		rows = append(rows, rejected)
+		w.Jobs.Append(&hpc.Job{ID: name + "x", Submit: rejected.Submit})
+		s := single(name, rows...)
+		s.Runs[0].Manifest.Cluster.Processors, s.Runs[0].Manifest.WindowStart = 8, w.Start
+		return s, w
+	}
+	a, first := period("a", 0, false)
+	b, second := period("b", 10*86400, true)
+	p := mustCompare(t, Options{}, a, b).Pairs[0].Periods
+	if p == nil {
+		t.Fatal("no samples")
+	}
+	for i, w := range []*workload.Workload{first, second} {
+		if want := workload.NewInfo(w).OfferedLoad; math.Abs(float64(p.Load[i])-want) > 1e-6 || want < 3 {
+			t.Errorf("side %d: offered load %v, want %v as of workload info", i, p.Load[i], want)
+		}
 	}
 }

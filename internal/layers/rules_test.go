@@ -198,7 +198,7 @@ var rules = []rule{
 		"the effect of drawn fields follows from the manifests and metrics of realizations"},
 	{"use cases", "internal/compare/schedules", []string{"internal/metrics", "internal/quantity", "internal/stats"}, computes,
 		"whether schedules differ follows only from the waits; all texts use this result"},
-	{"use cases", "internal/compare/periods", []string{"internal/hpc", "internal/metrics", "internal/quantity", "internal/run", "internal/stats", "internal/waits"}, computes,
+	{"use cases", "internal/compare/periods", []string{"internal/hpc", "internal/metrics", "internal/quantity", "internal/run", "internal/stats", "internal/waits", "internal/workload"}, computes,
 		"two samples of jobs are compared by their rows alone"},
 	{"use cases", "internal/compare/warned", []string{"internal/quantity", "internal/run"}, computes,
 		"the warnings of several runs follow only from their manifests"},

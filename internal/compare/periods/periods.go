@@ -17,15 +17,15 @@ import (
 	"rmreplay/internal/run"
 	"rmreplay/internal/stats"
 	"rmreplay/internal/waits"
+	"rmreplay/internal/workload"
 )
 
 // Comparison compares the jobs of two runs as two samples.
 type Comparison struct {
 	// Jobs counts the jobs that have a wait, and Days the days on which these jobs were submitted. Processors is the
-	// number of the machine's processors; 0 if the record does not have it. Load is the offered load: the processor
-	// time of these jobs, divided by the machine's processors and by the time from the first submission to the last
-	// end or, if the sides are windows, to the last submission. If the number of the machine's processors is not
-	// known, the highest number of processors that jobs held at once replaces it.
+	// number of the machine's processors; 0 if the record does not have it. Load is the offered load of the jobs that
+	// were submitted in the window, or of all jobs without a window ([workload.OfferedLoad]). If the number of the
+	// machine's processors is not known, the highest number of processors that jobs held at once replaces it.
 	Jobs       []int           `json:"jobs"`
 	Days       []int           `json:"days"`
 	Processors []int           `json:"machine_processors"`
@@ -97,19 +97,12 @@ func Compare(a, b Side, opts stats.TestOptions) *Comparison {
 			return nil
 		}
 		days := map[int64]bool{}
-		used, first, last := 0.0, sides[i][0].row.Submit, hpc.Time(0)
 		for _, s := range sides[i] {
 			days[dayOf(s.row)] = true
-			if first, last = min(first, s.row.Submit), max(last, s.row.Submit); t.Submitted == 0 {
-				last = max(last, s.row.End)
-			}
-			for _, h := range s.row.Held() {
-				used += max(0, h.End.Sub(h.Start).Seconds()) * float64(h.Processors)
-			}
 		}
 		p.Jobs, p.Days = append(p.Jobs, len(sides[i])), append(p.Days, len(days))
 		p.Processors = append(p.Processors, t.Manifest.Cluster.Processors)
-		p.Load = append(p.Load, metrics.Float(used/(float64(t.capacity())*max(last.Sub(first).Seconds(), 1))))
+		p.Load = append(p.Load, t.offeredLoad())
 	}
 	for _, q := range quantities {
 		p.Quantities = append(p.Quantities, q.of(sides, opts))
@@ -118,6 +111,43 @@ func Compare(a, b Side, opts stats.TestOptions) *Comparison {
 		p.Factors = append(p.Factors, f.of(sides))
 	}
 	return p
+}
+
+// offeredLoad returns the offered load. Jobs that never started and rejected jobs count, because they are submissions.
+// If the record does not have a job's submission, the processor time that the job used counts.
+func (t *Side) offeredLoad() metrics.Float {
+	begin, first, last, work := t.Manifest.WindowStart, hpc.Never, hpc.Time(0), 0.0
+	asked := "" // the last job whose submission the record has; it is in the first row of an array
+	for i := range t.Rows {
+		row := &t.Rows[i]
+		if row.Request != "" {
+			asked = row.Job
+		}
+		at := cmp.Or(row.Submit, row.RecordedSubmit)
+		if at == 0 || at < begin || row.Start != 0 && row.Start < begin {
+			continue // it ran or waited when the window began
+		}
+		first, last = min(first, at), max(last, at)
+		if asked != row.Job {
+			work += used(row)
+		} else if row.Request != "" {
+			if job, err := run.DecodeJob([]byte(row.Request)); err == nil { // of a record that could be read
+				work += workload.OfferedWork(job)
+			}
+		}
+	}
+	if load := workload.OfferedLoad(work, t.capacity(), cmp.Or(begin, first), last); load > 0 {
+		return metrics.Float(load)
+	}
+	return metrics.NoValue()
+}
+
+// used returns the processor time of a job, in seconds.
+func used(row *run.Row) (sum float64) {
+	for _, h := range row.Held() {
+		sum += max(0, h.End.Sub(h.Start).Seconds()) * float64(h.Processors)
+	}
+	return sum
 }
 
 // sample returns the jobs that have a wait, with the demand at their submission.
@@ -318,7 +348,9 @@ func (p *Comparison) Render(b *bytes.Buffer, first, second string) {
 			q.P90[1].Text(), q.CliffsDelta.Text(), q.P.Text())
 	}
 	b.WriteString("\n" + table.String() + "  p tests the means of days; with fewer than three days there is no p\n" +
-		"  demand: processors that running and waiting jobs ask for, divided by the machine's\n")
+		"  demand: processors that running and waiting jobs ask for, divided by the machine's\n" +
+		"  offered load: requested processors x run time of the jobs that were submitted in the period, divided by\n" +
+		"  the machine's processors and the time until the last submission\n")
 	table = quantity.NewTable(52, 9, 14, 14, 11)
 	table.Row("  difference of the mean waits, "+second+" - "+first, "jobs", "as it was", "standardized", "explained")
 	for _, f := range p.Factors {
