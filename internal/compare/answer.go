@@ -88,7 +88,11 @@ func (c *Comparison) answer(p *Pair) string {
 	}
 	switch {
 	case !c.Inference && p.Periods != nil && len(p.Periods.Quantities) > 0 && p.Periods.Quantities[0].P.Known():
-		text += fmt.Sprintf(". A test of the mean waits of days gives p = %s",
+		of := "this difference"
+		if len(c.Sets[p.Baseline].Runs)+len(c.Sets[p.Set].Runs) > 2 {
+			of = "the difference of the first runs"
+		}
+		text += fmt.Sprintf(". A test of %s, which permutes whole days, gives p = %s", of,
 			quantity.Probability(p.Periods.Quantities[0].P))
 	case !c.Inference:
 		text += ". These runs do not show how much of this difference is chance"

@@ -15,6 +15,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
+	"rmreplay/internal/stats"
 	"rmreplay/internal/workload"
 )
 
@@ -56,6 +57,44 @@ func TestPeriods(t *testing.T) {
 	var b strings.Builder
 	if err := c.Render(&b, time.UTC); err != nil || !strings.Contains(b.String(), "  A: 50 jobs on 5 days") || !strings.Contains(b.String(), "100.0%") {
 		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
+// The test is of the difference that the text shows. On the last day of b many jobs wait 9 s: the mean over jobs is
+// lower in b than in a, and the mean of the days is higher.
+func TestPeriodsTestWhatTheyShow(t *testing.T) {
+	days := func(name string, jobs, wait []int) Set {
+		var rows []run.Row
+		for day, n := range jobs {
+			for i := range n {
+				at := day*86400 + i
+				rows = append(rows, job(fmt.Sprintf("%s-%d-%d", name, day, i), at, at+wait[day], 10, "n1"))
+			}
+		}
+		return single(name, rows...)
+	}
+	// Over days, the means are 30 s and 42.25 s. Over jobs, they are 30 s and 10.3 s, which the text shows.
+	a := days("a", []int{10, 10, 10, 10}, []int{25, 30, 30, 35})
+	b := days("b", []int{10, 10, 10, 1000}, []int{40, 60, 60, 9})
+	c := mustCompare(t, Options{}, a, b)
+	wait := c.Pairs[0].Periods.Quantities[0]
+	var sides [2][]stats.Group
+	for _, g := range []struct {
+		side    int
+		n, wait float64
+	}{{0, 10, 25}, {0, 10, 30}, {0, 10, 30}, {0, 10, 35}, {1, 10, 40}, {1, 10, 60}, {1, 10, 60}, {1, 1000, 9}} {
+		sides[g.side] = append(sides[g.side], stats.Group{Sum: g.n * g.wait, N: g.n})
+	}
+	want := stats.GroupedMeanTest(sides[0], sides[1], stats.TestOptions{})
+	daily := stats.MeanTest([]float64{25, 30, 30, 35}, []float64{40, 60, 60, 9}, stats.TestOptions{})
+	if math.Abs(daily.P-want.P) < 0.05 {
+		t.Errorf("p = %v for days and %v for jobs, so this test cannot fail", daily.P, want.P)
+	}
+	if shown := math.Abs(float64(wait.Mean[1] - wait.Mean[0])); math.Abs(shown-want.Statistic) > 1e-9 || math.Abs(float64(wait.P)-want.P) > 1e-12 {
+		t.Errorf("difference %v with p = %v, want %v with %v", shown, wait.P, want.Statistic, want.P)
+	}
+	if text := c.Answer(&c.Pairs[0]); !strings.Contains(text, "shorter in B") || !strings.Contains(text, "A test of this difference, which permutes whole days, gives p = ") {
+		t.Errorf("%q", text)
 	}
 }
 

@@ -762,7 +762,7 @@ func twoSamples(p *compare.Pair) []Block {
 		return nil
 	}
 	a, b := compare.Letter(p.Baseline), compare.Letter(p.Set)
-	quantities := &Table{Caption: "Two samples of jobs; p tests the means of days. Demand: processors that running and waiting jobs ask for, divided by the machine's",
+	quantities := &Table{Caption: "Two samples of jobs; p tests the difference of the means by permuting whole days. Demand: processors that running and waiting jobs ask for, divided by the machine's",
 		Head: []string{"", "mean " + a, "mean " + b, "median " + a, "median " + b, "p90 " + a, "p90 " + b, "Cliff's delta", "p"}}
 	for _, q := range p.Periods.Quantities {
 		row := []string{q.Label}

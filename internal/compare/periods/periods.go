@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -46,8 +47,9 @@ type Quantity struct {
 	P90    []metrics.Float `json:"p90"`
 	// CliffsDelta is the effect size over jobs ([stats.CliffsDelta]).
 	CliffsDelta metrics.Float `json:"cliffs_delta"`
-	// P is the p-value of [stats.MeanTest] for the means of days. Single jobs are not independent samples, because
-	// the jobs of a day wait for each other. P has no value if a side has fewer than three days.
+	// P is the p-value of [stats.GroupedMeanTest] for the difference of the means over jobs. The test permutes whole
+	// days: single jobs are not independent samples, because the jobs of a day wait for each other. P has no value if a
+	// side has fewer than three days.
 	P metrics.Float `json:"p"`
 }
 
@@ -228,20 +230,20 @@ type quantityKind struct {
 
 func (q quantityKind) of(sides [2][]sampled, opts stats.TestOptions) Quantity {
 	out := Quantity{Label: q.label, Unit: q.unit, P: metrics.NoValue(), CliffsDelta: metrics.NoValue()}
-	var all, daily [2][]float64
+	var all [2][]float64
+	var daily [2][]stats.Group
 	for i, side := range sides {
-		sums, counts := map[int64]float64{}, map[int64]float64{}
+		days := map[int64]stats.Group{}
 		for k := range side {
 			if v := q.value(&side[k]); !math.IsNaN(v) {
 				all[i] = append(all[i], v)
-				sums[dayOf(side[k].row)] += v
-				counts[dayOf(side[k].row)]++
+				day := dayOf(side[k].row)
+				days[day] = stats.Group{Sum: days[day].Sum + v, N: days[day].N + 1}
 			}
 		}
-		for day, n := range counts {
-			daily[i] = append(daily[i], sums[day]/n)
+		for _, day := range slices.Sorted(maps.Keys(days)) {
+			daily[i] = append(daily[i], days[day])
 		}
-		slices.Sort(daily[i]) // so that the result of the test does not depend on the order of a map
 		d := metrics.Summarize(slices.Clone(all[i]))
 		out.Mean, out.Median = append(out.Mean, d.Mean), append(out.Median, d.Median)
 		out.P90 = append(out.P90, d.P90)
@@ -250,7 +252,7 @@ func (q quantityKind) of(sides [2][]sampled, opts stats.TestOptions) Quantity {
 		out.CliffsDelta = metrics.Float(stats.CliffsDelta(all[0], all[1]))
 	}
 	if min(len(daily[0]), len(daily[1])) >= fewDays {
-		out.P = metrics.Float(stats.MeanTest(daily[0], daily[1], opts).P)
+		out.P = metrics.Float(stats.GroupedMeanTest(daily[0], daily[1], opts).P)
 	}
 	return out
 }
@@ -347,7 +349,8 @@ func (p *Comparison) Render(b *bytes.Buffer, first, second string) {
 		table.Row("  "+name, q.Mean[0].Text(), q.Mean[1].Text(), q.Median[0].Text(), q.Median[1].Text(), q.P90[0].Text(),
 			q.P90[1].Text(), q.CliffsDelta.Text(), q.P.Text())
 	}
-	b.WriteString("\n" + table.String() + "  p tests the means of days; with fewer than three days there is no p\n" +
+	b.WriteString("\n" + table.String() +
+		"  p tests the difference of the means by permuting whole days; with fewer than three days there is no p\n" +
 		"  demand: processors that running and waiting jobs ask for, divided by the machine's\n" +
 		"  offered load: requested processors x run time of the jobs that were submitted in the period, divided by\n" +
 		"  the machine's processors and the time until the last submission\n")
