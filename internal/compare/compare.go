@@ -301,8 +301,8 @@ type Pair struct {
 	// without inference, or if no job started in all runs.
 	Schedules *schedules.Tests `json:"schedules,omitempty"`
 	Jobs      JobView          `json:"jobs"`
-	// Clusters are the settings in which the clusters of the first runs differ; nil if a record has
-	// no cluster files.
+	// Clusters are the settings in which the clusters of the first runs differ: the sizes of the machines as they were
+	// played, and the settings of the cluster files, if both records have such files.
 	Clusters []clusters.Setting `json:"clusters,omitempty"`
 	// OtherLimits is the number of jobs with another time limit in the set's first run than in the baseline's.
 	OtherLimits int `json:"jobs_with_other_time_limit,omitempty"`
@@ -403,6 +403,10 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 		pair.Divergences = diverge(a, b, pair.Releases, opts.Tolerance)
 		pair.OtherLimits = jobrows.OtherLimits(a.Rows, b.Rows)
 		suspect(&pair, a, b)
+		size := func(t *table) clusters.Size {
+			return clusters.Size{Nodes: t.Manifest.Cluster.Nodes, Processors: t.Manifest.Cluster.Processors}
+		}
+		pair.Clusters = append(clusters.Played(size(a), size(b)), pair.Clusters...)
 		pair.Periods = periodsOf(a, b, opts)
 		if pair.Recorded, err = verdictOf(tables[0], tables[i], c.Distances, [2]int{0, i}); err != nil {
 			return nil, fmt.Errorf("comparing runs: %w", err)

@@ -667,6 +667,7 @@ func (r *Report) jobs() (Section, error) {
 			if !r.empty() {
 				s.Blocks = append(s.Blocks, paragraph("%s and %s have no job in common.", compare.Letter(p.Set), compare.Letter(p.Baseline)))
 			}
+			s.Blocks = append(s.Blocks, clusterSettings(p)...)
 			continue
 		}
 		mean := ""
@@ -692,10 +693,7 @@ func (r *Report) jobs() (Section, error) {
 			return s, err
 		}
 		s.Blocks = append(s.Blocks, figureBlocks(figure)...)
-		if len(p.Clusters) > 0 {
-			s.Blocks = append(s.Blocks, Block{Table: &Table{Caption: "Settings of the clusters that differ in the first runs",
-				Head: []string{"setting", compare.Letter(p.Baseline), compare.Letter(p.Set)}, Rows: p.ClusterRows(), Prose: true}})
-		}
+		s.Blocks = append(s.Blocks, clusterSettings(p)...)
 		if p.OtherLimits > 0 {
 			s.Blocks = append(s.Blocks, Block{Text: fmt.Sprintf("In the first runs, %s in %s than in %s.",
 				jobrows.LimitsText(p.OtherLimits), compare.Letter(p.Set), compare.Letter(p.Baseline))})
@@ -754,6 +752,15 @@ func (r *Report) divergences(p *compare.Pair) []Block {
 		list = append(list, paragraph("The first divergence of each other kind:"), Block{List: later})
 	}
 	return list
+}
+
+// clusterSettings returns the table of the settings that differ between the clusters of a pair.
+func clusterSettings(p *compare.Pair) []Block {
+	if len(p.Clusters) == 0 {
+		return nil
+	}
+	return []Block{{Table: &Table{Caption: "Settings of the clusters that differ in the first runs",
+		Head: []string{"setting", compare.Letter(p.Baseline), compare.Letter(p.Set)}, Rows: p.ClusterRows(), Prose: true}}}
 }
 
 // twoSamples returns the tables that compare two samples of jobs.
