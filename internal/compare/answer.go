@@ -46,7 +46,7 @@ func (c *Comparison) answer(p *Pair) string {
 	if early != "" || only != "" { // the two means over all jobs would count different jobs
 		var n int
 		switch was, is, n = p.Jobs.bothStarted(); {
-		case n == 0 && early != "":
+		case n == 0 && early != "" && p.Jobs.Matched > 0: // without a common job there is another reason
 			return fmt.Sprintf("No job starts in both %s and %s, because %s ended early.", name(p.Baseline), name(p.Set), early)
 		case n == 0:
 			return fmt.Sprintf("%sNo job starts in both %s and %s.", only, name(p.Baseline), name(p.Set))

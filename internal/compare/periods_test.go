@@ -244,6 +244,11 @@ func TestEqualIDsOfDifferentJobs(t *testing.T) {
 			t.Errorf("a warning about jobs that are not compared: %q", text)
 		}
 	}
+	b.Runs[0].Manifest.State = run.StateInterrupted
+	c = mustCompare(t, Options{}, a, b)
+	if text := c.Answer(&c.Pairs[0]); !strings.HasSuffix(text, "common jobs. No job starts in both A (a) and B (b).") {
+		t.Errorf("an interrupted run is not why no job is in both: %q", text)
+	}
 	longer := sample("a", 1, 100) // a what-if of the first workload
 	for i := range longer.Runs[0].Rows {
 		longer.Runs[0].Rows[i].TimeLimit *= 2
