@@ -45,8 +45,9 @@ func newWorkloadInfoCommand(g *globals) *cobra.Command {
 		Long: `Prints the number of jobs by size and run time, by user, account and partition, and by
 hour of submission, and how much of their time limits the jobs use. Offered work is the
 sum over all jobs of requested processors times run time, at most until the time limit.
-Offered load is offered work divided by the machine's processors and the length of the
-window, if the source, --processors or --cluster gives the size of the machine.
+Offered load is the offered work of the jobs that are submitted in the window, divided by
+the machine's processors and the time until the last submission, if the source,
+--processors or --cluster gives the size of the machine.
 
 With --plots, the command also draws charts: the table of sizes and run times, submissions
 by hour and by hour of the day, and requested and used time.`,

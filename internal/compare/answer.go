@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"rmreplay/internal/compare/jobrows"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/stats"
@@ -16,7 +17,14 @@ import (
 // Answer returns a text that says how a set's waits and use of the machine differ from those of the
 // baseline, whether the difference may be chance, and which share of its jobs the set rejects. It
 // returns "" if the waits of both sides are unknown.
+//
+// If equal IDs name different jobs, the text begins with a sentence about this.
 func (c *Comparison) Answer(p *Pair) string {
+	apart := jobrows.ApartText(p.Jobs.EqualIDs, p.Jobs.Differ, Letter(p.Baseline), Letter(p.Set))
+	return strings.TrimSpace(apart + " " + c.answer(p))
+}
+
+func (c *Comparison) answer(p *Pair) string {
 	wait, d := c.figure("mean_wait_s", p)
 	if wait == nil {
 		return ""
@@ -38,7 +46,7 @@ func (c *Comparison) Answer(p *Pair) string {
 	if early != "" || only != "" { // the two means over all jobs would count different jobs
 		var n int
 		switch was, is, n = p.Jobs.bothStarted(); {
-		case n == 0 && early != "":
+		case n == 0 && early != "" && p.Jobs.Matched > 0: // without a common job there is another reason
 			return fmt.Sprintf("No job starts in both %s and %s, because %s ended early.", name(p.Baseline), name(p.Set), early)
 		case n == 0:
 			return fmt.Sprintf("%sNo job starts in both %s and %s.", only, name(p.Baseline), name(p.Set))
@@ -86,7 +94,11 @@ func (c *Comparison) Answer(p *Pair) string {
 	}
 	switch {
 	case !c.Inference && p.Periods != nil && len(p.Periods.Quantities) > 0 && p.Periods.Quantities[0].P.Known():
-		text += fmt.Sprintf(". A test of the mean waits of days gives p = %s",
+		of := "this difference"
+		if len(c.Sets[p.Baseline].Runs)+len(c.Sets[p.Set].Runs) > 2 {
+			of = "the difference of the first runs"
+		}
+		text += fmt.Sprintf(". A test of %s, which permutes whole days, gives p = %s", of,
 			quantity.Probability(p.Periods.Quantities[0].P))
 	case !c.Inference:
 		text += ". These runs do not show how much of this difference is chance"

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"rmreplay/internal/compare/periods"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/quantity"
@@ -213,7 +214,7 @@ func TestAnswerOfDifferentWorkloads(t *testing.T) {
 			"that each side has."},
 		{Pair{Jobs: none}, "30 jobs are only in B. No job starts in both A (base) and B (other)."},
 		{Pair{Jobs: few}, "On average, jobs wait 15 min longer in B (other)"},
-		{Pair{Jobs: both, Periods: &Periods{}}, "On average, jobs wait 15 min longer in B (other)"},
+		{Pair{Jobs: both, Periods: &periods.Comparison{}}, "On average, jobs wait 15 min longer in B (other)"},
 	} {
 		c := &Comparison{Sets: []SetInfo{{Name: "base"}, {Name: "other"}}, Level: 0.95}
 		c.Metrics = []Metric{{Key: "mean_wait_s", Sets: []Estimate{{Runs: 1, Mean: 100}, {Runs: 1, Mean: 1000}},

@@ -545,3 +545,29 @@ func TestOtherMachine(t *testing.T) {
 		t.Errorf("%+v", causes)
 	}
 }
+
+// Both runs have the same cluster files, and one was made with more nodes. The list of settings names the size, also if
+// a record has no files. The size is a cause of its own, and not a setting of the files.
+func TestSizeAsPlayed(t *testing.T) {
+	files := map[string]string{"slurm.conf": "ClusterName=x\nNodeName=n[1-50] CPUs=4\n"}
+	for _, cluster := range []map[string]string{files, nil} {
+		a := single("a", job("1", 0, 60, 100, "n1"))
+		b := single("b", job("1", 0, 0, 100, "n1"))
+		a.Runs[0].Manifest.Cluster.Nodes, b.Runs[0].Manifest.Cluster.Nodes = 50, 60
+		a.Runs[0].Manifest.Cluster.Processors, b.Runs[0].Manifest.Cluster.Processors = 200, 240
+		a.Runs[0].Cluster, b.Runs[0].Cluster = cluster, cluster
+		c := mustCompare(t, Options{}, a, b)
+		want := [][]string{{"nodes of the machine as it was played", "50", "60"}, {"processors of the machine as it was played", "200", "240"}}
+		if got := c.Pairs[0].ClusterRows(); !slices.EqualFunc(got, want, slices.Equal) {
+			t.Errorf("settings %q, want %q", got, want)
+		}
+		var text strings.Builder
+		err := c.Render(&text, time.UTC)
+		if head := "the clusters of the first runs differ in 2 settings, B instead of A:\n  nodes of the machine as it was played: 60 instead of 50\n"; err != nil || !strings.Contains(text.String(), head) {
+			t.Errorf("%v, want %q in\n%s", err, head, text.String())
+		}
+		if strings.Contains(text.String(), "the clusters have different settings") || !strings.Contains(text.String(), "a likely cause: the machine has 60 nodes instead of 50") {
+			t.Errorf("the size is not a cause of its own:\n%s", text.String())
+		}
+	}
+}

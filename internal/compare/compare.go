@@ -23,6 +23,7 @@ import (
 	"rmreplay/internal/compare/clusters"
 	"rmreplay/internal/compare/draws"
 	"rmreplay/internal/compare/jobrows"
+	"rmreplay/internal/compare/periods"
 	"rmreplay/internal/compare/releases"
 	"rmreplay/internal/compare/schedules"
 	"rmreplay/internal/compare/warned"
@@ -55,6 +56,10 @@ type Realization struct {
 	ids    map[string]string // the result of [jobrows.Partners]
 	// matchedBy says by which values the jobs in ids match; [jobrows.ByID] if ids is nil.
 	matchedBy jobrows.Match
+	// equalIDs counts the IDs that the set shares with the baseline although they name different jobs, and differ has the
+	// properties in which these jobs differ ([jobrows.Unlike]). In ids, these jobs of the set then have other IDs.
+	equalIDs int
+	differ   []string
 }
 
 // rows returns the rows. It reads them unless they are in memory.
@@ -299,8 +304,8 @@ type Pair struct {
 	// without inference, or if no job started in all runs.
 	Schedules *schedules.Tests `json:"schedules,omitempty"`
 	Jobs      JobView          `json:"jobs"`
-	// Clusters are the settings in which the clusters of the first runs differ; nil if a record has
-	// no cluster files.
+	// Clusters are the settings in which the clusters of the first runs differ: the sizes of the machines as they were
+	// played, and the settings of the cluster files, if both records have such files.
 	Clusters []clusters.Setting `json:"clusters,omitempty"`
 	// OtherLimits is the number of jobs with another time limit in the set's first run than in the baseline's.
 	OtherLimits int `json:"jobs_with_other_time_limit,omitempty"`
@@ -311,7 +316,7 @@ type Pair struct {
 	// sets, in the order of their instants.
 	Divergences []Divergence `json:"divergences"`
 	// Periods compares two samples of jobs, if the sets have few or no jobs in common; otherwise nil.
-	Periods *Periods `json:"periods,omitempty"`
+	Periods *periods.Comparison `json:"periods,omitempty"`
 	// Recorded is the verdict on a pair with a recorded workload; nil for other pairs.
 	Recorded *run.Verdict `json:"recorded_against_replayed,omitempty"`
 	// Draws has the intervals over draws of fields that were not recorded; nil if no field was
@@ -391,6 +396,7 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 	for i := 1; i < len(sets); i++ {
 		pair := Pair{Set: i, Jobs: compareJobs(tables[0], tables[i], opts)}
 		pair.Jobs.MatchedBy = tables[i][0].matchedBy
+		pair.Jobs.EqualIDs, pair.Jobs.Differ = tables[i][0].equalIDs, tables[i][0].differ
 		if c.Inference {
 			pair.Schedules = schedules.Test(vectors.points[0], vectors.points[i], opts.test())
 		}
@@ -400,6 +406,10 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 		pair.Divergences = diverge(a, b, pair.Releases, opts.Tolerance)
 		pair.OtherLimits = jobrows.OtherLimits(a.Rows, b.Rows)
 		suspect(&pair, a, b)
+		size := func(t *table) clusters.Size {
+			return clusters.Size{Nodes: t.Manifest.Cluster.Nodes, Processors: t.Manifest.Cluster.Processors}
+		}
+		pair.Clusters = append(clusters.Played(size(a), size(b)), pair.Clusters...)
 		pair.Periods = periodsOf(a, b, opts)
 		if pair.Recorded, err = verdictOf(tables[0], tables[i], c.Distances, [2]int{0, i}); err != nil {
 			return nil, fmt.Errorf("comparing runs: %w", err)
@@ -521,7 +531,8 @@ func warnings(sets []Set, c *Comparison) []string {
 		}
 	}
 	list = append(append(list, ofResults(sets)...), ioWarnings(sets)...)
-	if len(hashes) > 1 {
+	apart := func(p Pair) bool { return p.Jobs.EqualIDs > 0 }
+	if len(hashes) > 1 && (len(c.Pairs) == 0 || !slices.ContainsFunc(c.Pairs, apart)) {
 		list = append(list, "the runs have different workloads: only jobs with the same ID are compared one by one")
 	}
 	return list

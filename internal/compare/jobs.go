@@ -25,8 +25,12 @@ type JobView struct {
 	// MatchedBy says by which values jobs are matched; empty if they are matched by their IDs. In the results, the
 	// set's jobs have the IDs of the baseline.
 	MatchedBy jobrows.Match `json:"matched_by,omitempty"`
-	Only      []int         `json:"only_in_one"`   // jobs that only the baseline has, and jobs that only the set has
-	NoStart   []int         `json:"never_started"` // jobs that did not start in the baseline, and in the set
+	// EqualIDs counts the IDs that are on both sides and name different jobs; these jobs are not matched. Differ has the
+	// properties in which they differ: "users", "sizes".
+	EqualIDs int      `json:"equal_ids_of_different_jobs,omitempty"`
+	Differ   []string `json:"different_in,omitempty"`
+	Only     []int    `json:"only_in_one"`   // jobs that only the baseline has, and jobs that only the set has
+	NoStart  []int    `json:"never_started"` // jobs that did not start in the baseline, and in the set
 	// NotReached counts jobs that one side has or started, and that the other side had not submitted or started when
 	// it ended early. These jobs do not count in Only and NoStart. NotReached also counts jobs that lost a run and
 	// started again on one side only after the other side had ended early. Their waits are not compared.

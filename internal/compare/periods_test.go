@@ -5,13 +5,18 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"rmreplay/internal/compare/periods"
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
+	"rmreplay/internal/stats"
+	"rmreplay/internal/workload"
 )
 
 // month has jobs of two users on several days: short jobs wait a minute and long jobs an hour.
@@ -55,6 +60,44 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
+// The test is of the difference that the text shows. On the last day of b many jobs wait 9 s: the mean over jobs is
+// lower in b than in a, and the mean of the days is higher.
+func TestPeriodsTestWhatTheyShow(t *testing.T) {
+	days := func(name string, jobs, wait []int) Set {
+		var rows []run.Row
+		for day, n := range jobs {
+			for i := range n {
+				at := day*86400 + i
+				rows = append(rows, job(fmt.Sprintf("%s-%d-%d", name, day, i), at, at+wait[day], 10, "n1"))
+			}
+		}
+		return single(name, rows...)
+	}
+	// Over days, the means are 30 s and 42.25 s. Over jobs, they are 30 s and 10.3 s, which the text shows.
+	a := days("a", []int{10, 10, 10, 10}, []int{25, 30, 30, 35})
+	b := days("b", []int{10, 10, 10, 1000}, []int{40, 60, 60, 9})
+	c := mustCompare(t, Options{}, a, b)
+	wait := c.Pairs[0].Periods.Quantities[0]
+	var sides [2][]stats.Group
+	for _, g := range []struct {
+		side    int
+		n, wait float64
+	}{{0, 10, 25}, {0, 10, 30}, {0, 10, 30}, {0, 10, 35}, {1, 10, 40}, {1, 10, 60}, {1, 10, 60}, {1, 1000, 9}} {
+		sides[g.side] = append(sides[g.side], stats.Group{Sum: g.n * g.wait, N: g.n})
+	}
+	want := stats.GroupedMeanTest(sides[0], sides[1], stats.TestOptions{})
+	daily := stats.MeanTest([]float64{25, 30, 30, 35}, []float64{40, 60, 60, 9}, stats.TestOptions{})
+	if math.Abs(daily.P-want.P) < 0.05 {
+		t.Errorf("p = %v for days and %v for jobs, so this test cannot fail", daily.P, want.P)
+	}
+	if shown := math.Abs(float64(wait.Mean[1] - wait.Mean[0])); math.Abs(shown-want.Statistic) > 1e-9 || math.Abs(float64(wait.P)-want.P) > 1e-12 {
+		t.Errorf("difference %v with p = %v, want %v with %v", shown, wait.P, want.Statistic, want.P)
+	}
+	if text := c.Answer(&c.Pairs[0]); !strings.Contains(text, "shorter in B") || !strings.Contains(text, "A test of this difference, which permutes whole days, gives p = ") {
+		t.Errorf("%q", text)
+	}
+}
+
 // The load does not depend on the hour at which a day begins.
 func TestPeriodLoad(t *testing.T) {
 	sample := func(name string, begin int) Set {
@@ -69,12 +112,12 @@ func TestPeriodLoad(t *testing.T) {
 	noon, evening := sample("a", 12*3600), sample("b", 22*3600)
 	noon.Runs[0].Manifest.Cluster.Processors, evening.Runs[0].Manifest.Cluster.Processors = 4, 0
 	c := mustCompare(t, Options{}, noon, evening)
-	if p := c.Pairs[0].Periods; p == nil || p.Load[0] != 0.5 || p.Load[1] != 1 {
-		t.Fatalf("%+v, want loads of 2 of 4 processors, and of all that were ever in use", p)
+	if p := c.Pairs[0].Periods; p == nil || math.Abs(float64(p.Load[0])-2./3) > 1e-9 || math.Abs(float64(p.Load[1])-4./3) > 1e-9 {
+		t.Fatalf("%+v, want the work of four hours in three, on 4 processors and on the 2 that were ever in use", p)
 	}
 	var b strings.Builder
 	err := c.Render(&b, time.UTC)
-	for _, want := range []string{"load 50.0% of 4 processors\n", "load 100.0% of the most processors in use at once"} {
+	for _, want := range []string{"load 66.7% of 4 processors\n", "load 133.3% of the most processors in use at once"} {
 		if err != nil || !strings.Contains(b.String(), want) {
 			t.Errorf("%v, want %q in\n%s", err, want, b.String())
 		}
@@ -156,14 +199,113 @@ func TestCarriedJobsCountOnce(t *testing.T) {
 func TestPeriodsOfUnknownMachine(t *testing.T) {
 	for size, want := range map[int]string{0: "of the most processors in use at once (the size of the machine is not known)\n", 96: "of 96 processors\n"} {
 		var b bytes.Buffer
-		p := Periods{Jobs: []int{3, 4}, Days: []int{1, 1}, Load: []metrics.Float{0.5, 0.5}, Processors: []int{size, size}}
-		if p.render(&b, "A", "B"); !strings.Contains(b.String(), "A: 3 jobs on 1 day, offered load 50.0% "+want) {
+		p := periods.Comparison{Jobs: []int{3, 4}, Days: []int{1, 1}, Load: []metrics.Float{0.5, 0.5}, Processors: []int{size, size}}
+		if p.Render(&b, "A", "B"); !strings.Contains(b.String(), "A: 3 jobs on 1 day, offered load 50.0% "+want) {
 			t.Errorf("%d: %s", size, b.String())
 		}
 		for _, says := range []string{"jobs: those whose value (such as the user) is on both sides", "A share above 100 % means"} {
 			if !strings.Contains(b.String(), says) {
 				t.Errorf("the text does not say %q: %s", says, b.String())
 			}
+		}
+	}
+}
+
+// Two workloads number their jobs from 1. Their jobs are not the same, so they are two samples, and the text says so.
+func TestEqualIDsOfDifferentJobs(t *testing.T) {
+	sample := func(name string, seed uint64, jobs int) Set {
+		random := rand.New(rand.NewPCG(seed, 1))
+		var rows []run.Row
+		for i := range jobs {
+			at := i*600 + random.IntN(600)
+			r := job(fmt.Sprintf("d%03d", i), at, at+random.IntN(900), 1+random.IntN(5000), "n1")
+			r.User, r.AskedTasks, r.TimeLimit = fmt.Sprint("u", random.IntN(20)), 1+random.IntN(9), time.Duration(1+random.IntN(9))*time.Hour
+			rows = append(rows, r)
+		}
+		return single(name, rows...)
+	}
+	a, b := sample("a", 1, 100), sample("b", 2, 80)
+	a.Runs[0].Manifest.Workload.SHA256, b.Runs[0].Manifest.Workload.SHA256 = "1", "2"
+	c := mustCompare(t, Options{}, a, b)
+	p := &c.Pairs[0]
+	if p.Periods == nil || p.Periods.Jobs[1] != 80 || p.Jobs.Matched != 0 || p.Jobs.EqualIDs != 80 || !slices.Equal(p.Jobs.Only, []int{100, 80}) {
+		t.Fatalf("samples %+v, jobs %+v", p.Periods, p.Jobs)
+	}
+	const sentence = "80 IDs are in both A and B, but the jobs with equal IDs are different jobs: they differ in users, sizes, time limits and " +
+		"submissions. So A and B are compared as two samples without common jobs. On average, jobs wait "
+	if text := c.Answer(p); !strings.HasPrefix(text, sentence) {
+		t.Errorf("%q", text)
+	}
+	if text := p.Agreement(); !strings.Contains(text, "equal IDs name different jobs") {
+		t.Errorf("%q", text)
+	}
+	for _, text := range c.Warnings {
+		if strings.Contains(text, "the same ID") {
+			t.Errorf("a warning about jobs that are not compared: %q", text)
+		}
+	}
+	b.Runs[0].Manifest.State = run.StateInterrupted
+	c = mustCompare(t, Options{}, a, b)
+	if text := c.Answer(&c.Pairs[0]); !strings.HasSuffix(text, "common jobs. No job starts in both A (a) and B (b).") {
+		t.Errorf("an interrupted run is not why no job is in both: %q", text)
+	}
+	longer := sample("a", 1, 100) // a what-if of the first workload
+	for i := range longer.Runs[0].Rows {
+		longer.Runs[0].Rows[i].TimeLimit *= 2
+	}
+	if p := mustCompare(t, Options{}, a, longer).Pairs[0]; p.Periods != nil || p.Jobs.Matched != 100 || p.Jobs.EqualIDs != 0 {
+		t.Errorf("jobs with other limits: samples %+v, jobs %+v", p.Periods, p.Jobs)
+	}
+}
+
+// The offered load is that of workload info, also above the utilization, and without the jobs that wait when the window
+// begins. An array's submission is in its first row.
+func TestPeriodLoadIsOffered(t *testing.T) {
+	const hour = 3600
+	period := func(name string, begin int, carried bool) (Set, *workload.Workload) {
+		var rows []run.Row
+		w := &workload.Workload{Start: monday.Add(time.Duration(begin) * time.Second), MachineProcessors: 8}
+		add := func(id string, submit, tasks int) {
+			j := &hpc.Job{ID: id, Submit: monday.Add(time.Duration(submit) * time.Second)}
+			j.RunTime = 2 * time.Hour
+			if j.Request = (hpc.Request{Tasks: 4, TimeLimit: time.Hour}); tasks > 1 {
+				j.Request.Array = fmt.Sprintf("1-%d", tasks)
+			}
+			w.Jobs.Append(j)
+			for task := range tasks {
+				r := job(id, submit, submit+hour+begin*10+len(rows)*hour, hour, "n1")
+				if r.Task = -1; tasks > 1 {
+					r.Task = task + 1
+				}
+				if task == 0 {
+					r.Request = string(run.EncodeJob(j))
+				}
+				rows = append(rows, r)
+			}
+		}
+		if carried {
+			add(name+"0", begin-hour, 1)
+		}
+		for i := range 6 {
+			add(fmt.Sprint(name, i+1), begin+i*hour/2, 1+i%2*5)
+		}
+		rejected := job(name+"x", begin+3*hour, -1, 0, "")
+		rejected.State = hpc.Rejected
+		rows = append(rows, rejected)
+		w.Jobs.Append(&hpc.Job{ID: name + "x", Submit: rejected.Submit})
+		s := single(name, rows...)
+		s.Runs[0].Manifest.Cluster.Processors, s.Runs[0].Manifest.WindowStart = 8, w.Start
+		return s, w
+	}
+	a, first := period("a", 0, false)
+	b, second := period("b", 10*86400, true)
+	p := mustCompare(t, Options{}, a, b).Pairs[0].Periods
+	if p == nil {
+		t.Fatal("no samples")
+	}
+	for i, w := range []*workload.Workload{first, second} {
+		if want := workload.NewInfo(w).OfferedLoad; math.Abs(float64(p.Load[i])-want) > 1e-6 || want < 3 {
+			t.Errorf("side %d: offered load %v, want %v as of workload info", i, p.Load[i], want)
 		}
 	}
 }

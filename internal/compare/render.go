@@ -345,6 +345,8 @@ func renderJobs(b *bytes.Buffer, v *JobView, name string) {
 // divergences agree.
 func (p *Pair) Agreement() string {
 	switch v := &p.Jobs; {
+	case v.EqualIDs > 0:
+		return "no job in common: equal IDs name different jobs, so the runs cannot be compared job by job"
 	case v.Matched == 0:
 		return "no job in common: no ID is in both runs, and names repeat or differ, so the runs cannot be " +
 			"compared job by job"
@@ -361,7 +363,7 @@ func (p *Pair) Agreement() string {
 
 func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	if p.Periods != nil {
-		p.Periods.render(b, Letter(p.Baseline), Letter(p.Set))
+		p.Periods.Render(b, Letter(p.Baseline), Letter(p.Set))
 	}
 	if len(p.Divergences) == 0 {
 		b.WriteString("\n" + p.Agreement() + "\n")

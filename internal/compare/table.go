@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"rmreplay/internal/compare/jobrows"
+	"rmreplay/internal/compare/periods"
 	"rmreplay/internal/compare/releases"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/run"
@@ -95,6 +96,8 @@ func tabulateBy(ctx context.Context, sets []Set, measure func(*table, []run.Row)
 				out[i][k].ids, out[i][k].matchedBy = ids, by
 			}
 			first.Rows = jobrows.Renamed(first.Rows, ids)
+		} else if i > 0 {
+			setApart(out[i], out[0][0].Rows)
 		}
 		first.index(numbers)
 	}
@@ -122,6 +125,20 @@ func tabulateBy(ctx context.Context, sets []Set, measure func(*table, []run.Row)
 	return out, nil
 }
 
+// setApart gives other IDs to the jobs of a set whose IDs name different jobs in the baseline ([jobrows.Unlike]).
+func setApart(runs []table, baseline []run.Row) {
+	first := &runs[0]
+	equal, differ := jobrows.Unlike(baseline, first.Rows)
+	if differ == nil {
+		return
+	}
+	ids := jobrows.Apart(baseline, first.Rows)
+	for k := range runs {
+		runs[k].ids, runs[k].equalIDs, runs[k].differ = ids, equal, differ
+	}
+	first.Rows = jobrows.Renamed(first.Rows, ids)
+}
+
 // countOwnJobs leaves out jobs that were submitted before the window of their set, if the windows of two sets differ.
 // Two windows differ if they start at different times and less than half of the jobs are in both.
 func countOwnJobs(sets [][]table) {
@@ -137,6 +154,36 @@ func countOwnJobs(sets [][]table) {
 			runs[i].submitted = runs[i].Manifest.WindowStart
 		}
 	}
+}
+
+// fewInCommon is the share of common jobs (of the smaller side's jobs) below which two sides are not the same
+// workload.
+const fewInCommon = 0.1
+
+// inCommon returns the share of the smaller run's jobs that are in both runs; 0 if a run has no jobs.
+func inCommon(a, b *table) float64 {
+	common := 0
+	for _, key := range a.keys {
+		if b.byKey[key] != nil {
+			common++
+		}
+	}
+	return float64(common) / float64(max(1, min(len(a.keys), len(b.keys))))
+}
+
+// periodsOf returns nil for runs with many jobs in common, and for runs without jobs.
+func periodsOf(a, b *table, opts Options) *periods.Comparison {
+	if a.submitted == 0 && inCommon(a, b) >= fewInCommon {
+		return nil
+	}
+	side := func(t *table) periods.Side {
+		s := periods.Side{Manifest: t.Manifest, Rows: t.Rows, Submitted: t.submitted}
+		for _, key := range t.keys {
+			s.Jobs = append(s.Jobs, t.byKey[key])
+		}
+		return s
+	}
+	return periods.Compare(side(a), side(b), opts.test())
 }
 
 // carried reports whether a job that started in the window does not count, because it was submitted before.

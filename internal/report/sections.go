@@ -667,6 +667,7 @@ func (r *Report) jobs() (Section, error) {
 			if !r.empty() {
 				s.Blocks = append(s.Blocks, paragraph("%s and %s have no job in common.", compare.Letter(p.Set), compare.Letter(p.Baseline)))
 			}
+			s.Blocks = append(s.Blocks, clusterSettings(p)...)
 			continue
 		}
 		mean := ""
@@ -692,10 +693,7 @@ func (r *Report) jobs() (Section, error) {
 			return s, err
 		}
 		s.Blocks = append(s.Blocks, figureBlocks(figure)...)
-		if len(p.Clusters) > 0 {
-			s.Blocks = append(s.Blocks, Block{Table: &Table{Caption: "Settings of the clusters that differ in the first runs",
-				Head: []string{"setting", compare.Letter(p.Baseline), compare.Letter(p.Set)}, Rows: p.ClusterRows(), Prose: true}})
-		}
+		s.Blocks = append(s.Blocks, clusterSettings(p)...)
 		if p.OtherLimits > 0 {
 			s.Blocks = append(s.Blocks, Block{Text: fmt.Sprintf("In the first runs, %s in %s than in %s.",
 				jobrows.LimitsText(p.OtherLimits), compare.Letter(p.Set), compare.Letter(p.Baseline))})
@@ -756,13 +754,22 @@ func (r *Report) divergences(p *compare.Pair) []Block {
 	return list
 }
 
+// clusterSettings returns the table of the settings that differ between the clusters of a pair.
+func clusterSettings(p *compare.Pair) []Block {
+	if len(p.Clusters) == 0 {
+		return nil
+	}
+	return []Block{{Table: &Table{Caption: "Settings of the clusters that differ in the first runs",
+		Head: []string{"setting", compare.Letter(p.Baseline), compare.Letter(p.Set)}, Rows: p.ClusterRows(), Prose: true}}}
+}
+
 // twoSamples returns the tables that compare two samples of jobs.
 func twoSamples(p *compare.Pair) []Block {
 	if p.Periods == nil {
 		return nil
 	}
 	a, b := compare.Letter(p.Baseline), compare.Letter(p.Set)
-	quantities := &Table{Caption: "Two samples of jobs; p tests the means of days. Demand: processors that running and waiting jobs ask for, divided by the machine's",
+	quantities := &Table{Caption: "Two samples of jobs; p tests the difference of the means by permuting whole days. Demand: processors that running and waiting jobs ask for, divided by the machine's",
 		Head: []string{"", "mean " + a, "mean " + b, "median " + a, "median " + b, "p90 " + a, "p90 " + b, "Cliff's delta", "p"}}
 	for _, q := range p.Periods.Quantities {
 		row := []string{q.Label}

@@ -176,6 +176,15 @@ func (r Ranking) Critical(alpha float64) float64 {
 	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: freedom}.Quantile(1-alpha/2) * math.Sqrt(2*max(0, rest)/freedom)
 }
 
+// RankCorrelation returns Spearman's rank correlation of the pairs (a[i], b[i]). It is NaN if one side has fewer than
+// two different values.
+func RankCorrelation(a, b []float64) float64 {
+	if len(a) < 2 {
+		return math.NaN()
+	}
+	return stat.Correlation(ranks(a), ranks(b), nil)
+}
+
 // ranks returns the ranks of values, from 1. Equal values have the mean of their ranks.
 func ranks(values []float64) []float64 {
 	order := make([]int, len(values))

@@ -144,3 +144,15 @@ func TestFriedmanLevel(t *testing.T) {
 		t.Errorf("%.3f of the tests reject at 5 %%", share)
 	}
 }
+
+// The correlation is that of the ranks, with mean ranks of equal values.
+func TestRankCorrelation(t *testing.T) {
+	near(t, "scaled", RankCorrelation([]float64{1, 5, 3, 9}, []float64{10, 500, 30, 9000}), 1, 1e-12)
+	near(t, "reversed", RankCorrelation([]float64{1, 2, 3}, []float64{3, 2, 1}), -1, 1e-12)
+	near(t, "ties", RankCorrelation([]float64{1, 1, 2}, []float64{1, 2, 3}), math.Sqrt(3)/2, 1e-12)
+	for _, b := range [][]float64{nil, {1}, {4, 4}} {
+		if got := RankCorrelation(b, b); !math.IsNaN(got) {
+			t.Errorf("%v: %v, want NaN", b, got)
+		}
+	}
+}

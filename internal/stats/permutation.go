@@ -129,6 +129,29 @@ func complement(order []int, na int) {
 	}
 }
 
+// Group is the sum and the number of the values of a group, such as the waits of a day's jobs.
+type Group struct{ Sum, N float64 }
+
+// GroupedMeanTest tests whether two sets have one mean, if values of the same group depend on each other. The statistic
+// is |mean(b) − mean(a)|, where each mean is over all values, so that a group counts by its number of values. An
+// arrangement exchanges whole groups. Effect has no value.
+func GroupedMeanTest(a, b []Group, opts TestOptions) Test {
+	all := append(append(make([]Group, 0, len(a)+len(b)), a...), b...)
+	var total Group
+	for _, g := range all {
+		total = Group{total.Sum + g.Sum, total.N + g.N}
+	}
+	t := permute(len(a), len(b), opts, func(order []int) float64 {
+		var first Group
+		for _, i := range order[:len(a)] {
+			first = Group{first.Sum + all[i].Sum, first.N + all[i].N}
+		}
+		return math.Abs((total.Sum-first.Sum)/(total.N-first.N) - first.Sum/first.N)
+	})
+	t.Effect = math.NaN()
+	return t
+}
+
 // MeanTest tests whether two sets of numbers have one mean. The statistic is |mean(b) −
 // mean(a)|. The effect is [HedgesG].
 func MeanTest(a, b []float64, opts TestOptions) Test {

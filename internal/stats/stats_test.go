@@ -366,3 +366,35 @@ func cloud(random *rand.Rand, n, dim int, shift float64) [][]float64 {
 	}
 	return points
 }
+
+// Groups count by their number of values, and stay whole. Groups of one value are single values.
+func TestGroupedMean(t *testing.T) {
+	ones := func(values []float64) (list []Group) {
+		for _, v := range values {
+			list = append(list, Group{v, 1})
+		}
+		return list
+	}
+	a, b := []float64{1, 4, 2, 8, 3}, []float64{7, 9, 4, 12}
+	single, grouped := MeanTest(a, b, TestOptions{}), GroupedMeanTest(ones(a), ones(b), TestOptions{})
+	near(t, "statistic of single values", grouped.Statistic, single.Statistic, 1e-12)
+	near(t, "p of single values", grouped.P, single.P, 1e-12)
+	// The means over values are 10/3 and 14/4.
+	x, y := []Group{{2, 1}, {8, 2}}, []Group{{4, 3}, {10, 1}}
+	test := GroupedMeanTest(x, y, TestOptions{})
+	near(t, "statistic", test.Statistic, 1./6, 1e-12)
+	extreme := 0
+	all := append(append([]Group{}, x...), y...)
+	for i := range all {
+		for k := range i {
+			rest := Group{24 - all[i].Sum - all[k].Sum, 7 - all[i].N - all[k].N}
+			if math.Abs(rest.Sum/rest.N-(all[i].Sum+all[k].Sum)/(all[i].N+all[k].N)) >= 1./6-1e-9 {
+				extreme++
+			}
+		}
+	}
+	near(t, "p", test.P, float64(extreme)/6, 1e-12)
+	if p := GroupedMeanTest(x[:1], y, TestOptions{}).P; !math.IsNaN(p) {
+		t.Errorf("p = %v for one group, want NaN", p)
+	}
+}

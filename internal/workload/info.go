@@ -96,8 +96,7 @@ type Info struct {
 	// Unusable is the number of records of the source that are not jobs to replay.
 	Unusable int `json:"unusable_records"`
 	// MachineProcessors is the size of the machine that the workload was recorded on. OfferedLoad
-	// is the offered work divided by the machine's processor seconds in the window. Both are 0 if
-	// the size is not known.
+	// is the load that the submissions of the window offer ([OfferedLoad]). Both are 0 if the size is not known.
 	MachineProcessors int     `json:"machine_processors"`
 	OfferedLoad       float64 `json:"offered_load"`
 }
@@ -152,6 +151,7 @@ func NewInfo(w *Workload) *Info {
 	info.PerHour = make([]int, int(window/time.Hour)+1)
 	info.PerHourOfDay = HoursOfDay(w, time.UTC)
 	var users, accounts, partitions, qos tallies
+	submitted := 0.0 // the offered work of the jobs that are submitted in the window
 	for _, job := range w.Jobs.All() {
 		work := info.add(job)
 		switch {
@@ -162,6 +162,7 @@ func NewInfo(w *Workload) *Info {
 			info.WaitingTasks += len(TasksOf(job))
 		default:
 			info.PerHour[job.Submit.Sub(info.Begin)/time.Hour]++
+			submitted += work
 		}
 		users.add(job.User, work)
 		accounts.add(job.Account, work)
@@ -174,9 +175,7 @@ func NewInfo(w *Workload) *Info {
 	if n := sum(info.UsedDeciles[:]); n > 0 {
 		info.UsedShare /= float64(n)
 	}
-	if capacity := float64(w.MachineProcessors) * info.WindowS; capacity > 0 {
-		info.OfferedLoad = info.OfferedCPUS / capacity
-	}
+	info.OfferedLoad = OfferedLoad(submitted, w.MachineProcessors, info.Begin, info.LastSubmit)
 	return info
 }
 
@@ -229,13 +228,11 @@ func (info *Info) add(job *hpc.Job) float64 {
 	tasks := TasksOf(job)
 	info.Tasks += len(tasks)
 	size := CPUs(&job.Request)
-	work := 0.0
 	for _, task := range tasks {
 		d, ends := Occupied(job.RunTimeOf(task), job.TimeLimit)
 		if !ends {
 			continue
 		}
-		work += float64(size) * d.Seconds()
 		info.OfferedNodeS += float64(job.MinNodes) * d.Seconds()
 		if start := recordedStart(job, task); start != 0 && start < info.Begin {
 			info.BeforeCPUS += float64(size) * min(d, info.Begin.Sub(start)).Seconds()
@@ -254,8 +251,32 @@ func (info *Info) add(job *hpc.Job) float64 {
 		}
 		info.addUse(d, job.TimeLimit)
 	}
+	work := OfferedWork(job)
 	info.OfferedCPUS += work
 	return work
+}
+
+// OfferedWork returns the offered work of a job in CPU-seconds: for each task, the requested processors times the time
+// for which the task runs if nobody cancels it, its run time, but at most the time limit. Tasks without an end do not
+// count.
+func OfferedWork(job *hpc.Job) (work float64) {
+	size := float64(CPUs(&job.Request))
+	for _, task := range TasksOf(job) {
+		if d, ends := Occupied(job.RunTimeOf(task), job.TimeLimit); ends {
+			work += size * d.Seconds()
+		}
+	}
+	return work
+}
+
+// OfferedLoad returns the offered load of a window: the offered work of the jobs that were submitted in it, divided by
+// the machine's processors and by the time until the last of these submissions. The load of an overloaded machine is
+// above 1. It is 0 if the number of processors is not known, and for a window without length.
+func OfferedLoad(work float64, processors int, begin, last hpc.Time) float64 {
+	if processors <= 0 || last <= begin {
+		return 0
+	}
+	return work / (float64(processors) * last.Sub(begin).Seconds())
 }
 
 // Counted returns the number of jobs in words. If some jobs are arrays, the text also has the number of tasks, because

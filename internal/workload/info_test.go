@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -232,6 +233,17 @@ func TestInfoOfWindow(t *testing.T) {
 	}
 	if text := new(strings.Builder); info.Render(text, time.UTC) != nil || !strings.Contains(text.String(), "at its start  1 job runs, 1 wait\n") {
 		t.Errorf("text\n%s", text)
+	}
+	// The offered load is that of the jobs that are submitted in the window.
+	w.MachineProcessors = 100
+	all, here := workload.NewInfo(w), 0.0
+	for _, job := range w.Jobs.All() {
+		if job.Submit >= w.Start {
+			here += workload.OfferedWork(job)
+		}
+	}
+	if want := here / (100 * all.WindowS); math.Abs(all.OfferedLoad-want) > 1e-12 || here == 0 || here == all.OfferedCPUS {
+		t.Errorf("offered load %v, want %v of work %v of %v", all.OfferedLoad, want, here, all.OfferedCPUS)
 	}
 	w.Start = w.Jobs.Submit(0).Add(-time.Hour) // nobody submits a job in the window's first hour
 	if info := workload.NewInfo(w); info.Begin != w.Start || info.PerHour[0] != 0 {

@@ -13,6 +13,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"rmreplay/internal/lines"
@@ -25,8 +26,8 @@ import (
 // Setting is a setting with its values on both sides.
 type Setting struct {
 	// Name has the form of [rmreplay/internal/rm/slurm/conf/edit]: "PreemptType", "SchedulerParameters.bf_interval",
-	// "partition gpu MaxTime", "qos high preempt", "user ada in physics fairshare"; and for other files "gres.conf:
-	// ...".
+	// "partition gpu MaxTime", "qos high preempt", "user ada in physics fairshare"; for other files "gres.conf:
+	// ..."; and for sizes as they were played ([Played]) "nodes of the machine as it was played".
 	Name string `json:"name"`
 	// Baseline and Set are the values. A value is "" if its side does not have the setting. A value of a line DEFAULT
 	// in slurm.conf is followed by the name of this line: "1-00:00:00, of PartitionName=DEFAULT". An object that only
@@ -52,6 +53,24 @@ func Between(baseline, set map[string]string) []Setting {
 	for _, name := range b.order {
 		if a.objects[name] == nil {
 			list = append(list, (*object)(nil).differences(b.objects[name], name)...)
+		}
+	}
+	return list
+}
+
+// Size is the size of a machine as it was played; 0 if it is not known. It may differ from that in the cluster's
+// files, because runs can scale the number of nodes (--nodes).
+type Size struct{ Nodes, Processors int }
+
+// Played returns what differs between the sizes of two machines as they were played. Sizes that are not known do not
+// count.
+func Played(baseline, set Size) (list []Setting) {
+	for _, s := range []struct {
+		name string
+		a, b int
+	}{{"nodes", baseline.Nodes, set.Nodes}, {"processors", baseline.Processors, set.Processors}} {
+		if s.a > 0 && s.b > 0 && s.a != s.b {
+			list = append(list, Setting{s.name + " of the machine as it was played", strconv.Itoa(s.a), strconv.Itoa(s.b)})
 		}
 	}
 	return list

@@ -3,6 +3,7 @@ package clusters
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -127,5 +128,22 @@ func TestRender(t *testing.T) {
 	}
 	if Render(&b, nil, "A", "B"); b.Len() > 0 {
 		t.Errorf("nothing differs: %s", b.String())
+	}
+}
+
+// A run with scaled nodes has the files of the site. A size that is not known does not differ.
+func TestPlayed(t *testing.T) {
+	got := Played(Size{50, 1824}, Size{60, 2192})
+	want := []Setting{{"nodes of the machine as it was played", "50", "60"}, {"processors of the machine as it was played", "1824", "2192"}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := Played(Size{50, 1824}, Size{50, 1900}); len(got) != 1 || got[0].Set != "1900" {
+		t.Errorf("%q", got)
+	}
+	for _, other := range []Size{{}, {50, 1824}} {
+		if got := Played(Size{50, 1824}, other); got != nil {
+			t.Errorf("%v: %q", other, got)
+		}
 	}
 }

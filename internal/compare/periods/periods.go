@@ -1,9 +1,13 @@
-package compare
+// Package periods compares the jobs of two runs as two samples, because the runs share few jobs: two months of a log,
+// or two workloads. It compares distributions of quantities over jobs, and says which factors, such as the mix of jobs,
+// may be causes of the difference of the mean waits.
+package periods
 
 import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -14,29 +18,28 @@ import (
 	"rmreplay/internal/run"
 	"rmreplay/internal/stats"
 	"rmreplay/internal/waits"
+	"rmreplay/internal/workload"
 )
 
-// Periods compares the first runs of two sets as two samples of jobs, because they share few jobs:
-// two months of a log, or two workloads.
-type Periods struct {
+// Comparison compares the jobs of two runs as two samples.
+type Comparison struct {
 	// Jobs counts the jobs that have a wait, and Days the days on which these jobs were submitted. Processors is the
-	// number of the machine's processors; 0 if the record does not have it. Load is the offered load: the processor
-	// time of these jobs, divided by the machine's processors and by the time from the first submission to the last
-	// end or, if the sides are windows, to the last submission. If the number of the machine's processors is not
-	// known, the highest number of processors that jobs held at once replaces it.
+	// number of the machine's processors; 0 if the record does not have it. Load is the offered load of the jobs that
+	// were submitted in the window, or of all jobs without a window ([workload.OfferedLoad]). If the number of the
+	// machine's processors is not known, the highest number of processors that jobs held at once replaces it.
 	Jobs       []int           `json:"jobs"`
 	Days       []int           `json:"days"`
 	Processors []int           `json:"machine_processors"`
 	Load       []metrics.Float `json:"load"`
 	// Quantities are the jobs' waits, run times and processors.
-	Quantities []PeriodQuantity `json:"quantities"`
+	Quantities []Quantity `json:"quantities"`
 	// Factors are possible reasons for the difference of the mean waits. Each factor is examined
 	// separately.
-	Factors []PeriodFactor `json:"factors"`
+	Factors []Factor `json:"factors"`
 }
 
-// PeriodQuantity is the distribution of one quantity over the jobs of both sides.
-type PeriodQuantity struct {
+// Quantity is the distribution of one quantity over the jobs of both sides.
+type Quantity struct {
 	Label  string          `json:"label"`
 	Unit   string          `json:"unit"`
 	Mean   []metrics.Float `json:"mean"`
@@ -44,15 +47,16 @@ type PeriodQuantity struct {
 	P90    []metrics.Float `json:"p90"`
 	// CliffsDelta is the effect size over jobs ([stats.CliffsDelta]).
 	CliffsDelta metrics.Float `json:"cliffs_delta"`
-	// P is the p-value of [stats.MeanTest] for the means of days. Single jobs are not independent samples, because
-	// the jobs of a day wait for each other. P has no value if a side has fewer than three days.
+	// P is the p-value of [stats.GroupedMeanTest] for the difference of the means over jobs. The test permutes whole
+	// days: single jobs are not independent samples, because the jobs of a day wait for each other. P has no value if a
+	// side has fewer than three days.
 	P metrics.Float `json:"p"`
 }
 
-// PeriodFactor says how much of the difference of the mean waits remains if the set's jobs are weighted so that they
+// Factor says how much of the difference of the mean waits remains if the set's jobs are weighted so that they
 // are distributed over a factor's strata like the baseline's jobs (direct standardization). Strata that only one side
 // has are left out.
-type PeriodFactor struct {
+type Factor struct {
 	Factor string `json:"factor"`
 	// Covered is the share of the jobs that are in strata of both sides. Difference is the difference of these jobs'
 	// mean waits, set − baseline, and Standardized is the same difference after the standardization, in seconds.
@@ -63,19 +67,16 @@ type PeriodFactor struct {
 	Explained    metrics.Float `json:"explained"`
 }
 
-// fewInCommon is the share of common jobs (of the smaller side's jobs) below which two sides are not the same
-// workload.
-const fewInCommon = 0.1
-
-// inCommon returns the share of the smaller run's jobs that are in both runs; 0 if a run has no jobs.
-func inCommon(a, b *table) float64 {
-	common := 0
-	for _, key := range a.keys {
-		if b.byKey[key] != nil {
-			common++
-		}
-	}
-	return float64(common) / float64(max(1, min(len(a.keys), len(b.keys))))
+// Side is the run of a side.
+type Side struct {
+	Manifest *run.Manifest
+	// Jobs are the rows of the jobs that count: one row for each job or task, in the order of submission, without
+	// rejected jobs. Rows are all rows of the run.
+	Jobs []*run.Row
+	Rows []run.Row
+	// Submitted is the start of the run's window if the sides have different windows, and otherwise 0. Jobs that were
+	// submitted before then do not count.
+	Submitted hpc.Time
 }
 
 // fewDays is the smallest number of days of a side for a test.
@@ -88,52 +89,78 @@ type sampled struct {
 	load float64 // processors of the running and waiting jobs at the job's submission, divided by the machine's
 }
 
-// periodsOf returns nil for runs with many jobs in common, and for runs without jobs.
-func periodsOf(a, b *table, opts Options) *Periods {
-	if a.submitted == 0 && inCommon(a, b) >= fewInCommon {
-		return nil
-	}
-	p := &Periods{}
+// Compare compares two sides. It returns nil if a side has no job with a wait.
+func Compare(a, b Side, opts stats.TestOptions) *Comparison {
+	p := &Comparison{}
 	var sides [2][]sampled
-	for i, t := range []*table{a, b} {
+	for i, t := range []*Side{&a, &b} {
 		sides[i] = t.sample()
 		if len(sides[i]) == 0 {
 			return nil
 		}
 		days := map[int64]bool{}
-		used, first, last := 0.0, sides[i][0].row.Submit, hpc.Time(0)
 		for _, s := range sides[i] {
 			days[dayOf(s.row)] = true
-			if first, last = min(first, s.row.Submit), max(last, s.row.Submit); t.submitted == 0 {
-				last = max(last, s.row.End)
-			}
-			for _, h := range s.row.Held() {
-				used += max(0, h.End.Sub(h.Start).Seconds()) * float64(h.Processors)
-			}
 		}
 		p.Jobs, p.Days = append(p.Jobs, len(sides[i])), append(p.Days, len(days))
 		p.Processors = append(p.Processors, t.Manifest.Cluster.Processors)
-		p.Load = append(p.Load, metrics.Float(used/(float64(t.capacity())*max(last.Sub(first).Seconds(), 1))))
+		p.Load = append(p.Load, t.offeredLoad())
 	}
-	for _, q := range periodQuantities {
+	for _, q := range quantities {
 		p.Quantities = append(p.Quantities, q.of(sides, opts))
 	}
-	for _, f := range periodFactors {
+	for _, f := range factors {
 		p.Factors = append(p.Factors, f.of(sides))
 	}
 	return p
 }
 
+// offeredLoad returns the offered load. Jobs that never started and rejected jobs count, because they are submissions.
+// If the record does not have a job's submission, the processor time that the job used counts.
+func (t *Side) offeredLoad() metrics.Float {
+	begin, first, last, work := t.Manifest.WindowStart, hpc.Never, hpc.Time(0), 0.0
+	asked := "" // the last job whose submission the record has; it is in the first row of an array
+	for i := range t.Rows {
+		row := &t.Rows[i]
+		if row.Request != "" {
+			asked = row.Job
+		}
+		at := cmp.Or(row.Submit, row.RecordedSubmit)
+		if at == 0 || at < begin || row.Start != 0 && row.Start < begin {
+			continue // it ran or waited when the window began
+		}
+		first, last = min(first, at), max(last, at)
+		if asked != row.Job {
+			work += used(row)
+		} else if row.Request != "" {
+			if job, err := run.DecodeJob([]byte(row.Request)); err == nil { // of a record that could be read
+				work += workload.OfferedWork(job)
+			}
+		}
+	}
+	if load := workload.OfferedLoad(work, t.capacity(), cmp.Or(begin, first), last); load > 0 {
+		return metrics.Float(load)
+	}
+	return metrics.NoValue()
+}
+
+// used returns the processor time of a job, in seconds.
+func used(row *run.Row) (sum float64) {
+	for _, h := range row.Held() {
+		sum += max(0, h.End.Sub(h.Start).Seconds()) * float64(h.Processors)
+	}
+	return sum
+}
+
 // sample returns the jobs that have a wait, with the demand at their submission.
-func (t *table) sample() (list []sampled) {
+func (t *Side) sample() (list []sampled) {
 	type change struct {
 		at  hpc.Time
 		cpu int
 		job *run.Row // the job that is submitted
 	}
 	var changes []change
-	for _, key := range t.keys {
-		row := t.byKey[key]
+	for _, row := range t.Jobs {
 		changes = append(changes, change{row.Submit, row.Processors, row})
 		if row.End != 0 {
 			changes = append(changes, change{row.End, -row.Processors, nil})
@@ -142,11 +169,11 @@ func (t *table) sample() (list []sampled) {
 	slices.SortStableFunc(changes, func(a, b change) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.cpu, b.cpu))
 	})
-	now := 0
+	now, capacity := 0, float64(t.capacity())
 	for _, c := range changes {
-		if c.job != nil && !t.preset(c.job.Start) && !t.carried(c.job) {
+		if c.job != nil && t.counts(c.job) {
 			if sums, ok := waits.Sum(c.job); ok {
-				list = append(list, sampled{c.job, sums, float64(now) / float64(t.capacity())})
+				list = append(list, sampled{c.job, sums, float64(now) / capacity})
 			}
 		}
 		now += c.cpu
@@ -154,9 +181,16 @@ func (t *table) sample() (list []sampled) {
 	return list
 }
 
+// counts reports whether the wait of a job counts. It does not for a job that ran when the window began, because the
+// workload decided this wait, and for a job that was submitted before [Side.Submitted].
+func (t *Side) counts(row *run.Row) bool {
+	started := row.Start != 0
+	return !started || row.Start >= t.Manifest.WindowStart && row.Submit >= t.Submitted
+}
+
 // capacity returns the number of processors of the machine, or, if that is unknown, the highest number of processors
 // that jobs held at once.
-func (t *table) capacity() int {
+func (t *Side) capacity() int {
 	if n := t.Manifest.Cluster.Processors; n > 0 {
 		return n
 	}
@@ -170,8 +204,8 @@ func (t *table) capacity() int {
 // dayOf returns the day of a job's submission, in UTC.
 func dayOf(r *run.Row) int64 { return int64(r.Submit) / int64(24*time.Hour) }
 
-// periodQuantities are the quantities of each job. A value that a job does not have is NaN.
-var periodQuantities = []periodQuantity{
+// quantities are the quantities of each job. A value that a job does not have is NaN.
+var quantities = []quantityKind{
 	{"wait", "s", func(s *sampled) float64 { return s.wait.Wait.Seconds() }},
 	{"wait since eligible", "s", func(s *sampled) float64 {
 		if !s.wait.Eligible {
@@ -189,27 +223,27 @@ var periodQuantities = []periodQuantity{
 	{"demand at submission", "", func(s *sampled) float64 { return s.load }},
 }
 
-type periodQuantity struct {
+type quantityKind struct {
 	label, unit string
 	value       func(*sampled) float64
 }
 
-func (q periodQuantity) of(sides [2][]sampled, opts Options) PeriodQuantity {
-	out := PeriodQuantity{Label: q.label, Unit: q.unit, P: metrics.NoValue(), CliffsDelta: metrics.NoValue()}
-	var all, daily [2][]float64
+func (q quantityKind) of(sides [2][]sampled, opts stats.TestOptions) Quantity {
+	out := Quantity{Label: q.label, Unit: q.unit, P: metrics.NoValue(), CliffsDelta: metrics.NoValue()}
+	var all [2][]float64
+	var daily [2][]stats.Group
 	for i, side := range sides {
-		sums, counts := map[int64]float64{}, map[int64]float64{}
+		days := map[int64]stats.Group{}
 		for k := range side {
 			if v := q.value(&side[k]); !math.IsNaN(v) {
 				all[i] = append(all[i], v)
-				sums[dayOf(side[k].row)] += v
-				counts[dayOf(side[k].row)]++
+				day := dayOf(side[k].row)
+				days[day] = stats.Group{Sum: days[day].Sum + v, N: days[day].N + 1}
 			}
 		}
-		for day, n := range counts {
-			daily[i] = append(daily[i], sums[day]/n)
+		for _, day := range slices.Sorted(maps.Keys(days)) {
+			daily[i] = append(daily[i], days[day])
 		}
-		slices.Sort(daily[i]) // so that the result of the test does not depend on the order of a map
 		d := metrics.Summarize(slices.Clone(all[i]))
 		out.Mean, out.Median = append(out.Mean, d.Mean), append(out.Median, d.Median)
 		out.P90 = append(out.P90, d.P90)
@@ -218,13 +252,13 @@ func (q periodQuantity) of(sides [2][]sampled, opts Options) PeriodQuantity {
 		out.CliffsDelta = metrics.Float(stats.CliffsDelta(all[0], all[1]))
 	}
 	if min(len(daily[0]), len(daily[1])) >= fewDays {
-		out.P = metrics.Float(stats.MeanTest(daily[0], daily[1], opts.test()).P)
+		out.P = metrics.Float(stats.GroupedMeanTest(daily[0], daily[1], opts).P)
 	}
 	return out
 }
 
-// periodFactors are the strata of each factor.
-var periodFactors = []periodFactor{
+// factors are the strata of each factor.
+var factors = []factorKind{
 	{"mix of jobs (partition, processors, time limit)", func(s *sampled) string {
 		return fmt.Sprintf("%s %s %d", s.row.Partition, metrics.GroupName(s.row, metrics.BySize),
 			doubling(s.row.TimeLimit.Hours()))
@@ -242,13 +276,13 @@ func doubling(v float64) int {
 	return 1 + int(math.Log2(v))
 }
 
-type periodFactor struct {
+type factorKind struct {
 	factor  string
 	stratum func(*sampled) string
 }
 
 // of standardizes the waits of the second side to the strata of the first side.
-func (f periodFactor) of(sides [2][]sampled) PeriodFactor {
+func (f factorKind) of(sides [2][]sampled) Factor {
 	type cell struct{ jobs, wait float64 }
 	strata := map[string]*[2]cell{}
 	for i, side := range sides {
@@ -261,7 +295,7 @@ func (f periodFactor) of(sides [2][]sampled) PeriodFactor {
 			strata[name][i].wait += side[k].wait.Wait.Seconds()
 		}
 	}
-	out := PeriodFactor{Factor: f.factor}
+	out := Factor{Factor: f.factor}
 	var jobs, wait [2]float64
 	names := make([]string, 0, len(strata))
 	for name, s := range strata {
@@ -292,9 +326,9 @@ func (f periodFactor) of(sides [2][]sampled) PeriodFactor {
 	return out
 }
 
-// render writes the comparison for people. The parameters first and second are the letters of the
+// Render writes the comparison for people. The parameters first and second are the letters of the
 // sets.
-func (p *Periods) render(b *bytes.Buffer, first, second string) {
+func (p *Comparison) Render(b *bytes.Buffer, first, second string) {
 	fmt.Fprintf(b, "\ntwo samples of jobs, because few or no jobs are on both sides (first runs)\n")
 	for i, letter := range []string{first, second} {
 		machine := quantity.Regular(p.Processors[i], "processor")
@@ -315,8 +349,11 @@ func (p *Periods) render(b *bytes.Buffer, first, second string) {
 		table.Row("  "+name, q.Mean[0].Text(), q.Mean[1].Text(), q.Median[0].Text(), q.Median[1].Text(), q.P90[0].Text(),
 			q.P90[1].Text(), q.CliffsDelta.Text(), q.P.Text())
 	}
-	b.WriteString("\n" + table.String() + "  p tests the means of days; with fewer than three days there is no p\n" +
-		"  demand: processors that running and waiting jobs ask for, divided by the machine's\n")
+	b.WriteString("\n" + table.String() +
+		"  p tests the difference of the means by permuting whole days; with fewer than three days there is no p\n" +
+		"  demand: processors that running and waiting jobs ask for, divided by the machine's\n" +
+		"  offered load: requested processors x run time of the jobs that were submitted in the period, divided by\n" +
+		"  the machine's processors and the time until the last submission\n")
 	table = quantity.NewTable(52, 9, 14, 14, 11)
 	table.Row("  difference of the mean waits, "+second+" - "+first, "jobs", "as it was", "standardized", "explained")
 	for _, f := range p.Factors {
