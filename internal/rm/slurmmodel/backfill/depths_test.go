@@ -19,7 +19,7 @@ func TestDepths(t *testing.T) {
 		{"ann", rm.PartitionDepth},
 	} {
 		var depth *Depth
-		if got := d.Beyond(&depth, want.user, "all"); got != want.why {
+		if got := d.Beyond(&depth, want.user, "all", true); got != want.why {
 			t.Errorf("job %d, of %s: %q, want %q", i+1, want.user, got, want.why)
 		}
 	}
@@ -37,7 +37,7 @@ func TestDepthOfAJob(t *testing.T) {
 				if i == limit {
 					want = rm.UserDepth
 				}
-				if got := d.Beyond(&depth, "ann", partition); got != want {
+				if got := d.Beyond(&depth, "ann", partition, true); got != want {
 					t.Errorf("limit %d, partition %s, try %d: %q, want %q", limit, partition, i+1, got, want)
 				}
 			}
