@@ -254,7 +254,9 @@ func (j *job) ends() []int {
 // enforceLimits kills the jobs whose time limits are over, in slurmctld's order (job_time_limit).
 func (e *Engine) enforceLimits() {
 	now := e.second()
-	over := func(j *job) bool { return !j.endless && j.end <= now-e.par.OverTimeLimit || j.reservation.Over(now, e.par.ReservationOverRun) }
+	over := func(j *job) bool {
+		return !j.endless && j.end <= now-e.par.OverTimeLimit || j.reservation.Over(now, e.par.ReservationOverRun)
+	}
 	for _, j := range e.runningInList(func(j *job) bool { return j.preemption.Told == 0 && !over(j) }) {
 		switch {
 		case j.state != running || j.times.Suspended:

@@ -44,3 +44,18 @@ func TestDepthOfAJob(t *testing.T) {
 		}
 	}
 }
+
+// TestUncounted checks that a job in a magnetic reservation is compared with the limits, but not counted.
+func TestUncounted(t *testing.T) {
+	var d Depths
+	d.Begin(1, 0, 0)
+	var depth *Depth
+	for _, want := range []struct {
+		count bool
+		why   rm.Backfill
+	}{{false, ""}, {true, ""}, {false, rm.UserDepth}, {true, rm.UserDepth}} {
+		if got := d.Beyond(&depth, "ann", "all", want.count); got != want.why {
+			t.Errorf("count %v: %q, want %q", want.count, got, want.why)
+		}
+	}
+}
