@@ -47,6 +47,7 @@ var newer = []family{
 	{"linearkinds", (*drawing).linearKinds},
 	{"owners", (*drawing).owners},
 	{"oversubscribe", (*drawing).oversubscribe},
+	{"magnetic", (*drawing).magnetic},
 }
 
 // ofEach is the number of case numbers of a newer family.
@@ -443,6 +444,45 @@ func (d *drawing) reservations() {
 			60*(1+d.IntN(15)), pick(d, d.names...), pick(d, "root", "ann", "bob,cat")))
 	}
 	d.job = append(d.job, func(int) string { return pick(d, "", "", "", "", "-N 2", "--reservation=r0") })
+}
+
+// magnetic draws reservations that attract the jobs of their users or accounts.
+func (d *drawing) magnetic() {
+	if d.chance(.5) {
+		d.manyPartitions()
+	}
+	d.jobs, d.pace = 50+d.IntN(90), []int{0, 0, 0, 1, 2, 5, 10, 20}
+	if d.chance(.3) {
+		nothing := func() string { return "" }
+		d.accounting("associations", nothing, nothing)
+	}
+	count := 1 + d.IntN(3)
+	for i := range count {
+		start := d.IntN(700)
+		at := start - d.IntN(start+1)
+		flags := pick(d, "MAGNETIC", "MAGNETIC", "MAGNETIC", "MAGNETIC,IGNORE_JOBS", "MAGNETIC,OVERLAP",
+			"MAGNETIC,NO_HOLD_JOBS_AFTER_END", "MAGNETIC,PURGE_COMP", "MAGNETIC,PURGE_COMP=1:00", "PURGE_COMP=2:00",
+			"MAGNETIC,HOURLY", "IGNORE_JOBS")
+		who := "users=" + pick(d, "ann", "bob,cat", "ann,bob,cat,dan", "dan")
+		if d.conf["AccountingStorageType"] != "" && d.chance(.5) {
+			who = "accounts=" + pick(d, "red", "blue")
+		}
+		nodes := fmt.Sprintf("count=%d", 1+d.IntN(3))
+		if d.chance(.6) {
+			first := d.IntN(len(d.names))
+			nodes = "nodes=" + strings.Join(d.names[first:min(len(d.names), first+1+d.IntN(2))], ",")
+		}
+		d.extra = append(d.extra, fmt.Sprintf("reservation at=%d create r%d start=%d duration=%d %s %s flags=%s",
+			at, i, start, 60*(2+d.IntN(20)), nodes, who, flags))
+		if d.chance(.2) {
+			d.extra = append(d.extra, fmt.Sprintf("reservation at=%d update r%d flags=%s", at+d.IntN(300), i,
+				pick(d, "-MAGNETIC", "MAGNETIC", "PURGE_COMP=1:30")))
+		}
+	}
+	d.job = append(d.job, func(int) string {
+		return pick(d, "", "", "", "", "-N 2", "--exclusive", "-a 1-5", "-a 1-6%2",
+			fmt.Sprintf("--reservation=r%d", d.IntN(count)), "-w "+pick(d, d.names...))
+	})
 }
 
 // licenses draws licences, jobs that ask for some and, in some cases, several partitions.

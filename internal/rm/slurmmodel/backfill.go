@@ -53,7 +53,7 @@ func (e *Engine) newCycle() *cycle {
 	}
 	c := &cycle{e: e, queue: e.buildQueue(true), now: e.second(), table: &e.table, depths: &e.depths}
 	e.announce(true, c.queue)
-	if len(c.queue.order) == 0 {
+	if c.queue.Len() == 0 {
 		return c
 	}
 	e.cycles++
@@ -90,7 +90,7 @@ func (c *cycle) goOn() time.Duration {
 			c.exit = sdiag.BackfillChanged
 		}
 	}
-	for c.at < len(c.queue.order) && c.exit == 0 {
+	for c.at < c.queue.Len() && c.exit == 0 {
 		tried := c.tried
 		switch {
 		case c.tried >= e.par.BF.MaxTest:
@@ -100,7 +100,7 @@ func (c *cycle) goOn() time.Duration {
 		case c.spell >= e.par.Limits.Interval:
 			c.asleep, c.changed = true, e.changed
 			return e.par.Limits.Sleep
-		case c.record(c.queue.at(c.at)):
+		case c.record(c.queue.At(c.at)):
 			c.at++
 		}
 		if cost := time.Duration(c.tried-tried) * e.cfg.Costs.Backfill; cost > 0 {
@@ -109,15 +109,15 @@ func (c *cycle) goOn() time.Duration {
 			return cost
 		}
 	}
-	if len(c.queue.order) > 0 {
-		for ; c.at < len(c.queue.order); c.at++ { // the cycle ended before it reached these jobs
-			if j := c.queue.at(c.at).job; j.state == pending && j.judged != e.cycles {
+	if c.queue.Len() > 0 {
+		for ; c.at < c.queue.Len(); c.at++ { // the cycle ended before it reached these jobs
+			if j := c.queue.At(c.at).job; j.state == pending && j.judged != e.cycles {
 				c.judge(j, rm.NotReached)
 			}
 		}
 		e.flagPlanned()
 		e.stats.Backfill(sdiag.Pass{
-			Queue: len(c.queue.order), Depth: c.depth, Tried: c.tried, Table: c.table.Records(), Exit: c.exit, Took: c.took,
+			Queue: c.queue.Len(), Depth: c.depth, Tried: c.tried, Table: c.table.Records(), Exit: c.exit, Took: c.took,
 		}, c.now)
 	}
 	return 0
@@ -166,10 +166,11 @@ func (c *cycle) reserveRunning(j *job) {
 // record tries the job of a record, with all tasks of an array. It returns false if the cycle ends.
 func (c *cycle) record(r record) bool {
 	e, j := c.e, r.job
-	defer func() { c.rejected.explain(e, j) }()
+	defer func() { c.rejected.conclude(e, j) }()
 	if j.state != pending || j.priority == 0 || j.preemption.Underway {
 		return true
 	}
+	j.reservation.Attract(r.magnetic)
 	began := int64(0)
 	defer func() { j.preemption.Restore(began) }()
 	j.part, j.priority = r.part, r.priority
@@ -178,10 +179,13 @@ func (c *cycle) record(r record) bool {
 		return true
 	}
 	t := trial{cycle: c, original: j.estimate, nowOnly: c.nowOnly(j)}
+	t.aside = j.reservation.Attracted() && !(e.rules.Since2411 && e.par.BF.MagneticSlot)
 	for head := j.isHead(); ; {
 		t.job, t.counted = j, false
 		began = j.preemption.SetAside(began) // each task of an array may preempt others
-		c.depth++
+		if !t.aside {
+			c.depth++
+		}
 		switch t.task() {
 		case nextRecord:
 			return true
@@ -235,6 +239,7 @@ type trial struct {
 	original int64 // estimated start in another partition; 0 before an estimate
 	nowOnly  bool
 	counted  bool
+	aside    bool // the job is tried in a magnetic reservation: it counts for no limit, and gets no plan in the table
 
 	counts  selection.Counts
 	able    selection.Bits // nodes that can serve the job
@@ -254,7 +259,7 @@ func (t *trial) task() next {
 		if t.rejected.covers(j) {
 			return nextRecord
 		}
-		t.rejected = attempt{j, j.part}
+		t.rejected = attempt{j, j.part, j.reservation.Of}
 		a := j.array // a.preempting counts the tasks that wait for nodes of preempted jobs
 		if !e.arrayMayStart(j) || a.preempting >= e.par.BF.MaxArrayResv || a.limit > 0 && a.preempting >= a.limit {
 			return nextRecord
@@ -263,7 +268,7 @@ func (t *trial) task() next {
 	if e.partitionRefuses(j, true) != slurmspec.NoReason {
 		return nextRecord
 	}
-	if why := t.depths.Beyond(&j.depth, j.of.job.User, j.part.Name); why != "" {
+	if why := t.depths.Beyond(&j.depth, j.of.job.User, j.part.Name, !t.aside); why != "" {
 		t.judge(j, why)
 		return nextRecord
 	}
@@ -347,8 +352,9 @@ func (t *trial) attempt() (result next, again bool) {
 	}
 	free.And(j.capable)
 	if !t.counted && t.suffice(free) {
-		t.counted = true
-		t.tried++
+		if t.counted = true; !t.aside {
+			t.tried++
+		}
 		t.able, t.least = e.servers.Room(&j.request, j.capable, t.least)
 	}
 	if !t.suffice(free) {
@@ -508,7 +514,7 @@ func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 	if t.original == 0 || start < t.original {
 		e.planned.Or(alloc.Nodes)
 	}
-	if !bf.OneReservation || t.original == 0 {
+	if (!bf.OneReservation || t.original == 0) && !t.aside {
 		if t.table.Records() >= bf.SpaceSize {
 			t.exit = sdiag.BackfillTable
 			return endCycle

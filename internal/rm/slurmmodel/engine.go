@@ -222,7 +222,7 @@ func (e *Engine) outcome(j *job, s hpc.State) *rm.Outcome {
 	if of := j.account.qos; of != nil {
 		o.QOS = of.Name
 	}
-	if r := j.reservation; r != nil && r.Name != window.Reservation {
+	if r := j.reservation.Of; r != nil && r.Name != window.Reservation {
 		o.Reservation = r.Name
 	}
 	if j.alloc == nil {

@@ -50,7 +50,7 @@ type job struct {
 	array              *array                           // nil if the job is not an array
 	among              *array                           // the array that counts the job among its running tasks; never nil
 	needs              *dependencies.Needs[*submission] // nil without dependencies
-	reservation        *reservations.Reservation        // of --reservation; nil if not given
+	reservation        reservations.Own                 // of --reservation, or a magnetic one
 	minNodes, maxNodes int                              // maxNodes is 0 without a maximum
 	depth              *backfill.Depth                  // of the user and the partition; nil before the first cycle
 	backfill           rm.Backfill                      // result of the last backfill cycle that decided on the job
@@ -148,16 +148,9 @@ const (
 
 // newPartition returns a partition of slurm.conf.
 func newPartition(cfg *Config, line *config.Partition, m *selection.Machine, place map[string]int) (*partition, error) {
-	p := &partition{Partition: partitions.Read(line.Name, line.Default, line.Get), nodes: selection.NewBits(len(place))}
-	for _, name := range line.Nodes {
-		p.nodes.Set(place[name])
-		p.CPUs += m.Nodes[place[name]].CPUs
-	}
-	p.Count = p.nodes.Count()
-	p.preempt = preemption.NewPartition(line.Get, p.nodes, p.Tier)
-	p.Memory, p.MemoryPerCPU = line.Memory(cfg.Get)
-	p.MaxMemory = partitions.ReadLimit(m, p.nodes, line.Get, cfg.Get)
+	p := &partition{}
 	var err error
-	p.MaxMinutes, p.DefaultMinutes, err = line.Limits()
+	p.Partition, p.nodes, err = partitions.New(line, cfg.Get, m, place)
+	p.preempt = preemption.NewPartition(line.Get, p.nodes, p.Tier)
 	return p, err
 }

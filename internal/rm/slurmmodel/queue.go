@@ -10,9 +10,10 @@ import (
 	"rmreplay/internal/rm/slurmmodel/dependencies"
 	"rmreplay/internal/rm/slurmmodel/limits"
 	"rmreplay/internal/rm/slurmmodel/partitions"
-	"rmreplay/internal/rm/slurmmodel/preemption"
 	"rmreplay/internal/rm/slurmmodel/priority"
+	"rmreplay/internal/rm/slurmmodel/queues"
 	"rmreplay/internal/rm/slurmmodel/reasons"
+	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/words"
 	"rmreplay/internal/slurmspec"
 )
@@ -22,17 +23,24 @@ type record struct {
 	job      *job
 	part     *partition
 	priority uint32
-	head     bool // the job is a record of several tasks
+	head     bool                      // the job is a record of several tasks
+	magnetic *reservations.Reservation // in which the job is tried without naming it; nil for its own or none
 }
 
-// queue has the jobs that may start. Sorting moves only the short ranks, not the records, because a pass of a
-// long queue may end after a few records.
-type queue struct {
-	records []record        // in the order of slurmctld's list of jobs
-	order   []priority.Rank // in slurmctld's order; Place is the index in records
-}
+// queue has the jobs that may start.
+type queue = queues.Queue[record]
 
-func (q *queue) at(i int) record { return q.records[q.order[i].Place] }
+// rank returns the place of a record in slurmctld's order.
+func (r *record) rank() priority.Rank {
+	k := priority.Rank{
+		Urgency: priority.Urgency(r.job.reservation.Of != nil || r.magnetic != nil, r.part.Tier, r.priority),
+		Submit:  r.job.submit, Number: uint64(r.job.id())<<32 | uint64(uint32(r.job.task)), // task -1 comes last
+	}
+	if r.magnetic != nil {
+		k.Begin = uint32(r.magnetic.Start)
+	}
+	return k
+}
 
 // pendingJobs returns the pending jobs in slurmctld's order. Jobs that become pending while the caller reads the list
 // are not in it. The list is valid until the next call.
@@ -58,7 +66,7 @@ func (e *Engine) buildQueue(forBackfill bool) *queue {
 	if forBackfill { // the main scheduler may make passes during a cycle
 		q = &e.queues[1]
 	}
-	q.records, q.order = q.records[:0], q.order[:0]
+	q.Clear()
 	for _, j := range e.pendingJobs() {
 		if j.state != pending {
 			continue // a failed dependency has cancelled the job
@@ -97,20 +105,19 @@ func (e *Engine) buildQueue(forBackfill bool) *queue {
 			if j.perPart != nil {
 				r.priority = j.perPart[i]
 			}
-			q.order = append(q.order, priority.Rank{
-				Urgency: priority.Urgency(j.reservation != nil, p.Tier, r.priority), Submit: j.submit,
-				Number: uint64(j.id())<<32 | uint64(uint32(j.task)), Place: int32(len(q.records)), // task -1 comes last
-			})
-			q.records = append(q.records, r)
+			q.Add(r, r.rank())
+			if j.reservation.Of == nil {
+				for _, r.magnetic = range e.reservations.Magnetic(func() reservations.Who { return e.who(j) }) {
+					q.Add(r, r.rank())
+				}
+			}
 		}
 	}
-	if e.preempt == nil {
-		slices.SortFunc(q.order, priority.Rank.Compare)
-	} else {
-		preemption.Sort(q.order, func(a, b priority.Rank) int {
-			return cmp.Or(e.beforeByPreemption(&q.records[a.Place], &q.records[b.Place]), a.Compare(b))
-		})
+	var before func(a, b *record) int
+	if e.preempt != nil {
+		before = e.beforeByPreemption
 	}
+	q.Sort(before)
 	return q
 }
 

@@ -26,7 +26,7 @@ func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
 
 func (e *Engine) reserve(ev hpc.ReservationEvent) error {
 	gone, err := e.reservations.Apply(ev, e.second(), func(r *reservations.Reservation) bool {
-		return slices.ContainsFunc(e.list, func(j *job) bool { return j.reservation == r && j.state < completing })
+		return slices.ContainsFunc(e.list, func(j *job) bool { return j.reservation.Of == r && j.state < completing })
 	})
 	if err == nil || ev.Action == "delete" {
 		e.touch()
@@ -46,8 +46,8 @@ func (e *Engine) leaveReservation(r *reservations.Reservation) {
 		if r.IsMaintenance() && j.reason == slurmspec.NotAvailable && j.words == slurmspec.ForMaintenance {
 			j.reason = slurmspec.NoReason
 		}
-		if j.reservation == r {
-			j.reservation = nil
+		if j.reservation.Of == r {
+			j.reservation = reservations.Own{}
 			if r.Holds() && j.state == pending && j.reason != slurmspec.HeldByAdmin {
 				e.hold(j, reasons.ReservationDeleted)
 			}
@@ -68,7 +68,7 @@ func (e *Engine) who(j *job) reservations.Who {
 func (e *Engine) testReservations(
 	j *job, start int64, move bool,
 ) (nodes selection.Bits, at int64, overlaps bool, _ reservations.Answer) {
-	if j.reservation == nil && !e.reservations.Any() {
+	if j.reservation.Of == nil && !e.reservations.Any() {
 		return nil, start, false, reservations.Free
 	}
 	minutes := j.limit
@@ -81,7 +81,7 @@ func (e *Engine) testReservations(
 		Own: j.reservation, Start: start, Seconds: minutes * 60, Partition: j.part.Name, PartitionNodes: j.part.nodes,
 		Required: j.request.Required,
 	}
-	if j.reservation != nil {
+	if j.reservation.Of != nil {
 		want.Who = e.who(j)
 	}
 	return e.reservations.Test(&want, e.second(), move)
@@ -102,14 +102,14 @@ func (e *Engine) newReservations() *reservations.List {
 		KnowsAccount: func(name string) bool { return e.account.accounts == nil || e.account.accounts.Account(name) != nil },
 		HeldAfter:    e.heldAfter, Choose: e.chooseReserved,
 	})
-	l.Since2411, l.Shares = e.rules.Since2411, e.rules.Since2411 && !e.rules.Since2605
+	l.Since2411, l.Since2605, l.Shares = e.rules.Since2411, e.rules.Since2605, e.rules.Since2411 && !e.rules.Since2605
 	return l
 }
 
 func (e *Engine) heldAfter(instant int64, except *reservations.Reservation) []selection.Bits {
 	var held []selection.Bits
 	for _, j := range e.runningInList(func(j *job) bool {
-		return j.end <= instant || except != nil && j.reservation != nil && j.reservation.Name == except.Name
+		return j.end <= instant || except != nil && j.reservation.Of != nil && j.reservation.Of.Name == except.Name
 	}) {
 		held = append(held, j.alloc.Nodes)
 	}
@@ -134,13 +134,13 @@ func (e *Engine) chooseReserved(among selection.Bits, count int, start int64) se
 
 // inReservation reports whether the job's reservation lets the job start (job_test_resv_now).
 func (e *Engine) inReservation(j *job) bool {
-	return j.reservation == nil || e.reservations.Now(j.reservation, e.who(j), e.second()) == reservations.Free
+	return j.reservation.Of == nil || e.reservations.Now(j.reservation.Of, e.who(j), e.second()) == reservations.Free
 }
 
 // limitToReservation removes from a set the nodes that are not in the job's own reservation
 // (_build_node_list). It returns the verdict begun if the job may start on the rest.
 func (e *Engine) limitToReservation(j *job, set selection.Bits) verdict {
-	if j.reservation == nil {
+	if j.reservation.Of == nil {
 		return begun
 	}
 	nodes, _, overlaps, answer := e.testReservations(j, e.second(), false)
@@ -148,6 +148,9 @@ func (e *Engine) limitToReservation(j *job, set selection.Bits) verdict {
 	case answer == reservations.Later:
 		e.setReason(j, reasons.Reservation)
 		return notUsable
+	case answer == reservations.Ended && !e.rules.Since2605 && j.reservation.Expired(e.second()):
+		j.priority = 0 // slurmctld holds jobs that it attracts to a reservation that has ended
+		fallthrough
 	case answer != reservations.Free, j.request.Required != nil && !nodes.Contains(j.request.Required):
 		e.setReason(j, reasons.Reservation)
 		return never
@@ -157,19 +160,6 @@ func (e *Engine) limitToReservation(j *job, set selection.Bits) verdict {
 	}
 	set.And(nodes)
 	return begun
-}
-
-// outsideFlex adds weight to nodes outside a job's flexible reservation (_set_sched_weight).
-func (e *Engine) outsideFlex(j *job, set selection.Bits) {
-	const outside = 0x10000000000
-	if j.reservation == nil || !j.reservation.Flexible() {
-		return
-	}
-	for i := range set.All {
-		if !j.reservation.Nodes.Has(i) {
-			e.tester.AddWeight(i, outside)
-		}
-	}
 }
 
 const reservationsInterval = 5 // seconds
@@ -194,18 +184,13 @@ func (e *Engine) reservationsTurn(now int64) {
 
 // purgeReservations removes reservations that have ended (job_resv_check).
 func (e *Engine) purgeReservations(now int64) {
-	used := func(r *reservations.Reservation) bool {
-		return slices.ContainsFunc(e.running, func(j *job) bool { return j.reservation == r })
+	used := func(r *reservations.Reservation) (running, pending bool) {
+		in := func(j *job) bool { return j.reservation.Of == r }
+		return slices.ContainsFunc(e.running, in), slices.ContainsFunc(e.pendingJobs(), in)
 	}
 	for _, gone := range e.reservations.Purge(now, used) {
 		e.leaveReservation(gone)
 	}
-}
-
-// reservationOver reports whether a job runs in a reservation that ended more than ResvOverRun ago.
-func (e *Engine) reservationOver(j *job, now int64) bool {
-	r := j.reservation
-	return r != nil && !r.Flexible() && r.End+e.par.ReservationOverRun < now
 }
 
 // blockReservation blocks a job's own reservation for the rest of a pass, because the job found too few free nodes.
@@ -214,9 +199,9 @@ func (e *Engine) reservationOver(j *job, now int64) bool {
 func (p *pass) blockReservation(j *job) bool {
 	e := p.e
 	if e.rules.Since2411 || len(p.blocked) < maxBlocked {
-		p.blocked = append(p.blocked, j.reservation)
+		p.blocked = append(p.blocked, j.reservation.Of)
 	}
-	if !e.rules.Since2411 || !j.reservation.Flexible() {
+	if !e.rules.Since2411 || !j.reservation.Of.Flexible() {
 		return false
 	}
 	if j.part.failed {
@@ -231,13 +216,6 @@ func (p *pass) blockReservation(j *job) bool {
 
 // maxBlocked is how many blocked reservations a pass keeps before 24.11 (MAX_FAILED_RESV).
 const maxBlocked = 10
-
-// fitsReservation reports whether a job's reservation and a partition share as many nodes as the
-// job's last selection (_job_runnable_test3). Since 24.11 flexible reservations always fit.
-func (e *Engine) fitsReservation(r record) bool {
-	own := r.job.reservation
-	return own == nil || e.rules.Since2411 && own.Flexible() || own.Nodes.CountAnd(r.part.nodes) >= r.job.chosenNodes
-}
 
 // taskOf returns the task that the guide gets for a record; for a record of several tasks, the first task.
 func taskOf(j *job) guide.Task {
@@ -294,9 +272,9 @@ func (e *Engine) announce(byBackfill bool, queue *queue) {
 	if e.cfg.Guide == nil {
 		return
 	}
-	list := make([]guide.Task, len(queue.order))
+	list := make([]guide.Task, queue.Len())
 	for i := range list {
-		list[i] = taskOf(queue.at(i).job)
+		list[i] = taskOf(queue.At(i).job)
 	}
 	e.cfg.Guide.Pass(byBackfill, list)
 }

@@ -254,7 +254,9 @@ func (j *job) ends() []int {
 // enforceLimits kills the jobs whose time limits are over, in slurmctld's order (job_time_limit).
 func (e *Engine) enforceLimits() {
 	now := e.second()
-	over := func(j *job) bool { return !j.endless && j.end <= now-e.par.OverTimeLimit || e.reservationOver(j, now) }
+	over := func(j *job) bool {
+		return !j.endless && j.end <= now-e.par.OverTimeLimit || j.reservation.Over(now, e.par.ReservationOverRun)
+	}
 	for _, j := range e.runningInList(func(j *job) bool { return j.preemption.Told == 0 && !over(j) }) {
 		switch {
 		case j.state != running || j.times.Suspended:
@@ -401,6 +403,7 @@ func (e *Engine) requeue(j *job, how hpc.State) {
 	outcome := e.outcome(j, how)
 	outcome.End = hpc.Unix(j.end)
 	e.emit(j, rm.Requeue, "", outcome)
+	j.reservation.Release()
 	j.state, j.alloc, j.startedAt, j.estimate, j.end, j.totalCPUs = pending, nil, 0, 0, 0, 0
 	e.returned = true
 	j.reason, j.noted, j.told = slurmspec.NoReason, slurmspec.NoReason, told{}

@@ -19,17 +19,24 @@ import (
 )
 
 // attempt is a task of an array that could not start in a partition. The other tasks of the array
-// then cannot start in this partition, either.
+// then cannot start in this partition and reservation, either.
 type attempt struct {
-	job  *job // the task; nil if there is none
-	part *partition
+	job         *job // the task; nil if there is none
+	part        *partition
+	reservation *reservations.Reservation
 }
 
-// covers reports whether a job is a task of the same array in the same partition.
-func (a attempt) covers(j *job) bool { return a.job != nil && a.job.of == j.of && a.part == j.part }
+// covers reports whether a job is a task of the same array in the same partition and reservation.
+func (a attempt) covers(j *job) bool {
+	return a.job != nil && a.job.of == j.of && a.part == j.part && a.reservation == j.reservation.Of
+}
 
-// explain copies the reason of the attempt's task to another task (fill_array_reasons).
-func (a attempt) explain(e *Engine, j *job) {
+// conclude ends the attempts with a record's job. A pending job leaves its magnetic reservation, and gets
+// the reason of the attempt's task if it is a task of the same array (fill_array_reasons).
+func (a attempt) conclude(e *Engine, j *job) {
+	if j.state != running {
+		j.reservation.Release()
+	}
 	if a.job != nil && a.job != j && a.job.of == j.of && j.state == pending {
 		e.setReason(j, a.job.reason)
 	}
@@ -57,15 +64,15 @@ func (e *Engine) schedule(full bool) {
 	}
 	queue := e.buildQueue(false)
 	e.announce(false, queue)
-	for i := range queue.order {
-		if !p.record(queue.at(i)) {
+	for i := range queue.Len() {
+		if !p.record(queue.At(i)) {
 			break
 		}
 	}
 	copy(e.available, saved)
 	took := p.took()
 	e.loops.busy = max(e.loops.busy, e.now.Add(took))
-	e.stats.Main(sdiag.Pass{Queue: len(queue.order), Depth: p.considered, Exit: p.exit, Took: took})
+	e.stats.Main(sdiag.Pass{Queue: queue.Len(), Depth: p.considered, Exit: p.exit, Took: took})
 }
 
 // pass is a pass of the main scheduler in progress.
@@ -91,8 +98,13 @@ func (p *pass) record(r record) bool {
 			return true
 		}
 	}
-	defer func() { p.rejected.explain(e, j) }()
-	if j.state != pending || !e.fitsReservation(r) || j.preemption.Underway {
+	defer func() { p.rejected.conclude(e, j) }()
+	if j.state != pending || j.priority == 0 && e.rules.Since2411 { // held in another reservation
+		return true
+	}
+	j.reservation.Attract(r.magnetic)
+	j.priority = cmp.Or(j.priority, r.priority)
+	if !j.reservation.Fits(r.part.nodes, j.chosenNodes, e.rules.Since2411) || j.preemption.Underway {
 		return true
 	}
 	j.priority, j.part = r.priority, r.part
@@ -125,7 +137,7 @@ func (p *pass) try(j *job) (goOn, started bool) {
 		if p.rejected.covers(j) {
 			return true, false
 		}
-		p.rejected = attempt{j, j.part}
+		p.rejected = attempt{j, j.part, j.reservation.Of}
 		if !e.arrayMayStart(j) {
 			return true, false
 		}
@@ -147,11 +159,11 @@ func (p *pass) try(j *job) (goOn, started bool) {
 	}
 	p.considered++
 	switch {
-	case j.reservation != nil && slices.Contains(p.blocked, j.reservation):
+	case j.reservation.Of != nil && slices.Contains(p.blocked, j.reservation.Of):
 		j.reason = reasons.Priority
 		e.touch()
 		return true, false
-	case j.reservation == nil && j.part.failed:
+	case j.reservation.Of == nil && j.part.failed:
 		if j.reason == slurmspec.NoReason || j.reason == reasons.Resources {
 			j.reason = reasons.Priority
 		}
@@ -200,12 +212,12 @@ func (p *pass) start(j *job) (goOn, started bool) {
 	case overLimit:
 		block = e.par.AssocLimitStop
 	case reservationBusy, maintained, notUsable:
-		if j.reservation != nil {
-			e.available.AndNot(j.reservation.Nodes)
+		if j.reservation.Of != nil {
+			e.available.AndNot(j.reservation.Of.Nodes)
 		}
 	case never:
 		// Since 24.11 jobs with reservations are not held.
-		if len(j.parts) == 1 && (j.reservation == nil || !e.rules.Since2411) {
+		if len(j.parts) == 1 && (j.reservation.Of == nil || !e.rules.Since2411) {
 			e.hold(j, reasons.Constraints)
 		}
 	case wrongCounts, notAvailable, unlicensed:
@@ -214,7 +226,7 @@ func (p *pass) start(j *job) (goOn, started bool) {
 		block = false
 		e.available.AndNot(named)
 	}
-	if block && j.reservation != nil {
+	if block && j.reservation.Of != nil {
 		block = false
 		if p.blockReservation(j) {
 			return false, false
@@ -263,7 +275,7 @@ func (t *trial) grantLimit(j *job) {
 	e, now, end := t.e, t.e.second(), j.estimate+t.granted*60
 	j.limit = t.granted
 	for _, at := range []int64{
-		t.table.Planned(j.alloc.Nodes, now, end), e.reservations.Next(j.reservation, j.alloc.Nodes, now, end),
+		t.table.Planned(j.alloc.Nodes, now, end), e.reservations.Next(j.reservation.Of, j.alloc.Nodes, now, end),
 	} {
 		if at > 0 {
 			j.limit = min(j.limit, (at-now)/60)
@@ -470,7 +482,7 @@ func (e *Engine) pick(
 	switch {
 	case answer != reservations.Free:
 		usable.Reset()
-	case nodes != nil && j.reservation == nil:
+	case nodes != nil && j.reservation.Of == nil:
 		usable.And(nodes)
 	}
 	alloc, possible, result := e.pickBest(j, set, usable, c, mode)
@@ -512,7 +524,7 @@ func (e *Engine) pickBest(
 	e.victims = nil
 	e.tester.Weigh(set)
 	e.tester.Prefer(set, e.account.limits.Preferred(e.account.view(j)), e.kinds)
-	e.outsideFlex(j, set)
+	j.reservation.WeighOutside(set, e.tester.AddWeight)
 	candidates, closed := usable.Clone(), e.owners.Close(e.departures.Closed, e.departures.Nodes, j)
 	e.departures.Exclude(candidates)
 	if e.preempt == nil {

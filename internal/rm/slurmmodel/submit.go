@@ -33,7 +33,7 @@ func (e *Engine) Submit(work *hpc.Job) error {
 	answer := rm.Event{At: e.now, Kind: rm.Accepted, Job: work.ID, Task: -1, Submission: s.index}
 	j, err := e.create(s, asked)
 	if err == nil {
-		err = reservations.Admit(j.of.job.Reservation != "", j.reservation, e.who(j))
+		err = reservations.Admit(j.of.job.Reservation != "", j.reservation.Of, e.who(j))
 		e.touch()
 	}
 	if err == nil {
@@ -80,7 +80,7 @@ func (e *Engine) compareWithQueue(j *job) {
 		return
 	}
 	for _, other := range e.pendingJobs() {
-		if other == j || other.reservation != j.reservation ||
+		if other == j || other.reservation.Of != j.reservation.Of ||
 			partitions.KeepsReason(other.reason) || other.reason == slurmspec.NotAvailable ||
 			limits.KeepsBehind(other.reason, e.rules.Since2411) {
 			continue
@@ -131,10 +131,10 @@ func (e *Engine) create(s *submission, asked hpc.Time) (*job, error) {
 		dependent: true,
 	}
 	first, _, _ := strings.Cut(d.Reservation, ",") // slurmctld takes the first reservation
-	j.reservation, j.licenses = e.reservations.Find(first), licenses.Read(d.Licenses)
+	j.reservation.Of, j.licenses = e.reservations.Find(first), licenses.Read(d.Licenses)
 	names := d.Partition
-	if names == "" && j.reservation != nil {
-		names = j.reservation.Partition
+	if names == "" && j.reservation.Of != nil {
+		names = j.reservation.Of.Partition
 	}
 	if j.parts, err = e.partitionsOf(names); err == nil {
 		j.parts, err = partitions.Open(e.parts, j.parts)

@@ -29,8 +29,8 @@ func (d *Depths) Begin(user, partition, both int) {
 
 // Beyond counts a job and returns "". If the job exceeds a limit, Beyond does not count the job
 // (_job_exceeds_max_bf_param in backfill.c), and returns which limit it is. The parameter known is the depth
-// of the job's last call, or nil; Beyond sets it.
-func (d *Depths) Beyond(known **Depth, user, partition string) rm.Backfill {
+// of the job's last call, or nil; Beyond sets it. Without count, Beyond only compares.
+func (d *Depths) Beyond(known **Depth, user, partition string, count bool) rm.Backfill {
 	if d.user|d.partition|d.both == 0 {
 		return ""
 	}
@@ -47,6 +47,8 @@ func (d *Depths) Beyond(known **Depth, user, partition string) rm.Backfill {
 		return rm.PartitionDepth
 	case d.user > 0 && n.own.jobs >= d.user:
 		return rm.UserDepth
+	case !count:
+		return ""
 	}
 	n.jobs++
 	n.all.jobs++

@@ -19,7 +19,7 @@ func TestDepths(t *testing.T) {
 		{"ann", rm.PartitionDepth},
 	} {
 		var depth *Depth
-		if got := d.Beyond(&depth, want.user, "all"); got != want.why {
+		if got := d.Beyond(&depth, want.user, "all", true); got != want.why {
 			t.Errorf("job %d, of %s: %q, want %q", i+1, want.user, got, want.why)
 		}
 	}
@@ -37,10 +37,25 @@ func TestDepthOfAJob(t *testing.T) {
 				if i == limit {
 					want = rm.UserDepth
 				}
-				if got := d.Beyond(&depth, "ann", partition); got != want {
+				if got := d.Beyond(&depth, "ann", partition, true); got != want {
 					t.Errorf("limit %d, partition %s, try %d: %q, want %q", limit, partition, i+1, got, want)
 				}
 			}
+		}
+	}
+}
+
+// TestUncounted checks that a job in a magnetic reservation is compared with the limits, but not counted.
+func TestUncounted(t *testing.T) {
+	var d Depths
+	d.Begin(1, 0, 0)
+	var depth *Depth
+	for _, want := range []struct {
+		count bool
+		why   rm.Backfill
+	}{{false, ""}, {true, ""}, {false, rm.UserDepth}, {true, rm.UserDepth}} {
+		if got := d.Beyond(&depth, "ann", "all", want.count); got != want.why {
+			t.Errorf("count %v: %q, want %q", want.count, got, want.why)
 		}
 	}
 }

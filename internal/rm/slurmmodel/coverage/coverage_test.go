@@ -126,10 +126,10 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		"MaxCPUsPerNode of partitions (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
 			c.Partitions[0].Get = lines("MaxCPUsPerNode=2")
 		},
-		"reservations with MAGNETIC, licences (2 jobs)": func(_ *slurmmodel.Config, w *workload.Workload) {
+		"reservations with REPLACE, licences (2 jobs)": func(_ *slurmmodel.Config, w *workload.Workload) {
 			w.Reservations = []hpc.ReservationEvent{
-				{Reservation: hpc.Reservation{Flags: []string{"MAINT"}}},
-				{Reservation: hpc.Reservation{Flags: []string{"MAGNETIC"}, Licenses: "matlab"}},
+				{Reservation: hpc.Reservation{Flags: []string{"MAINT", "MAGNETIC", "PURGE_COMP=5:00"}}},
+				{Reservation: hpc.Reservation{Flags: []string{"REPLACE"}, Licenses: "matlab"}},
 			}
 		},
 		"jobs that outlive their nodes (--no-kill) (1 jobs)": func(_ *slurmmodel.Config, w *workload.Workload) {

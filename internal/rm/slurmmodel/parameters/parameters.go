@@ -41,6 +41,7 @@ type Backfill struct {
 	MinAge                                 int64
 	MinPriority                            uint32
 	OneReservation, RunningReserve, Busy   bool
+	MagneticSlot                           bool // bf_allow_magnetic_slot, since 24.11
 	SpaceSize                              int
 	Linear                                 int64
 	Off                                    bool
@@ -66,7 +67,7 @@ func Read(get keys.Get) *Parameters {
 		PartReserve: int(o.Number("bf_job_part_count_reserve", 0)), MinAge: o.Number("bf_min_age_reserve", 0),
 		MinPriority: uint32(o.Number("bf_min_prio_reserve", 0)), OneReservation: o.Has("bf_one_resv_per_job"),
 		RunningReserve: o.Has("bf_running_job_reserve"), Busy: o.Has("bf_busy_nodes"),
-		Linear: o.Number("bf_window_linear", 0),
+		Linear: o.Number("bf_window_linear", 0), MagneticSlot: o.Has("bf_allow_magnetic_slot"),
 	}
 	p.Limits = charge.ReadLimits(o, keys.Number(get, "MessageTimeout", 10))
 	p.BF.Off = p.BF.Interval < 0 || strings.EqualFold(keys.Value(get, "SchedulerType"), "sched/builtin")

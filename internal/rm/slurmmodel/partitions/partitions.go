@@ -6,8 +6,10 @@ import (
 	"strings"
 
 	"rmreplay/internal/rm/slurmmodel/accounts"
+	"rmreplay/internal/rm/slurmmodel/config"
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/reasons"
+	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/rm/slurmmodel/sharing"
 	"rmreplay/internal/slurmspec"
 )
@@ -33,9 +35,27 @@ type Partition struct {
 	Alternate string           // the partition that gets the jobs of a closed one; "" for none
 }
 
-// Read returns a partition with the attributes of its line in slurm.conf, except those that other fields of
+// New returns a partition of slurm.conf, and its nodes. The parameter cluster returns keys of slurm.conf,
+// and place has the index of each node of the machine.
+func New(
+	line *config.Partition, cluster keys.Get, m *selection.Machine, place map[string]int,
+) (Partition, selection.Bits, error) {
+	p, nodes := read(line.Name, line.Default, line.Get), selection.NewBits(len(place))
+	for _, name := range line.Nodes {
+		nodes.Set(place[name])
+		p.CPUs += m.Nodes[place[name]].CPUs
+	}
+	p.Count = nodes.Count()
+	p.Memory, p.MemoryPerCPU = line.Memory(cluster)
+	p.MaxMemory = ReadLimit(m, nodes, line.Get, cluster)
+	var err error
+	p.MaxMinutes, p.DefaultMinutes, err = line.Limits()
+	return p, nodes, err
+}
+
+// read returns a partition with the attributes of its line in slurm.conf, except those that other fields of
 // its configuration give: time limits, default memory, and nodes.
-func Read(name string, isDefault bool, get keys.Get) Partition {
+func read(name string, isDefault bool, get keys.Get) Partition {
 	p := Partition{
 		Name: name, Default: isDefault,
 		Tier:     int(keys.Number(get, "PriorityTier", keys.Number(get, "Priority", 1))),

@@ -38,7 +38,7 @@ func TestRefuse(t *testing.T) {
 		{"", Ask{CPUs: 1, MinNodes: 1, Minutes: 61}, "PartitionTimeLimit"},
 		{"", Ask{CPUs: 1, MinNodes: 1, Minutes: 61, AnyTime: true}, "None"},
 	} {
-		p := Read("p", true, attributes(test.line))
+		p := read("p", true, attributes(test.line))
 		p.Count, p.CPUs, p.MaxMinutes = 2, 4, 60
 		why := p.Refuse(&test.ask)
 		if why.String() != test.want {
@@ -56,7 +56,7 @@ func TestOpen(t *testing.T) {
 	var all []*Partition
 	for line := range strings.SplitSeq("a State=UP PriorityTier=1;b State=DOWN PriorityTier=2;c State=DRAIN Alternate=d;"+
 		"d State=INACTIVE Alternate=b;e State=DRAIN;f State=DRAIN Alternate=f;g State=DRAIN Alternate=none", ";") {
-		p := Read(line[:1], line[0] == 'a', attributes(line))
+		p := read(line[:1], line[0] == 'a', attributes(line))
 		all = append(all, &p)
 	}
 	for names, want := range map[string]string{
@@ -103,7 +103,7 @@ func TestFitMemory(t *testing.T) {
 		m := &selection.Machine{Nodes: []selection.Node{{CPUs: 8, Memory: 8000}}}
 		nodes := selection.NewBits(1)
 		nodes.Set(0)
-		p := Read("p", true, attributes(test.line))
+		p := read("p", true, attributes(test.line))
 		p.MaxMemory = ReadLimit(m, nodes, attributes(test.line))
 		asked := selection.Request{Tasks: 2, CPUsPerTask: 2, MinCPUs: 4, MinCPUsPerNode: 2, Memory: 1000, MemoryPerCPU: true}
 		test.change(&asked)

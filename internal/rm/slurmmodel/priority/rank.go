@@ -11,6 +11,9 @@ type Rank struct {
 	// then the job with the lowest Number: Slurm's job number, followed by the task's index in 32 bits.
 	Submit int64
 	Number uint64
+	// Begin is when the magnetic reservation begins in which the job is tried, in seconds since 1970; 0 for other
+	// records. Of the records of one job the one with the first reservation comes first.
+	Begin uint32
 	// Place is the index before the queue is sorted. It decides between jobs that are equal in all
 	// other respects.
 	Place int32
@@ -35,6 +38,8 @@ func (a Rank) Compare(b Rank) int {
 		return cmp.Compare(a.Submit, b.Submit)
 	case a.Number != b.Number:
 		return cmp.Compare(a.Number, b.Number)
+	case a.Begin != b.Begin:
+		return cmp.Compare(a.Begin, b.Begin)
 	}
 	return cmp.Compare(a.Place, b.Place)
 }

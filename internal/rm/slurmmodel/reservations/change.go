@@ -14,7 +14,7 @@ import (
 
 // Unsupported are the flags that the model does not have.
 var Unsupported = []string{
-	"ANY_NODES", "FIRST_CORES", slurmspec.FlagTimeFloat, "REPLACE", "REPLACE_DOWN", slurmspec.FlagPurgeComp, "MAGNETIC",
+	"ANY_NODES", "FIRST_CORES", slurmspec.FlagTimeFloat, "REPLACE", "REPLACE_DOWN",
 }
 
 const (
@@ -78,7 +78,9 @@ func (l *List) Create(d *rpc.ReservationDesc, now int64) error {
 	if l.Find(d.Name) != nil {
 		return errors.New("reservation name is a duplicate")
 	}
+	r.setIdle(d.Flags, d.PurgeComp)
 	l.all = append(l.all, r)
+	l.remember(r)
 	return nil
 }
 
@@ -113,12 +115,14 @@ func (l *List) Update(d *rpc.ReservationDesc, now int64) error {
 			return err
 		}
 	}
+	r.setIdle(d.Flags, d.PurgeComp)
 	saved := *old
 	*old = r
 	if l.overlapsOthers(old) || l.overlapsJobs(old) {
 		*old = saved
 		return errors.New("another reservation or a running job has one of its nodes at that time")
 	}
+	l.remember(old)
 	return nil
 }
 
@@ -221,6 +225,7 @@ func (l *List) Delete(name string, used func(*Reservation) bool) (*Reservation, 
 		return nil, errors.New("the reservation is in use")
 	}
 	l.all = slices.DeleteFunc(l.all, func(one *Reservation) bool { return one == r })
+	l.forget(r)
 	return r, nil
 }
 

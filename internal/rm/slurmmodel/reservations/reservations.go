@@ -25,9 +25,11 @@ type Reservation struct {
 	flags           uint64
 	minutes         int64 // the duration; 0 if the end is given
 	users, accounts []string
-	named           bool // the request named the nodes
-	allNodes        bool // Nodes=ALL
-	begun, over     bool // Tick has seen the start, and the end
+	named           bool  // the request named the nodes
+	allNodes        bool  // Nodes=ALL
+	begun, over     bool  // Tick has seen the start, and the end
+	idleSince       int64 // since when Purge has found no jobs; 0 if it found jobs
+	idleSeconds     int64 // the time of PURGE_COMP
 }
 
 // The bits of the flags that this package needs.
@@ -37,7 +39,9 @@ var (
 	partNodes, static    = bit(slurmspec.FlagPartNodes), bit("STATIC")
 	hourly, daily        = bit("HOURLY"), bit("DAILY")
 	weekday, weekend     = bit("WEEKDAY"), bit("WEEKEND")
-	weekly               = bit("WEEKLY")
+	weekly, magnetic     = bit("WEEKLY"), bit("MAGNETIC")
+	purgeComp            = bit(slurmspec.FlagPurgeComp)
+	noPurge              = slurmspec.ReservationFlag{Name: slurmspec.FlagPurgeComp, Off: true}.Bit()
 )
 
 func bit(name string) uint64 { return slurmspec.ReservationFlag{Name: name}.Bit() }
@@ -125,18 +129,19 @@ func (r *Reservation) advance(now int64) bool {
 	default:
 		return false
 	}
-	r.Start, r.End, r.begun, r.over = r.Start+by, r.End+by, false, false
+	r.Start, r.End, r.begun, r.over, r.idleSince = r.Start+by, r.End+by, false, false, 0
 	return true
 }
 
 // List has the reservations of a cluster, in the order in which they were created.
 type List struct {
-	// Since2411 says that the release is 24.11 or newer. Shares is a rule of 24.11 only: slurmctld
+	// Since2411 and Since2605 say that the release is 24.11, or 26.05, or newer. Shares is a rule of 24.11 only: slurmctld
 	// may choose nodes that another reservation with OVERLAP or MAINT has.
-	Since2411, Shares bool
+	Since2411, Since2605, Shares bool
 
-	cluster *Cluster
-	all     []*Reservation
+	cluster  *Cluster
+	all      []*Reservation
+	magnetic []*Reservation // those with the flag MAGNETIC, in the order in which they got it
 }
 
 // Cluster has the properties of the cluster that the list of reservations needs.
@@ -226,18 +231,28 @@ func (l *List) Tick(now int64) (begins, changed bool) {
 }
 
 // Purge does slurmctld's work of every thirty seconds (job_resv_check). It removes and returns the
-// reservations that have ended and do not repeat. A reservation in which jobs still run (used)
-// stays, unless it has the flag FLEX.
-func (l *List) Purge(now int64, used func(*Reservation) bool) (gone []*Reservation) {
+// reservations that have ended and do not repeat. A reservation in which jobs still run stays, unless it
+// has the flag FLEX. Purge also removes reservations with PURGE_COMP that no job has used for some
+// time; if such a reservation repeats, Purge moves it to its next time. The function used says
+// whether jobs run in a reservation, and whether pending jobs name it.
+func (l *List) Purge(now int64, used func(*Reservation) (running, pending bool)) (gone []*Reservation) {
 	l.all = slices.DeleteFunc(l.all, func(r *Reservation) bool {
-		if r.End >= now {
+		var running, pending bool
+		if r.Start <= now {
+			running, pending = used(r)
+		}
+		switch idle := r.idle(now, running || pending); {
+		case idle && r.advance(now):
+			return false
+		case idle:
+		case r.End >= now:
 			l.replaceNodes(r)
 			return false
-		}
-		if !r.begun || !r.over || r.advance(now) || used(r) && !r.has(flex) {
+		case !r.begun, !r.over, r.advance(now), running && !r.has(flex):
 			return false
 		}
 		gone = append(gone, r)
+		l.forget(r)
 		return true
 	})
 	return gone

@@ -128,7 +128,7 @@ func TestOwnReservation(t *testing.T) {
 		{"flex", "ann", 5, set(0, 1, 2, 3, 4, 5, 6, 7), Free},
 		{"flex", "ann", 10, set(0, 3, 4, 5, 6, 7), Free},
 	} {
-		w := Want{Own: l.Find(c.name), Who: Who{User: c.user}, Start: c.at * 60, Seconds: 300, PartitionNodes: set(0)}
+		w := Want{Own: Own{Of: l.Find(c.name)}, Who: Who{User: c.user}, Start: c.at * 60, Seconds: 300, PartitionNodes: set(0)}
 		nodes, _, _, answer := l.Test(&w, c.at*60, false)
 		if answer != c.answer || answer == Free && !nodes.Equal(c.want) {
 			t.Errorf("%s in %s at minute %d: %v on %v, want %v on %v", c.user, c.name, c.at, answer, nodes, c.answer, c.want)
@@ -195,7 +195,7 @@ func TestPurge(t *testing.T) {
 	used := true
 	purge := func(minute int64) []string {
 		var names []string
-		for _, r := range l.Purge(minute*60, func(*Reservation) bool { return used }) {
+		for _, r := range l.Purge(minute*60, func(*Reservation) (bool, bool) { return used, false }) {
 			names = append(names, r.Name)
 		}
 		return names

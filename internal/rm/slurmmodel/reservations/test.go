@@ -10,7 +10,7 @@ import (
 type Want struct {
 	// Own is the reservation that the job names; nil if it names none. Who is the job's user and
 	// accounts, for Own.
-	Own *Reservation
+	Own Own
 	Who Who
 	// Start is when the job would start, in seconds since 1970. Seconds is its time limit.
 	Start, Seconds int64
@@ -57,6 +57,7 @@ func Admit(names bool, r *Reservation, who Who) error {
 	case !r.Admits(who):
 		return errAccess
 	}
+	r.idleSince = 0
 	return nil
 }
 
@@ -67,7 +68,7 @@ const maxMoves = 10
 // says that other reservations have nodes of the partition or, for a job that names a reservation,
 // of that reservation. With move, Test may return a later start than the job's.
 func (l *List) Test(w *Want, now int64, move bool) (nodes selection.Bits, start int64, overlaps bool, answer Answer) {
-	if w.Own != nil {
+	if w.Own.Of != nil {
 		nodes, start, overlaps, answer = l.testOwn(w, now)
 		return nodes, start, overlaps, answer
 	}
@@ -129,8 +130,11 @@ func (l *List) exclude(
 
 // testOwn finds the nodes of a job's own reservation that the job may use.
 func (l *List) testOwn(w *Want, now int64) (nodes selection.Bits, start int64, overlaps bool, _ Answer) {
-	own := w.Own
+	own := w.Own.Of
 	start = w.Start
+	if w.Own.magnetic && l.Since2605 && !own.has(flex) && start+w.Seconds > own.End {
+		return nil, start, false, Ended // a magnetic reservation attracts no job that may outlast it
+	}
 	if !own.Admits(w.Who) {
 		return nil, start, false, Denied
 	}
