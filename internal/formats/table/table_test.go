@@ -460,6 +460,29 @@ func TestPropose(t *testing.T) {
 	}
 }
 
+// TestProposeHosts: a column such as Hosts has the names of nodes or their number, and the values decide.
+func TestProposeHosts(t *testing.T) {
+	for text, want := range map[string]string{
+		"Hosts\n1\n2\n":       "  nodes: \"Hosts\" # guess: numbers of nodes, and not their names (node_list)\n",
+		"ExecHosts\n1\n\n2\n": "  nodes: \"ExecHosts\" # guess",
+		"hosts\n1.0\n2.0\n":   "  nodes: \"hosts\" # guess",
+		"Hosts\nn1\nn2\n":     "  node_list: \"Hosts\"\n",
+		"Hosts\nn1\n17\n": "  node_list: \"Hosts\" # guess: names of nodes; 1 of the 2 values are whole numbers, such as 17: " +
+			"if they count nodes, use nodes in place of node_list\n",
+		"NodeList\n17\n18\n":           "  node_list: \"NodeList\" # guess: names of nodes; 2 of the 2 values are whole numbers",
+		"Nodes,Hosts\n1,17\n2,18\n":    "# Columns without a place:\n#   Hosts (17)\n",
+		"NodeList,Hosts\nn1,1\nn2,1\n": "  nodes: \"Hosts\" # guess: numbers of nodes, and not their names (node_list)\n  node_list: \"NodeList\"\n",
+	} {
+		var b strings.Builder
+		if _, err := Propose(&b, bufio.NewReaderSize(strings.NewReader(text), headLength), nil, 0, "jobs"); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q: no %s in\n%s", text, want, b.String())
+		}
+	}
+}
+
 // TestUnitless: units that neither names nor values say are named, for a warning.
 func TestUnitless(t *testing.T) {
 	some := "id,start,end,mem,limit\n1,1709280000,1709280100,4000,120\n"
