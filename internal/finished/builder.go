@@ -51,6 +51,7 @@ const (
 	NoteArrayParts     = "array_in_parts"          // tasks of an array that cannot be in one job with its other tasks
 	NoteDependencyGone = "dependency_dropped"      // a condition on a job that had ended before the window
 	NoteFromAllocation = "request_from_allocation" // the request is unknown; the job requests what it was allocated
+	NoteNoCPUs         = "cpus_not_known"          // only the nodes or GPUs are known; see [Builder.lacksCPUs]
 	// options after --wrap are ignored, because they may belong to the wrapped command
 	NoteWrapped      = "submit_line_wrapped"
 	NoteHetJob       = "het_job_component" // a component of a heterogeneous job, which becomes a separate job
@@ -374,10 +375,12 @@ func (b *Builder) LacksStart(id []byte) bool {
 // Missing lists the fields that are missing for all jobs, and the consequences.
 func (b *Builder) Missing() []string {
 	var missing []string
+	noCPUs := b.lacksCPUs()
 	for _, m := range []struct {
 		has  bool
 		text string
 	}{
+		{noCPUs == "", noCPUs},
 		{b.has.user, "no job has a user: a replay on Slurm rejects all jobs"},
 		{b.has.uid, "no job has a UID: the cluster directory must name the users"},
 		{b.has.account, "no job has an account: jobs run under their users' default accounts"},
@@ -398,6 +401,24 @@ func (b *Builder) Missing() []string {
 		}
 	}
 	return missing
+}
+
+// lacksCPUs returns a text if at least half of the jobs lack CPUs, and otherwise "". Such a job asks for one CPU on each
+// node, as with sbatch -N. The text does not propose whole nodes for all of them: on a cluster that gives
+// only whole nodes, the configuration does so for each request, and on another cluster an unknown number of CPUs does
+// not mean that the job had its nodes for itself.
+func (b *Builder) lacksCPUs() string {
+	lack, jobs := b.book.Counts[NoteNoCPUs], b.rows.Jobs
+	if lack == 0 || 2*lack < jobs {
+		return ""
+	}
+	who := "no job has CPUs: each"
+	if lack < jobs {
+		who = fmt.Sprintf("%d of %d jobs have no CPUs: each of these", lack, jobs)
+	}
+	return who + " asks for one CPU a node, as with sbatch -N alone (want the CPUs; if jobs had whole nodes, the nodes times " +
+		"the CPUs of a node, which a table's map writes as cpus: {column: NODES, times: CPUS}; then the rule exclusive of " +
+		"workload complete asks for whole nodes)"
 }
 
 // Finish returns the workload. The caller must not use the builder afterwards. If the source has no

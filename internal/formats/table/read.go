@@ -216,6 +216,9 @@ func (s *Reader) job(c *cells) error {
 	v.size(r)
 	v.words(r)
 	v.fate(r)
+	if v.onlyGPUs && s.b.Options().InWindow(r.Submit, r.End) {
+		s.b.Note(finished.NoteNoCPUs)
+	}
 	if v.guessed {
 		s.b.Note(NoteDecimalGuessed)
 	}
@@ -233,6 +236,7 @@ type values struct {
 	c         *cells
 	necessary error   // the first mistake in a field that every job needs
 	optional  []error // mistakes in other fields, which are ignored
+	onlyGPUs  bool    // the job's CPUs and nodes are not known
 	guessed   bool    // a number was read with a guess; see [NoteDecimalGuessed]
 }
 
@@ -322,7 +326,7 @@ func (v *values) size(r *finished.Job) {
 		r.GRES = "gpu:" + strconv.Itoa(n)
 	}
 	if r.ReqCPUs == 0 && r.AllocCPUs == 0 && r.ReqNodes == 0 && r.AllocNodes == 0 && r.GPUs != "" {
-		r.ReqCPUs = 1 // only the GPUs are known
+		r.ReqCPUs, v.onlyGPUs = 1, true
 	}
 	r.NodeList = value(v, "node_list", (*Field).nodeList)
 	v.array(r)

@@ -262,6 +262,41 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// TestUnknownCPUs counts the jobs whose nodes are known, but not their CPUs. Without nodes they are unusable.
+func TestUnknownCPUs(t *testing.T) {
+	const fields = "columns: [s, b, e, c, n, g]\nfields: {submit: s, start: b, end: e, cpus: c, nodes: n}"
+	var rows strings.Builder
+	for _, cells := range []string{"4,2,", "0,2,", ",2,", "abc,2,"} {
+		rows.WriteString("1709280000,1709280060,1709280120," + cells + "\n")
+	}
+	for mapText, want := range map[string]struct {
+		jobs, lack, bad, unusable int
+		missing                   string
+	}{
+		fields: {4, 3, 1, 0, "3 of 4 jobs have no CPUs: each of these asks for one CPU a node, as with sbatch -N alone (want the CPUs; "},
+		strings.Replace(fields, "cpus: c, ", "", 1):                               {4, 4, 0, 0, "no job has CPUs: each asks for one CPU a node"},
+		strings.Replace(fields, ", nodes: n", "", 1):                              {1, 0, 1, 3, ""},
+		strings.Replace(fields, "cpus: c,", "cpus: {column: n, times: 64},", 1):   {4, 0, 0, 0, ""},
+		strings.Replace(fields, "cpus: c, nodes: n", "gpus: n", 1):                {4, 4, 0, 0, "no job has CPUs: "},
+		strings.Replace(fields, "cpus: c,", "tasks_per_node: {value: \"8\"},", 1): {4, 0, 0, 0, ""},
+	} {
+		m, err := ParseMap([]byte(mapText), "m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, missing, err := readWith(m, rows.String(), workload.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.Jobs.Len() != want.jobs || w.Rules[finished.NoteNoCPUs] != want.lack || w.Rules[finished.RuleBadValue] != want.bad || len(w.Unusable) != want.unusable {
+			t.Errorf("%s: %d jobs, %v", mapText, w.Jobs.Len(), w.Rules)
+		}
+		if all := strings.Join(missing, "\n"); strings.Contains(all, "CPUs:") != (want.missing != "") || !strings.Contains(all, want.missing) {
+			t.Errorf("%s: missing %s, want %s", mapText, all, want.missing)
+		}
+	}
+}
+
 func TestMapErrors(t *testing.T) {
 	const rest = "submit: s, start: b, end: e, cpus: n"
 	for text, want := range map[string]string{
