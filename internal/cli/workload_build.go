@@ -142,6 +142,7 @@ type buildReport struct {
 	Rules        map[string]int `json:"rules"`
 	Mistake      string         `json:"first_mistake,omitempty"`
 	Missing      []string       `json:"missing"`
+	Warnings     []string       `json:"warnings"`
 	Files        []string       `json:"cluster_files"`
 	incomplete   bool           // no job has a time limit, or no job has a user
 	users        string         // the number of users and, if some users have no UID, how many have one
@@ -247,6 +248,10 @@ func newBuildReport(b *build.Result, output string, files []string) *buildReport
 		Reservations: len(w.Reservations), NodeEvents: len(w.NodeEvents), Usage: len(w.Usage), Rules: orEmpty(w.Rules), Mistake: w.Mistake,
 		Missing: slices.Concat([]string{}, b.Missing), Files: slices.Concat([]string{}, files),
 	}
+	r.Warnings = []string{}
+	if text := w.NothingSubmitted(); text != "" {
+		r.Warnings = append(r.Warnings, text)
+	}
 	if w.Start != 0 {
 		r.Start = w.Start.String()
 	}
@@ -266,6 +271,9 @@ func newBuildReport(b *build.Result, output string, files []string) *buildReport
 }
 
 func (r *buildReport) show(g *globals, asJSON bool) error {
+	for _, text := range r.Warnings {
+		g.Say("warning: %s", text)
+	}
 	if asJSON {
 		return g.PrintJSON(r)
 	}

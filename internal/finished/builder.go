@@ -42,6 +42,7 @@ const (
 const (
 	NoteRequeued       = "requeued_run_folded"     // an earlier run of a requeued job, with missing or impossible times
 	NoteRunning        = "still_running"           // the job had not ended; it runs until its time limit
+	NotePastLimit      = "running_past_limit"      // a running job's limit passed long before the window; see [overrun]
 	NoteNoInstants     = "cancelled_at_submission" // the job never started, and the time of its cancellation is unknown
 	NoteExitsForOther  = "ends_with_exit_code"     // something other than its script or limit ended the job
 	NoteNeverStarted   = "never_started"           // the job's run time is unknown; it runs until its time limit
@@ -70,7 +71,7 @@ const (
 // a part of a job. Readers count records that they drop for other reasons with [Builder.Drop].
 var drops = []string{
 	RuleNoRecord, RuleNoSubmit, RuleNoSize, RuleDuplicate, RuleNoStartAtAll, RuleArrayCut,
-	NoteRequeued, NoteResized, NoteSuperseded, NoteOutside, NoteOtherCluster, NoteOtherRecord, NoteStep,
+	NoteRequeued, NoteResized, NoteSuperseded, NoteOutside, NotePastLimit, NoteOtherCluster, NoteOtherRecord, NoteStep,
 }
 
 // Builder makes a workload from finished jobs. The jobs may be added in any order. A job's steps
@@ -166,8 +167,17 @@ func (b *Builder) Dropped() { b.rows.Dropped++ }
 
 // Outside counts a job outside the window. A reader that calls it need not create a [Job].
 func (b *Builder) Outside(id string, submit, end hpc.Time) {
+	b.submitted(submit)
 	b.ended.add(id, submit, end, b.opts.Start)
 	b.Note(NoteOutside)
+}
+
+// submitted adds an instant of submission to the span of the records.
+func (b *Builder) submitted(at hpc.Time) {
+	if b.w.FirstSubmit == 0 || at < b.w.FirstSubmit {
+		b.w.FirstSubmit = at
+	}
+	b.w.LastSubmit = max(b.w.LastSubmit, at)
 }
 
 // Unusable keeps a record that cannot be replayed. With strict options, it returns an error
@@ -190,6 +200,7 @@ func (b *Builder) Add(r *Job, text string) error {
 		b.Outside(r.ID, r.Submit, r.End)
 		return nil
 	}
+	b.submitted(r.Submit)
 	if b.opts.Record == nil {
 		b.fromTRES(r)
 	} else {
@@ -446,7 +457,7 @@ func (b *Builder) Finish() (*workload.Workload, error) {
 	}
 	b.finishArrays()
 	if len(b.made) == 0 {
-		return nil, fmt.Errorf("it has no usable job%s", b.book.Summary())
+		return nil, fmt.Errorf("it has no usable job%s%s", b.book.Summary(), b.span())
 	}
 	slices.SortStableFunc(b.made, func(x, y *hpc.Job) int { return cmp.Compare(x.Submit, y.Submit) })
 	var order workload.OrderCheck // accounting records may have any order, but a gap between them is suspicious
@@ -461,6 +472,14 @@ func (b *Builder) Finish() (*workload.Workload, error) {
 	b.w.Epoch = hpc.Unix(b.w.Jobs.Submit(0).UnixSeconds())
 	b.w.Rules, b.w.Rows, b.w.Mistake = b.book.Counts, b.counted(), b.book.Mistake()
 	return b.w, nil
+}
+
+// span says in which time the jobs were submitted, for an error, if jobs are outside the window.
+func (b *Builder) span() string {
+	if b.book.Counts[NoteOutside]+b.book.Counts[NotePastLimit] == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; the jobs were submitted from %s to %s (want a window within that time)", b.w.FirstSubmit, b.w.LastSubmit)
 }
 
 // counted returns how many records were read, used and dropped.
@@ -544,6 +563,9 @@ func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
 	case r.Start == 0:
 		b.Note(NoteNeverStarted)
 		return &hpc.Behaviour{RunTime: hpc.Unlimited}, nil
+	case !ended && b.pastLimit(r):
+		b.Note(NotePastLimit)
+		return nil, nil
 	case !ended:
 		b.Note(NoteRunning)
 		return &hpc.Behaviour{RunTime: hpc.Unlimited}, nil
@@ -551,6 +573,17 @@ func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
 		return &hpc.Behaviour{RunTime: r.Elapsed, ExitCode: r.status()}, nil
 	}
 	return &hpc.Behaviour{RunTime: max(r.End.Sub(r.Start)-r.Suspended, 0), ExitCode: r.status()}, nil
+}
+
+// overrun is how long a job may run beyond its limit. Slurm's OverTimeLimit gives minutes. If a job's record has no
+// end, and its limit passed longer before the window, then the record is older than the end, or the end was
+// lost. The builder leaves such a job out, because it cannot have run when the window began.
+const overrun = 24 * time.Hour
+
+// pastLimit reports whether the limit of a running job passed longer than overrun before the window.
+func (b *Builder) pastLimit(r *Job) bool {
+	return r.State == hpc.Running && r.TimeLimit > 0 && r.TimeLimit != hpc.Unlimited && b.opts.Start > r.Start &&
+		b.opts.Start.Sub(r.Start)-r.TimeLimit-r.Suspended > overrun
 }
 
 // gone reports whether an ended job's start is only the instant at which it left the queue. slurmctld sets both
