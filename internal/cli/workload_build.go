@@ -132,6 +132,8 @@ SubmitLine > week.sacct
 type buildReport struct {
 	Source       string         `json:"source"`
 	Output       string         `json:"output"`
+	Records      int            `json:"records"`  // 0 if the source does not count them
+	LeftOut      int            `json:"left_out"` // records that are neither a job nor a part of one
 	Jobs         int            `json:"jobs"`
 	Presets      int            `json:"preset_jobs"`
 	Users        int            `json:"users"`
@@ -142,6 +144,7 @@ type buildReport struct {
 	Rules        map[string]int `json:"rules"`
 	Mistake      string         `json:"first_mistake,omitempty"`
 	Missing      []string       `json:"missing"`
+	Warnings     []string       `json:"warnings"`
 	Files        []string       `json:"cluster_files"`
 	incomplete   bool           // no job has a time limit, or no job has a user
 	users        string         // the number of users and, if some users have no UID, how many have one
@@ -243,9 +246,13 @@ func (o *buildOptions) parse() (how build.Options, err error) {
 func newBuildReport(b *build.Result, output string, files []string) *buildReport {
 	w := b.Workload
 	r := &buildReport{
-		Source: w.Source, Output: output, Jobs: w.Jobs.Len(), Presets: w.Presets(), Users: len(w.Users),
+		Source: w.Source, Output: output, Records: w.Rows.Read, LeftOut: w.Rows.Dropped, Jobs: w.Jobs.Len(), Presets: w.Presets(), Users: len(w.Users),
 		Reservations: len(w.Reservations), NodeEvents: len(w.NodeEvents), Usage: len(w.Usage), Rules: orEmpty(w.Rules), Mistake: w.Mistake,
 		Missing: slices.Concat([]string{}, b.Missing), Files: slices.Concat([]string{}, files),
+	}
+	r.Warnings = []string{}
+	if text := w.NothingSubmitted(); text != "" {
+		r.Warnings = append(r.Warnings, text)
 	}
 	if w.Start != 0 {
 		r.Start = w.Start.String()
@@ -266,12 +273,19 @@ func newBuildReport(b *build.Result, output string, files []string) *buildReport
 }
 
 func (r *buildReport) show(g *globals, asJSON bool) error {
+	for _, text := range r.Warnings {
+		g.Say("warning: %s", text)
+	}
 	if asJSON {
 		return g.PrintJSON(r)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "wrote %s: %d %s (%d preset), %s, %d reservation events, %d node events\n",
-		r.Output, r.Jobs, quantity.Plural(r.Jobs, "job", "jobs"), r.Presets, r.users,
+	left := ""
+	if r.LeftOut > 0 {
+		left = fmt.Sprintf(", %d of %d records left out", r.LeftOut, r.Records)
+	}
+	fmt.Fprintf(&b, "wrote %s: %d %s (%d preset)%s, %s, %d reservation events, %d node events\n",
+		r.Output, r.Jobs, quantity.Plural(r.Jobs, "job", "jobs"), r.Presets, left, r.users,
 		r.Reservations, r.NodeEvents)
 	for _, f := range r.Files {
 		fmt.Fprintf(&b, "wrote %s\n", f)

@@ -42,6 +42,7 @@ const (
 const (
 	NoteRequeued       = "requeued_run_folded"     // an earlier run of a requeued job, with missing or impossible times
 	NoteRunning        = "still_running"           // the job had not ended; it runs until its time limit
+	NotePastLimit      = "running_past_limit"      // a running job's limit passed long before the window; see [overrun]
 	NoteNoInstants     = "cancelled_at_submission" // the job never started, and the time of its cancellation is unknown
 	NoteExitsForOther  = "ends_with_exit_code"     // something other than its script or limit ended the job
 	NoteNeverStarted   = "never_started"           // the job's run time is unknown; it runs until its time limit
@@ -51,6 +52,7 @@ const (
 	NoteArrayParts     = "array_in_parts"          // tasks of an array that cannot be in one job with its other tasks
 	NoteDependencyGone = "dependency_dropped"      // a condition on a job that had ended before the window
 	NoteFromAllocation = "request_from_allocation" // the request is unknown; the job requests what it was allocated
+	NoteNoCPUs         = "cpus_not_known"          // only the nodes or GPUs are known; see [Builder.lacksCPUs]
 	// options after --wrap are ignored, because they may belong to the wrapped command
 	NoteWrapped      = "submit_line_wrapped"
 	NoteHetJob       = "het_job_component" // a component of a heterogeneous job, which becomes a separate job
@@ -69,7 +71,7 @@ const (
 // a part of a job. Readers count records that they drop for other reasons with [Builder.Drop].
 var drops = []string{
 	RuleNoRecord, RuleNoSubmit, RuleNoSize, RuleDuplicate, RuleNoStartAtAll, RuleArrayCut,
-	NoteRequeued, NoteResized, NoteSuperseded, NoteOutside, NoteOtherCluster, NoteOtherRecord, NoteStep,
+	NoteRequeued, NoteResized, NoteSuperseded, NoteOutside, NotePastLimit, NoteOtherCluster, NoteOtherRecord, NoteStep,
 }
 
 // Builder makes a workload from finished jobs. The jobs may be added in any order. A job's steps
@@ -165,8 +167,17 @@ func (b *Builder) Dropped() { b.rows.Dropped++ }
 
 // Outside counts a job outside the window. A reader that calls it need not create a [Job].
 func (b *Builder) Outside(id string, submit, end hpc.Time) {
+	b.submitted(submit)
 	b.ended.add(id, submit, end, b.opts.Start)
 	b.Note(NoteOutside)
+}
+
+// submitted adds an instant of submission to the span of the records.
+func (b *Builder) submitted(at hpc.Time) {
+	if b.w.FirstSubmit == 0 || at < b.w.FirstSubmit {
+		b.w.FirstSubmit = at
+	}
+	b.w.LastSubmit = max(b.w.LastSubmit, at)
 }
 
 // Unusable keeps a record that cannot be replayed. With strict options, it returns an error
@@ -189,6 +200,7 @@ func (b *Builder) Add(r *Job, text string) error {
 		b.Outside(r.ID, r.Submit, r.End)
 		return nil
 	}
+	b.submitted(r.Submit)
 	if b.opts.Record == nil {
 		b.fromTRES(r)
 	} else {
@@ -374,10 +386,12 @@ func (b *Builder) LacksStart(id []byte) bool {
 // Missing lists the fields that are missing for all jobs, and the consequences.
 func (b *Builder) Missing() []string {
 	var missing []string
+	noCPUs := b.lacksCPUs()
 	for _, m := range []struct {
 		has  bool
 		text string
 	}{
+		{noCPUs == "", noCPUs},
 		{b.has.user, "no job has a user: a replay on Slurm rejects all jobs"},
 		{b.has.uid, "no job has a UID: the cluster directory must name the users"},
 		{b.has.account, "no job has an account: jobs run under their users' default accounts"},
@@ -398,6 +412,24 @@ func (b *Builder) Missing() []string {
 		}
 	}
 	return missing
+}
+
+// lacksCPUs returns a text if at least half of the jobs lack CPUs, and otherwise "". Such a job asks for one CPU on each
+// node, as with sbatch -N. The text does not propose whole nodes for all of them: on a cluster that gives
+// only whole nodes, the configuration does so for each request, and on another cluster an unknown number of CPUs does
+// not mean that the job had its nodes for itself.
+func (b *Builder) lacksCPUs() string {
+	lack, jobs := b.book.Counts[NoteNoCPUs], b.rows.Jobs
+	if lack == 0 || 2*lack < jobs {
+		return ""
+	}
+	who := "no job has CPUs: each"
+	if lack < jobs {
+		who = fmt.Sprintf("%d of %d jobs have no CPUs: each of these", lack, jobs)
+	}
+	return who + " asks for one CPU a node, as with sbatch -N alone (want the CPUs; if jobs had whole nodes, the nodes times " +
+		"the CPUs of a node, which a table's map writes as cpus: {column: NODES, times: CPUS}; then the rule exclusive of " +
+		"workload complete asks for whole nodes)"
 }
 
 // Finish returns the workload. The caller must not use the builder afterwards. If the source has no
@@ -425,7 +457,7 @@ func (b *Builder) Finish() (*workload.Workload, error) {
 	}
 	b.finishArrays()
 	if len(b.made) == 0 {
-		return nil, fmt.Errorf("it has no usable job%s", b.book.Summary())
+		return nil, fmt.Errorf("it has no usable job%s%s", b.book.Summary(), b.span())
 	}
 	slices.SortStableFunc(b.made, func(x, y *hpc.Job) int { return cmp.Compare(x.Submit, y.Submit) })
 	var order workload.OrderCheck // accounting records may have any order, but a gap between them is suspicious
@@ -440,6 +472,14 @@ func (b *Builder) Finish() (*workload.Workload, error) {
 	b.w.Epoch = hpc.Unix(b.w.Jobs.Submit(0).UnixSeconds())
 	b.w.Rules, b.w.Rows, b.w.Mistake = b.book.Counts, b.counted(), b.book.Mistake()
 	return b.w, nil
+}
+
+// span says in which time the jobs were submitted, for an error, if jobs are outside the window.
+func (b *Builder) span() string {
+	if b.book.Counts[NoteOutside]+b.book.Counts[NotePastLimit] == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; the jobs were submitted from %s to %s (want a window within that time)", b.w.FirstSubmit, b.w.LastSubmit)
 }
 
 // counted returns how many records were read, used and dropped.
@@ -523,6 +563,9 @@ func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
 	case r.Start == 0:
 		b.Note(NoteNeverStarted)
 		return &hpc.Behaviour{RunTime: hpc.Unlimited}, nil
+	case !ended && b.pastLimit(r):
+		b.Note(NotePastLimit)
+		return nil, nil
 	case !ended:
 		b.Note(NoteRunning)
 		return &hpc.Behaviour{RunTime: hpc.Unlimited}, nil
@@ -530,6 +573,17 @@ func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
 		return &hpc.Behaviour{RunTime: r.Elapsed, ExitCode: r.status()}, nil
 	}
 	return &hpc.Behaviour{RunTime: max(r.End.Sub(r.Start)-r.Suspended, 0), ExitCode: r.status()}, nil
+}
+
+// overrun is how long a job may run beyond its limit. Slurm's OverTimeLimit gives minutes. If a job's record has no
+// end, and its limit passed longer before the window, then the record is older than the end, or the end was
+// lost. The builder leaves such a job out, because it cannot have run when the window began.
+const overrun = 24 * time.Hour
+
+// pastLimit reports whether the limit of a running job passed longer than overrun before the window.
+func (b *Builder) pastLimit(r *Job) bool {
+	return r.State == hpc.Running && r.TimeLimit > 0 && r.TimeLimit != hpc.Unlimited && b.opts.Start > r.Start &&
+		b.opts.Start.Sub(r.Start)-r.TimeLimit-r.Suspended > overrun
 }
 
 // gone reports whether an ended job's start is only the instant at which it left the queue. slurmctld sets both

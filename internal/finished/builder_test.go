@@ -45,6 +45,39 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+// TestPastLimit leaves out a job that was running, but whose limit of a day passed more than a day before the window.
+func TestPastLimit(t *testing.T) {
+	const day = 24 * 60
+	running, waiting := ran("7", 0, 10, -1, hpc.Running, ""), ran("8", 20, -1, -1, hpc.Pending, "")
+	unlimited, suspended := ran("9", 0, 10, -1, hpc.Running, ""), ran("10", 0, 10, -1, hpc.Suspended, "")
+	unlimited.TimeLimit = hpc.Unlimited
+	for _, tt := range []struct{ start, presets, left, warnings int }{
+		{15, 3, 0, 0}, {30, 3, 0, 1}, {2*day + 10, 3, 0, 1}, {2*day + 11, 2, 1, 1}, {365 * day, 2, 1, 1},
+	} {
+		w := builtAt(t, tt.start, running, waiting, unlimited, suspended)
+		warned := w.NothingSubmitted()
+		if w.Presets() != tt.presets || w.Rules[finished.NotePastLimit] != tt.left || (warned != "") != (tt.warnings > 0) {
+			t.Errorf("minute %d: %d presets, rules %v, warning %q", tt.start, w.Presets(), w.Rules, warned)
+		}
+	}
+	w := builtAt(t, 365*day, running, waiting)
+	want := fmt.Sprintf("no job was submitted in the window: the window begins at %s, and the records that were read have submissions "+
+		"from %s to %s", minute(365*day), minute(0), minute(20))
+	if got := w.NothingSubmitted(); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	for _, opts := range []workload.ReadOptions{{Start: minute(365 * day)}, {End: minute(0)}} {
+		b := finished.NewBuilder("test", opts)
+		if err := b.Add(ran("7", 10, 20, -1, hpc.Running, ""), ""); err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("; the jobs were submitted from %s to %s (want a window within that time)", minute(10), minute(10))
+		if _, err := b.Finish(); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 // TestEndsOtherwise checks that a job whose time of cancellation is unknown never runs. It also
 // checks that jobs are counted that ended neither by their script nor by their time limit.
 func TestEndsOtherwise(t *testing.T) {

@@ -22,7 +22,7 @@ func (b *Builder) request(r *Job) (hpc.Request, error) {
 		err = b.hold(&request, r)
 	default:
 		request = hpc.Request{}
-		recordedSize(&request, r)
+		b.recordedSize(&request, r)
 		recordedMemory(&request, r)
 		recordedGPUs(&request, r)
 		request.Dependency, request.TasksPerNode = r.Dependency, r.TasksPerNode

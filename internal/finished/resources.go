@@ -163,8 +163,8 @@ func amount(text string) int {
 	return int(f)
 }
 
-// recordedSize sets a request's nodes and tasks from the record's counts.
-func recordedSize(request *hpc.Request, r *Job) {
+// recordedSize sets a request's nodes and tasks from the record's counts. It counts the jobs whose CPUs are not known.
+func (b *Builder) recordedSize(request *hpc.Request, r *Job) {
 	request.MinNodes = r.ReqNodes
 	if request.MinNodes == 0 {
 		request.MinNodes = r.AllocNodes
@@ -175,6 +175,9 @@ func recordedSize(request *hpc.Request, r *Job) {
 	request.Tasks = r.ReqCPUs
 	if request.Tasks == 0 {
 		request.Tasks = r.AllocCPUs
+	}
+	if request.Tasks == 0 && r.TasksPerNode == 0 {
+		b.Note(NoteNoCPUs)
 	}
 }
 
@@ -213,7 +216,7 @@ func (b *Builder) hold(request *hpc.Request, r *Job) error {
 			differs = append(differs, why)
 		}
 		dropSize(request)
-		recordedSize(request, r)
+		b.recordedSize(request, r)
 		if request.MemPerCPU > 0 || request.MemPerGPU > 0 {
 			request.MemPerCPU, request.MemPerGPU = 0, 0
 			if recordedMemory(request, r); request.MemPerCPU == 0 && request.MemPerNode == 0 {

@@ -7,6 +7,7 @@ package workload
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -58,6 +59,9 @@ type Workload struct {
 	Unusable []Unusable
 	// Rows counts the records of an accounting source by how the reader used them.
 	Rows Rows
+	// FirstSubmit and LastSubmit are the first and the last submission in the records of an accounting source, also
+	// outside the window; 0 if unknown.
+	FirstSubmit, LastSubmit hpc.Time
 }
 
 // Rows counts the records of a source by how the reader used them. Read is the sum of the other
@@ -104,6 +108,16 @@ func (w *Workload) EmptyAtBegin(remedy string) string {
 	}
 	return "no job runs when the workload begins: the machine is empty then, and the first jobs wait for too short a " +
 		"time (want " + remedy + ")"
+}
+
+// NothingSubmitted returns a warning if the window begins after the last submission in the source's records, and otherwise
+// "". Such a workload has only jobs that waited or ran when the window began.
+func (w *Workload) NothingSubmitted() string {
+	if w.LastSubmit == 0 || w.Start <= w.LastSubmit {
+		return ""
+	}
+	return fmt.Sprintf("no job was submitted in the window: the window begins at %s, and the records that were read have "+
+		"submissions from %s to %s", w.Start, w.FirstSubmit, w.LastSubmit)
 }
 
 // LacksNodes reports whether a job is a preset job and its record names no nodes.

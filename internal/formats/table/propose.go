@@ -40,6 +40,7 @@ func Propose(w io.Writer, r *bufio.Reader, at io.ReaderAt, size int64, name stri
 	}
 	p.readNumbers()
 	p.place()
+	p.placeHosts()
 	p.placeWait()
 	p.placeLimit()
 	fits := p.known()
@@ -187,6 +188,40 @@ func (p *proposal) placeWait() {
 	}
 }
 
+// hostCounts are column names with two meanings: in some tables the names of a job's nodes, in others their number.
+var hostCounts = []string{"hosts", "exechosts", "executionhosts", "allocatednodes"}
+
+// placeHosts finds the number of nodes in a column that could have their names. It does nothing if another column has
+// the number. Then the column has no place.
+func (p *proposal) placeHosts() {
+	if p.unnamed || p.fields["nodes"] != "" || p.fields["alloc_nodes"] != "" {
+		return
+	}
+	for _, name := range hostCounts {
+		at := slices.IndexFunc(p.columns, func(column string) bool { return plain(column) == name && p.countsHosts(column) })
+		if at >= 0 {
+			p.fields["nodes"] = p.columns[at]
+			return
+		}
+	}
+}
+
+// countsHosts reports whether a column with a name in hostCounts has numbers of nodes: all values are whole numbers.
+func (p *proposal) countsHosts(column string) bool {
+	values := p.values[column]
+	return slices.Contains(hostCounts, plain(column)) && len(values) > 0 && len(wholeNumbers(values)) == len(values)
+}
+
+// wholeNumbers returns the texts that are whole numbers.
+func wholeNumbers(values []string) (whole []string) {
+	for _, text := range values {
+		if n, err := strconv.ParseFloat(text, 64); err == nil && n >= 0 && n == math.Trunc(n) {
+			whole = append(whole, text)
+		}
+	}
+	return whole
+}
+
 // asked are column names with two meanings: in some systems' logs the time that a job asked for, in
 // others the time that it ran.
 var asked = []string{"walltime", "wallclock", "wallclocktime"}
@@ -251,6 +286,9 @@ func (p *proposal) suits(k kind, column string) bool {
 	values := p.values[column]
 	if len(values) == 0 {
 		return true
+	}
+	if k == aNodeList && p.countsHosts(column) {
+		return false
 	}
 	field := &Field{Times: 1} // so that counts may have fractions, as Kubernetes' CPUs do
 	if k == anInstant || k == aState {
@@ -479,6 +517,13 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 			parts, guess = append(parts, "times: 0.001"), "guess: thousandths of "+named+", rounded up"
 		} else if slices.ContainsFunc(values, hasFraction) {
 			parts, guess = append(parts, "times: 1"), "guess: fractions are rounded up"
+		} else if spec.name == "nodes" && slices.Contains(hostCounts, plain(column)) {
+			guess = "guess: numbers of nodes, and not their names (node_list)"
+		}
+	case aNodeList:
+		if whole := wholeNumbers(values); len(whole) > 0 {
+			guess = fmt.Sprintf("guess: names of nodes; %d of the %d values are whole numbers, such as %s: if they count nodes, "+
+				"use nodes in place of node_list", len(whole), len(values), strings.Map(printable, shorten(whole[0])))
 		}
 	case aState:
 		if strange := p.strange(column); digits {

@@ -216,6 +216,18 @@ func (s *Reader) job(c *cells) error {
 	v.size(r)
 	v.words(r)
 	v.fate(r)
+	inWindow := s.b.Options().InWindow(r.Submit, r.End)
+	if v.onlyGPUs && inWindow {
+		s.b.Note(finished.NoteNoCPUs)
+	}
+	if v.twice && inWindow {
+		s.b.Note(NoteHourTwice)
+	}
+	if v.skipped != nil {
+		if err := s.b.Fall(RuleHourSkipped, "job %s: %v", r.ID, v.skipped); err != nil {
+			return err
+		}
+	}
 	if v.guessed {
 		s.b.Note(NoteDecimalGuessed)
 	}
@@ -233,6 +245,9 @@ type values struct {
 	c         *cells
 	necessary error   // the first mistake in a field that every job needs
 	optional  []error // mistakes in other fields, which are ignored
+	twice     bool    // an instant occurs twice; see [NoteHourTwice]
+	skipped   error   // an instant does not exist; see [RuleHourSkipped]
+	onlyGPUs  bool    // the job's CPUs and nodes are not known
 	guessed   bool    // a number was read with a guess; see [NoteDecimalGuessed]
 }
 
@@ -270,12 +285,20 @@ func need[V any](v *values, name string, read func(*Field, string) (V, error)) V
 // times sets the instants. The wait and the run time give the instants that are not recorded: for
 // example the start, from the submission and the wait or from the end and the run time.
 func (v *values) times(r *finished.Job) {
-	at := func(f *Field, text string) (hpc.Time, error) { return v.s.times[f].parse(text) }
-	r.Submit, r.Start, r.End = need(v, "submit", at), need(v, "start", at), need(v, "end", at)
-	r.Eligible = value(v, "eligible", at)
+	at := func(f *Field, text string) (reading, error) { return v.s.times[f].read(text) }
+	in := instants{submit: need(v, "submit", at), start: need(v, "start", at), end: need(v, "end", at)}
+	in.eligible = value(v, "eligible", at)
 	wait, run := need(v, "wait", (*Field).duration), need(v, "run_time", (*Field).duration)
 	_, hasWait := v.c.values["wait"]
 	_, ran := v.c.values["run_time"]
+	in.wait, in.run = -1, -1
+	if hasWait {
+		in.wait = wait
+	}
+	if ran {
+		in.run = run
+	}
+	v.choose(r, &in)
 	if wait == hpc.Unlimited || run == hpc.Unlimited {
 		v.necessary = errors.New("the run time or the wait is unlimited (want a duration)")
 		return
@@ -322,7 +345,7 @@ func (v *values) size(r *finished.Job) {
 		r.GRES = "gpu:" + strconv.Itoa(n)
 	}
 	if r.ReqCPUs == 0 && r.AllocCPUs == 0 && r.ReqNodes == 0 && r.AllocNodes == 0 && r.GPUs != "" {
-		r.ReqCPUs = 1 // only the GPUs are known
+		r.ReqCPUs, v.onlyGPUs = 1, true
 	}
 	r.NodeList = value(v, "node_list", (*Field).nodeList)
 	v.array(r)

@@ -262,6 +262,41 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// TestUnknownCPUs counts the jobs whose nodes are known, but not their CPUs. Without nodes they are unusable.
+func TestUnknownCPUs(t *testing.T) {
+	const fields = "columns: [s, b, e, c, n, g]\nfields: {submit: s, start: b, end: e, cpus: c, nodes: n}"
+	var rows strings.Builder
+	for _, cells := range []string{"4,2,", "0,2,", ",2,", "abc,2,"} {
+		rows.WriteString("1709280000,1709280060,1709280120," + cells + "\n")
+	}
+	for mapText, want := range map[string]struct {
+		jobs, lack, bad, unusable int
+		missing                   string
+	}{
+		fields: {4, 3, 1, 0, "3 of 4 jobs have no CPUs: each of these asks for one CPU a node, as with sbatch -N alone (want the CPUs; "},
+		strings.Replace(fields, "cpus: c, ", "", 1):                               {4, 4, 0, 0, "no job has CPUs: each asks for one CPU a node"},
+		strings.Replace(fields, ", nodes: n", "", 1):                              {1, 0, 1, 3, ""},
+		strings.Replace(fields, "cpus: c,", "cpus: {column: n, times: 64},", 1):   {4, 0, 0, 0, ""},
+		strings.Replace(fields, "cpus: c, nodes: n", "gpus: n", 1):                {4, 4, 0, 0, "no job has CPUs: "},
+		strings.Replace(fields, "cpus: c,", "tasks_per_node: {value: \"8\"},", 1): {4, 0, 0, 0, ""},
+	} {
+		m, err := ParseMap([]byte(mapText), "m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, missing, err := readWith(m, rows.String(), workload.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.Jobs.Len() != want.jobs || w.Rules[finished.NoteNoCPUs] != want.lack || w.Rules[finished.RuleBadValue] != want.bad || len(w.Unusable) != want.unusable {
+			t.Errorf("%s: %d jobs, %v", mapText, w.Jobs.Len(), w.Rules)
+		}
+		if all := strings.Join(missing, "\n"); strings.Contains(all, "CPUs:") != (want.missing != "") || !strings.Contains(all, want.missing) {
+			t.Errorf("%s: missing %s, want %s", mapText, all, want.missing)
+		}
+	}
+}
+
 func TestMapErrors(t *testing.T) {
 	const rest = "submit: s, start: b, end: e, cpus: n"
 	for text, want := range map[string]string{
@@ -457,6 +492,29 @@ func TestPropose(t *testing.T) {
 	b.Reset()
 	if _, err := Propose(&b, bufio.NewReaderSize(strings.NewReader("1,2,3\n4,5,6\n"), headLength), nil, 0, "jobs"); err != nil || !strings.Contains(b.String(), "header: false\ncolumns: [column1, column2, column3]") || !strings.Contains(b.String(), "no field submit, ") {
 		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
+// TestProposeHosts: a column such as Hosts has the names of nodes or their number, and the values decide.
+func TestProposeHosts(t *testing.T) {
+	for text, want := range map[string]string{
+		"Hosts\n1\n2\n":       "  nodes: \"Hosts\" # guess: numbers of nodes, and not their names (node_list)\n",
+		"ExecHosts\n1\n\n2\n": "  nodes: \"ExecHosts\" # guess",
+		"hosts\n1.0\n2.0\n":   "  nodes: \"hosts\" # guess",
+		"Hosts\nn1\nn2\n":     "  node_list: \"Hosts\"\n",
+		"Hosts\nn1\n17\n": "  node_list: \"Hosts\" # guess: names of nodes; 1 of the 2 values are whole numbers, such as 17: " +
+			"if they count nodes, use nodes in place of node_list\n",
+		"NodeList\n17\n18\n":           "  node_list: \"NodeList\" # guess: names of nodes; 2 of the 2 values are whole numbers",
+		"Nodes,Hosts\n1,17\n2,18\n":    "# Columns without a place:\n#   Hosts (17)\n",
+		"NodeList,Hosts\nn1,1\nn2,1\n": "  nodes: \"Hosts\" # guess: numbers of nodes, and not their names (node_list)\n  node_list: \"NodeList\"\n",
+	} {
+		var b strings.Builder
+		if _, err := Propose(&b, bufio.NewReaderSize(strings.NewReader(text), headLength), nil, 0, "jobs"); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q: no %s in\n%s", text, want, b.String())
+		}
 	}
 }
 
