@@ -530,7 +530,10 @@ func (e *Engine) pickBest(
 	count := candidates.Count()
 	busy := count < usable.Count()
 	if r.Required != nil && !candidates.Contains(r.Required) && e.tester.Linear == nil {
-		return nil, nil, nodesBusy
+		if possible = e.tester.Test(e.state, r, usable, c, selection.TestOnly); possible == nil {
+			possible = e.tester.Test(e.state, r, set, c, selection.TestOnly)
+		}
+		return nil, possible, nodesBusy
 	}
 	victims := e.candidates(j, mode)
 	candidates.AndNot(closed)
