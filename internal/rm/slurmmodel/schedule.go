@@ -501,6 +501,9 @@ func (e *Engine) pick(
 func (e *Engine) pickBest(
 	j *job, set, usable selection.Bits, c selection.Counts, mode selection.Mode,
 ) (alloc, possible *selection.Allocation, result verdict) {
+	if named := j.request.Required; named != nil && !set.Contains(named) {
+		return nil, nil, never // before sharing is decided (_nodes_in_sets)
+	}
 	before := j.sharing
 	mayJoin := j.sharing.Resolve(j.part.Sharing)
 	defer func() {
@@ -510,9 +513,6 @@ func (e *Engine) pickBest(
 	}()
 	r := e.requestOf(j)
 	if r.Required != nil && !usable.Contains(r.Required) {
-		if !set.Contains(r.Required) {
-			return nil, nil, never
-		}
 		return nil, nil, notAvailable
 	}
 	e.victims = nil
