@@ -456,6 +456,11 @@ func (d *drawing) magnetic() {
 		nothing := func() string { return "" }
 		d.accounting("associations", nothing, nothing)
 	}
+	for _, o := range []string{"bf_allow_magnetic_slot", "bf_max_job_start=2", "sched_max_job_start=2", "bf_max_job_test=10"} {
+		if d.chance(.15) {
+			d.set("SchedulerParameters", strings.TrimPrefix(d.conf["SchedulerParameters"]+","+o, ","))
+		}
+	}
 	count := 1 + d.IntN(3)
 	for i := range count {
 		start := d.IntN(700)

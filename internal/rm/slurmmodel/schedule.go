@@ -506,6 +506,9 @@ func (e *Engine) pick(
 func (e *Engine) pickBest(
 	j *job, set, usable selection.Bits, c selection.Counts, mode selection.Mode,
 ) (alloc, possible *selection.Allocation, result verdict) {
+	if named := j.request.Required; named != nil && !set.Contains(named) {
+		return nil, nil, never // before sharing is decided (_nodes_in_sets)
+	}
 	before := j.sharing
 	mayJoin := j.sharing.Resolve(j.part.Sharing)
 	j.owns = j.owns && (e.rules.Since2411 || j.part.Sharing.Jobs > 0) // EXCLUSIVE replaces --exclusive=user
@@ -516,9 +519,6 @@ func (e *Engine) pickBest(
 	}()
 	r := e.requestOf(j)
 	if r.Required != nil && !usable.Contains(r.Required) {
-		if !set.Contains(r.Required) {
-			return nil, nil, never
-		}
 		return nil, nil, notAvailable
 	}
 	e.victims = nil
@@ -536,7 +536,10 @@ func (e *Engine) pickBest(
 	count := candidates.Count()
 	busy := count < usable.Count()
 	if r.Required != nil && !candidates.Contains(r.Required) && e.tester.Linear == nil {
-		return nil, nil, nodesBusy
+		if possible = e.tester.Test(e.state, r, usable, c, selection.TestOnly); possible == nil {
+			possible = e.tester.Test(e.state, r, set, c, selection.TestOnly)
+		}
+		return nil, possible, nodesBusy
 	}
 	victims := e.candidates(j, mode)
 	candidates.AndNot(closed)
