@@ -427,8 +427,8 @@ func (b *Builder) lacksCPUs() string {
 	if lack < jobs {
 		who = fmt.Sprintf("%d of %d jobs have no CPUs: each of these", lack, jobs)
 	}
-	return who + " asks for one CPU a node, as with sbatch -N alone (want the CPUs; if jobs had whole nodes, the nodes times " +
-		"the CPUs of a node, which a table's map writes as cpus: {column: NODES, times: CPUS}; then the rule exclusive of " +
+	return who + " asks for one CPU a node, as with sbatch -N alone (want the CPUs; if jobs had whole nodes, the nodes " +
+		"times the CPUs of a node, which a table's map writes as cpus: {column: NODES, times: CPUS}; then the rule exclusive of " +
 		"workload complete asks for whole nodes)"
 }
 
@@ -479,7 +479,8 @@ func (b *Builder) span() string {
 	if b.book.Counts[NoteOutside]+b.book.Counts[NotePastLimit] == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; the jobs were submitted from %s to %s (want a window within that time)", b.w.FirstSubmit, b.w.LastSubmit)
+	return fmt.Sprintf("; the jobs were submitted from %s to %s (want a window within that time)", b.w.FirstSubmit,
+		b.w.LastSubmit)
 }
 
 // counted returns how many records were read, used and dropped.

@@ -110,8 +110,8 @@ func (w *Workload) EmptyAtBegin(remedy string) string {
 		"time (want " + remedy + ")"
 }
 
-// NothingSubmitted returns a warning if the window begins after the last submission in the source's records, and otherwise
-// "". Such a workload has only jobs that waited or ran when the window began.
+// NothingSubmitted returns a warning if the window begins after the last submission in the source's records, and
+// otherwise "". Such a workload has only jobs that waited or ran when the window began.
 func (w *Workload) NothingSubmitted() string {
 	if w.LastSubmit == 0 || w.Start <= w.LastSubmit {
 		return ""

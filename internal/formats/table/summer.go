@@ -98,8 +98,8 @@ func (v *values) choose(r *finished.Job, in *instants) {
 	}{{"submit", in.submit}, {"start", in.start}, {"end", in.end}, {"eligible", in.eligible}} {
 		v.twice = v.twice || f.later != 0
 		if f.skipped && v.skipped == nil {
-			v.skipped = v.c.wrong(f.name, fmt.Errorf("not a time in %s, where the clocks skip it when summer time begins (want the "+
-				"table's zone, as zone in the map or with --timezone)", v.s.times[v.s.m.Fields[f.name]].zone))
+			v.skipped = v.c.wrong(f.name, fmt.Errorf("not a time in %s, where the clocks skip it when summer time "+
+				"begins (want the table's zone, as zone in the map or with --timezone)", v.s.times[v.s.m.Fields[f.name]].zone))
 		}
 	}
 }
