@@ -148,8 +148,8 @@ func (e *Engine) limitToReservation(j *job, set selection.Bits) verdict {
 	case answer == reservations.Later:
 		e.setReason(j, reasons.Reservation)
 		return notUsable
-	case answer == reservations.Ended && !e.rules.Since2605 && j.reservation.Expired(e.second()):
-		j.priority = 0 // slurmctld holds jobs that it attracts to a reservation that has ended
+	case answer == reservations.Ended && j.reservation.Expired(e.second(), e.rules.Since2605):
+		j.priority = 0 // slurmctld holds the jobs of a reservation that has ended
 		fallthrough
 	case answer != reservations.Free, j.request.Required != nil && !nodes.Contains(j.request.Required):
 		e.setReason(j, reasons.Reservation)

@@ -182,8 +182,9 @@ func (p *pass) try(j *job) (goOn, started bool) {
 	if e.available.CountAnd(j.part.nodes) < j.minNodes {
 		j.reason = reasons.Resources
 		e.touch()
+		again := j.part.failed && e.rules.Since2411 // a job of a reservation; it ends the pass
 		p.fail(j.part)
-		return true, false
+		return !again, false
 	}
 	if !e.rules.Since2411 && !e.licenses.Free(j.licenses) {
 		j.reason = reasons.Licenses

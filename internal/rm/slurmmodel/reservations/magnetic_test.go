@@ -68,7 +68,7 @@ func TestAttracted(t *testing.T) {
 		expired   bool
 	}{
 		{5, false, Later, false}, {15, false, Free, false}, {16, false, Free, false}, {21, false, Ended, true},
-		{5, true, Later, false}, {15, true, Free, false}, {16, true, Ended, false}, {21, true, Ended, true},
+		{5, true, Later, false}, {15, true, Free, false}, {16, true, Ended, false}, {21, true, Ended, false},
 	} {
 		l := newList(&cluster{})
 		_ = l.make(t, "r", 10, 20, on("n0", "MAGNETIC"))
@@ -76,8 +76,8 @@ func TestAttracted(t *testing.T) {
 		var own Own
 		own.Attract(l.Find("r"))
 		w := Want{Own: own, Who: Who{User: "ann"}, Start: c.at * 60, Seconds: 300, PartitionNodes: set(0)}
-		if _, _, _, got := l.Test(&w, c.at*60, false); got != c.want || own.Expired(c.at*60) != c.expired {
-			t.Errorf("minute %d, 26.05 %v: %v, expired %v", c.at, c.since2605, got, own.Expired(c.at*60))
+		if _, _, _, got := l.Test(&w, c.at*60, false); got != c.want || own.Expired(c.at*60, c.since2605) != c.expired {
+			t.Errorf("minute %d, 26.05 %v: %v, expired %v", c.at, c.since2605, got, own.Expired(c.at*60, c.since2605))
 		}
 		named := Want{Own: Own{Of: l.Find("r")}, Who: w.Who, Start: c.at * 60, Seconds: 300, PartitionNodes: set(0)}
 		if _, _, _, got := l.Test(&named, c.at*60, false); c.at == 16 && got != Free {

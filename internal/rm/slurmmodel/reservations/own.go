@@ -20,8 +20,11 @@ func (o *Own) Attract(r *Reservation) {
 // Attracted reports whether the job has a magnetic reservation that it does not name.
 func (o *Own) Attracted() bool { return o.magnetic }
 
-// Expired reports whether the job has a magnetic reservation that it does not name and that has ended.
-func (o *Own) Expired(now int64) bool { return o.magnetic && now > o.Of.End }
+// Expired reports whether the job's reservation has ended. Since 26.05 this does not matter for a
+// magnetic reservation.
+func (o *Own) Expired(now int64, since2605 bool) bool {
+	return now > o.Of.End && !(since2605 && o.magnetic)
+}
 
 // Release removes a magnetic reservation that the job does not name (job_resv_clear_magnetic_flag).
 func (o *Own) Release() {
