@@ -282,7 +282,7 @@ func (r *buildReport) show(g *globals, asJSON bool) error {
 	var b strings.Builder
 	left := ""
 	if r.LeftOut > 0 {
-		left = fmt.Sprintf(", %d of %d records left out", r.LeftOut, r.Records)
+		left = fmt.Sprintf(", %d of %s left out", r.LeftOut, quantity.Regular(r.Records, "record"))
 	}
 	fmt.Fprintf(&b, "wrote %s: %d %s (%d preset)%s, %s, %d reservation events, %d node events\n",
 		r.Output, r.Jobs, quantity.Plural(r.Jobs, "job", "jobs"), r.Presets, left, r.users,

@@ -425,11 +425,11 @@ func (b *Builder) lacksCPUs() string {
 	}
 	who := "no job has CPUs: each"
 	if lack < jobs {
-		who = fmt.Sprintf("%d of %d jobs have no CPUs: each of these", lack, jobs)
+		who = fmt.Sprintf("jobs without CPUs: %d of %d: each of these", lack, jobs)
 	}
 	return who + " asks for one CPU a node, as with sbatch -N alone (want the CPUs; if jobs had whole nodes, the nodes " +
-		"times the CPUs of a node, which a table's map writes as cpus: {column: NODES, times: CPUS}; then the rule exclusive of " +
-		"workload complete asks for whole nodes)"
+		"times the CPUs of a node, which a table's map writes as cpus: {column: NODES, times: CPUS}; then the rule exclusive " +
+		"of workload complete asks for whole nodes)"
 }
 
 // Finish returns the workload. The caller must not use the builder afterwards. If the source has no
