@@ -273,7 +273,7 @@ func TestUnknownCPUs(t *testing.T) {
 		jobs, lack, bad, unusable int
 		missing                   string
 	}{
-		fields: {4, 3, 1, 0, "3 of 4 jobs have no CPUs: each of these asks for one CPU a node, as with sbatch -N alone (want the CPUs; "},
+		fields: {4, 3, 1, 0, "jobs without CPUs: 3 of 4: each of these asks for one CPU a node, as with sbatch -N alone (want the CPUs; "},
 		strings.Replace(fields, "cpus: c, ", "", 1):                               {4, 4, 0, 0, "no job has CPUs: each asks for one CPU a node"},
 		strings.Replace(fields, ", nodes: n", "", 1):                              {1, 0, 1, 3, ""},
 		strings.Replace(fields, "cpus: c,", "cpus: {column: n, times: 64},", 1):   {4, 0, 0, 0, ""},
