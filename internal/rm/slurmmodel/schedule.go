@@ -531,10 +531,12 @@ func (e *Engine) pickBest(
 	count := candidates.Count()
 	busy := count < usable.Count()
 	if r.Required != nil && !candidates.Contains(r.Required) && e.tester.Linear == nil {
-		if possible = e.tester.Test(e.state, r, usable, c, selection.TestOnly); possible == nil {
-			possible = e.tester.Test(e.state, r, set, c, selection.TestOnly)
+		for _, nodes := range []selection.Bits{usable, set} {
+			if possible = e.tester.Test(e.state, r, nodes, c, selection.TestOnly); possible != nil {
+				return nil, possible, nodesBusy
+			}
 		}
-		return nil, possible, nodesBusy
+		return nil, nil, never
 	}
 	victims := e.candidates(j, mode)
 	candidates.AndNot(closed)
