@@ -181,7 +181,7 @@ func (p *pass) try(j *job) (goOn, started bool) {
 	if e.available.CountAnd(j.part.nodes) < j.minNodes {
 		j.reason = reasons.Resources
 		e.touch()
-		again := j.part.failed && e.rules.Since2411 // a job of a reservation; it ends the pass
+		again := j.part.failed && e.rules.Since2411 && !e.rules.Since2605 // a job of a reservation; it ends the pass
 		p.fail(j.part)
 		return !again, false
 	}
