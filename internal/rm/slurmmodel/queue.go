@@ -113,11 +113,7 @@ func (e *Engine) buildQueue(forBackfill bool) *queue {
 			}
 		}
 	}
-	var before func(a, b *record) int
-	if e.preempt != nil {
-		before = e.beforeByPreemption
-	}
-	q.Sort(before)
+	q.Sort(e.preempt != nil, e.beforeByPreemption)
 	return q
 }
 

@@ -182,7 +182,7 @@ func (p *pass) try(j *job) (goOn, started bool) {
 	if e.available.CountAnd(j.part.nodes) < j.minNodes {
 		j.reason = reasons.Resources
 		e.touch()
-		again := j.part.failed && e.rules.Since2411 // a job of a reservation; it ends the pass
+		again := j.part.failed && e.rules.Since2411 && !e.rules.Since2605 // a job of a reservation; it ends the pass
 		p.fail(j.part)
 		return !again, false
 	}
@@ -537,10 +537,12 @@ func (e *Engine) pickBest(
 	count := candidates.Count()
 	busy := count < usable.Count()
 	if r.Required != nil && !candidates.Contains(r.Required) && e.tester.Linear == nil {
-		if possible = e.tester.Test(e.state, r, usable, c, selection.TestOnly); possible == nil {
-			possible = e.tester.Test(e.state, r, set, c, selection.TestOnly)
+		for _, nodes := range []selection.Bits{usable, set} {
+			if possible = e.tester.Test(e.state, r, nodes, c, selection.TestOnly); possible != nil {
+				return nil, possible, nodesBusy
+			}
 		}
-		return nil, possible, nodesBusy
+		return nil, nil, never
 	}
 	victims := e.candidates(j, mode)
 	candidates.AndNot(closed)

@@ -31,10 +31,10 @@ func (q *Queue[R]) Len() int { return len(q.order) }
 // At returns a record of the sorted queue.
 func (q *Queue[R]) At(i int) R { return q.records[q.order[i].Place] }
 
-// Sort sorts the queue (sort_job_queue2 in job_scheduler.c). The function before, if it is not nil,
-// compares records before their ranks are compared, as slurmctld does with preemption.
-func (q *Queue[R]) Sort(before func(a, b *R) int) {
-	if before == nil {
+// Sort sorts the queue (sort_job_queue2 in job_scheduler.c). With preemption the function before
+// compares records before their ranks are compared.
+func (q *Queue[R]) Sort(preempts bool, before func(a, b *R) int) {
+	if !preempts {
 		slices.SortFunc(q.order, priority.Rank.Compare)
 		return
 	}

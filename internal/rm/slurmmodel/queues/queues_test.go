@@ -39,10 +39,10 @@ func TestSort(t *testing.T) {
 		}
 	}
 	fill()
-	q.Sort(nil)
+	q.Sort(false, nil)
 	check("b early", "a early", "a also", "a late", "b", "a")
 	fill()
-	q.Sort(func(a, b *string) int {
+	q.Sort(true, func(a, b *string) int {
 		switch {
 		case *a == "a" && *b != "a":
 			return -1
