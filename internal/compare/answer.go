@@ -86,12 +86,7 @@ func (c *Comparison) answer(p *Pair) string {
 			text += fmt.Sprintf("; jobs hold %s of the machine instead of %s", after, before)
 		}
 	}
-	if lost, d := c.figure("lost_processor_s", p); lost != nil && d.Difference.Known() {
-		before, after := lost.Sets[p.Baseline].Mean/3600, lost.Sets[p.Set].Mean/3600
-		if math.Abs(float64(after-before)) > notable*float64(max(before, after)) {
-			text += fmt.Sprintf("; runs that did not complete use %s processor hours instead of %s", after.Text(), before.Text())
-		}
-	}
+	text += c.lost(p)
 	switch {
 	case !c.Inference && p.Periods != nil && len(p.Periods.Quantities) > 0 && p.Periods.Quantities[0].P.Known():
 		of := "this difference"
@@ -113,6 +108,19 @@ func (c *Comparison) answer(p *Pair) string {
 		text += fmt.Sprintf(". The difference of the mean waits may be chance (p = %s)", quantity.Probability(d.P))
 	}
 	return text + "."
+}
+
+// lost returns a clause about the lost processor time; "" if it hardly changes.
+func (c *Comparison) lost(p *Pair) string {
+	lost, d := c.figure("lost_processor_s", p)
+	if lost == nil || !d.Difference.Known() {
+		return ""
+	}
+	before, after := lost.Sets[p.Baseline].Mean/3600, lost.Sets[p.Set].Mean/3600
+	if math.Abs(float64(after-before)) <= notable*float64(max(before, after)) {
+		return ""
+	}
+	return fmt.Sprintf("; runs that did not complete use %s processor hours instead of %s", after.Text(), before.Text())
 }
 
 // notable is the share by which the lost processor time changes if the answer names it.

@@ -268,3 +268,19 @@ func TestOrderTellsWaitsApart(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestAnswerNamesLostWork: shorter waits that cost killed jobs are not the whole answer.
+func TestAnswerNamesLostWork(t *testing.T) {
+	for after, want := range map[metrics.Float]string{
+		10.5: "", 20: "; runs that did not complete use 20 processor hours instead of 10",
+		0: "; runs that did not complete use 0 processor hours instead of 10",
+	} {
+		c := &Comparison{Lost: []Metric{{
+			Key: "lost_processor_s", Sets: []Estimate{{Mean: 36000}, {Mean: 3600 * after}},
+			Differences: []MetricDifference{{Set: 1, Difference: 3600*after - 36000}},
+		}}}
+		if got := c.lost(&Pair{Set: 1}); got != want {
+			t.Errorf("%v hours: %q, want %q", after, got, want)
+		}
+	}
+}

@@ -133,7 +133,10 @@ func quantitiesOf(tables [][]table, opts Options) (figures, nodes, lost, waiting
 	for _, of := range []struct {
 		list *[]gauge
 		from []metrics.Figure
-	}{{&figures, metrics.LossFigures}, {&nodes, metrics.NodeFigures}, {&lost, metrics.LostFigures}, {&waiting, metrics.WaitFigures}} {
+	}{
+		{&figures, metrics.LossFigures}, {&nodes, metrics.NodeFigures}, {&lost, metrics.LostFigures},
+		{&waiting, metrics.WaitFigures},
+	} {
 		for _, f := range of.from {
 			q := newGauge(f, tables, func(t *table) metrics.Float { return f.Of(&t.Metrics) })
 			if q.any() {

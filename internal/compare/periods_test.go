@@ -269,7 +269,7 @@ func TestPeriodLoadIsOffered(t *testing.T) {
 			j := &hpc.Job{ID: id, Submit: monday.Add(time.Duration(submit) * time.Second)}
 			j.RunTime = 2 * time.Hour
 			if j.Request = (hpc.Request{Tasks: 4, TimeLimit: time.Hour}); tasks > 1 {
-				j.Request.Array = fmt.Sprintf("1-%d", tasks)
+				j.Array = fmt.Sprintf("1-%d", tasks)
 			}
 			w.Jobs.Append(j)
 			for task := range tasks {

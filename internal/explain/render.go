@@ -18,11 +18,7 @@ import (
 // Render writes the story for people, with dates in a time zone. It returns w's error.
 func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	var b bytes.Buffer
-	number := ""
-	if name, _, _ := strings.Cut(s.Job, "_"); s.Number != 0 && name != fmt.Sprint(s.Number) {
-		number = fmt.Sprintf(" (number %d)", s.Number)
-	}
-	fmt.Fprintf(&b, "job          %s%s of %s, account %s, partition %s, QOS %s: %s, %s", s.Job, number,
+	fmt.Fprintf(&b, "job          %s%s of %s, account %s, partition %s, QOS %s: %s, %s", s.Job, s.number(),
 		orNone(s.User), orNone(s.Account), orNone(s.Partition), orNone(s.QOS),
 		quantity.Regular(s.CPUs, "processor"), quantity.Regular(s.Nodes, "node"))
 	if s.TimeLimit > 0 {
@@ -118,6 +114,14 @@ func (s *Story) renderStart(b *bytes.Buffer, zone *time.Location) {
 	default:
 		fmt.Fprintf(b, "\nstarted      never: %s after %s in the queue", s.State, span(s.Wait))
 	}
+}
+
+// number returns the resource manager's number of the job in parentheses, unless it is the job's ID.
+func (s *Story) number() string {
+	if name, _, _ := strings.Cut(s.Job, "_"); s.Number == 0 || name == fmt.Sprint(s.Number) {
+		return ""
+	}
+	return fmt.Sprintf(" (number %d)", s.Number)
 }
 
 // priorityParts writes the parts of the priority in points.

@@ -414,9 +414,9 @@ func (b *Builder) Missing() []string {
 	return missing
 }
 
-// lacksCPUs returns a text if at least half of the jobs lack CPUs, and otherwise "". Such a job asks for one CPU on each
-// node, as with sbatch -N. The text does not propose whole nodes for all of them: on a cluster that gives
-// only whole nodes, the configuration does so for each request, and on another cluster an unknown number of CPUs does
+// lacksCPUs returns a text if at least half of the jobs lack CPUs, and otherwise "". Such a job asks for one CPU
+// on each node, as with sbatch -N. The text does not propose whole nodes for all of them: on a cluster that gives only
+// whole nodes, the configuration does so for each request, and on another cluster an unknown number of CPUs does
 // not mean that the job had its nodes for itself.
 func (b *Builder) lacksCPUs() string {
 	lack, jobs := b.book.Counts[NoteNoCPUs], b.rows.Jobs

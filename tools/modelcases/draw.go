@@ -457,9 +457,8 @@ func (d *drawing) magnetic() {
 		nothing := func() string { return "" }
 		d.accounting("associations", nothing, nothing)
 	}
-	for _, o := range []string{
-		"bf_allow_magnetic_slot", "bf_max_job_start=2", "sched_max_job_start=2", "bf_max_job_test=10",
-	} {
+	options := []string{"bf_allow_magnetic_slot", "bf_max_job_start=2", "sched_max_job_start=2", "bf_max_job_test=10"}
+	for _, o := range options {
 		if d.chance(.15) {
 			d.set("SchedulerParameters", strings.TrimPrefix(d.conf["SchedulerParameters"]+","+o, ","))
 		}

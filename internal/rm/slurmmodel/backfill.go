@@ -179,7 +179,7 @@ func (c *cycle) record(r record) bool {
 		return true
 	}
 	t := trial{cycle: c, original: j.estimate, nowOnly: c.nowOnly(j)}
-	t.aside = j.reservation.Attracted() && !(e.rules.Since2411 && e.par.BF.MagneticSlot)
+	t.aside = j.reservation.Attracted() && (!e.rules.Since2411 || !e.par.BF.MagneticSlot)
 	for head := j.isHead(); ; {
 		t.job, t.counted = j, false
 		began = j.preemption.SetAside(began) // each task of an array may preempt others

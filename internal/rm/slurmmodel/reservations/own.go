@@ -23,7 +23,7 @@ func (o *Own) Attracted() bool { return o.magnetic }
 // Expired reports whether the job's reservation has ended. Since 26.05 this does not matter for a
 // magnetic reservation.
 func (o *Own) Expired(now int64, since2605 bool) bool {
-	return now > o.Of.End && !(since2605 && o.magnetic)
+	return now > o.Of.End && (!since2605 || !o.magnetic)
 }
 
 // Release removes a magnetic reservation that the job does not name (job_resv_clear_magnetic_flag).
