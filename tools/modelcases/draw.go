@@ -48,6 +48,7 @@ var newer = []family{
 	{"owners", (*drawing).owners},
 	{"oversubscribe", (*drawing).oversubscribe},
 	{"magnetic", (*drawing).magnetic},
+	{"attracted", (*drawing).attracted},
 }
 
 // ofEach is the number of case numbers of a newer family.
@@ -456,8 +457,9 @@ func (d *drawing) magnetic() {
 		nothing := func() string { return "" }
 		d.accounting("associations", nothing, nothing)
 	}
-	options := []string{"bf_allow_magnetic_slot", "bf_max_job_start=2", "sched_max_job_start=2", "bf_max_job_test=10"}
-	for _, o := range options {
+	for _, o := range []string{
+		"bf_allow_magnetic_slot", "bf_max_job_start=2", "sched_max_job_start=2", "bf_max_job_test=10",
+	} {
 		if d.chance(.15) {
 			d.set("SchedulerParameters", strings.TrimPrefix(d.conf["SchedulerParameters"]+","+o, ","))
 		}
@@ -489,6 +491,21 @@ func (d *drawing) magnetic() {
 		return pick(d, "", "", "", "", "-N 2", "--exclusive", "-a 1-5", "-a 1-6%2",
 			fmt.Sprintf("--reservation=r%d", d.IntN(count)), "-w "+pick(d, d.names...))
 	})
+}
+
+// attracted draws magnetic reservations that slurmctld does not refuse: they are created early, on named nodes,
+// and each has its own nodes.
+func (d *drawing) attracted() {
+	d.magnetic()
+	d.extra = nil
+	d.Shuffle(len(d.names), func(i, k int) { d.names[i], d.names[k] = d.names[k], d.names[i] })
+	for i := range 1 + d.IntN(3) {
+		start := 20 + d.IntN(300)
+		const line = "reservation at=%d create r%d start=%d duration=%d nodes=%s users=%s flags=IGNORE_JOBS,%s"
+		d.extra = append(d.extra, fmt.Sprintf(line,
+			d.IntN(20), i, start, 60*(3+d.IntN(25)), d.names[i], pick(d, "ann", "bob,cat", "ann,bob,cat,dan", "dan"),
+			pick(d, "MAGNETIC", "MAGNETIC", "MAGNETIC,NO_HOLD_JOBS_AFTER_END", "MAGNETIC,PURGE_COMP=1:00", "MAGNETIC,HOURLY")))
+	}
 }
 
 // licenses draws licences, jobs that ask for some and, in some cases, several partitions.

@@ -10,7 +10,8 @@ import (
 // chooseNodes chooses a number of nodes for a reservation, from its partition or the default
 // partition (_select_nodes). It takes nodes that another reservation has at the same time only after all
 // other nodes, and only if the new reservation has the flag OVERLAP or MAINT. From 24.11 to 25.11 it also
-// takes such nodes if the other reservation has one of these flags.
+// takes such nodes if the other reservation has one of these flags. Before 24.11 a reservation may get fewer
+// nodes than it asks for.
 func (l *List) chooseNodes(r *Reservation, count int) error {
 	all, name, known := l.cluster.PartitionNodes(r.Partition)
 	if !known {
@@ -19,14 +20,15 @@ func (l *List) chooseNodes(r *Reservation, count int) error {
 	r.Partition, r.named, r.allNodes = name, false, false
 	r.flags &^= partNodes
 	chosen := l.pick(r, all, count)
-	if chosen == nil {
+	if n := chosen.Count(); n == 0 || n < count && l.Since2411 {
 		return fmt.Errorf("fewer than the requested %d nodes are free", count)
 	}
 	r.Nodes = chosen
 	return nil
 }
 
-// pick chooses a number of nodes of a set for a reservation. It returns nil if the set has too few nodes.
+// pick chooses a number of nodes of a set for a reservation, or fewer if the set has too few
+// (_pick_nodes_ordered).
 func (l *List) pick(r *Reservation, among selection.Bits, count int) selection.Bits {
 	available := among.Clone()
 	available.And(l.cluster.Available())
@@ -58,9 +60,6 @@ func (l *List) pick(r *Reservation, among selection.Bits, count int) selection.B
 				chosen.Or(some)
 			}
 		}
-	}
-	if chosen.Count() < count {
-		return nil
 	}
 	return chosen
 }
@@ -182,7 +181,7 @@ func (l *List) replaceNodes(r *Reservation) {
 	among = slices.Clone(among)
 	among.And(available)
 	among.AndNot(r.Nodes)
-	if more := l.pick(r, among, lost); more != nil {
+	if more := l.pick(r, among, lost); more.Count() == lost {
 		kept.Or(more)
 		r.Nodes = kept
 	}
