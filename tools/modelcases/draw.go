@@ -457,8 +457,9 @@ func (d *drawing) magnetic() {
 		nothing := func() string { return "" }
 		d.accounting("associations", nothing, nothing)
 	}
-	options := []string{"bf_allow_magnetic_slot", "bf_max_job_start=2", "sched_max_job_start=2", "bf_max_job_test=10"}
-	for _, o := range options {
+	for _, o := range []string{
+		"bf_allow_magnetic_slot", "bf_max_job_start=2", "sched_max_job_start=2", "bf_max_job_test=10",
+	} {
 		if d.chance(.15) {
 			d.set("SchedulerParameters", strings.TrimPrefix(d.conf["SchedulerParameters"]+","+o, ","))
 		}
