@@ -230,8 +230,8 @@ func (s *Summary) Render() string {
 		b.WriteString("rejected jobs (for each run) have no waits: a cell that rejects more may seem to wait less\n")
 	}
 	if slices.Contains(shown, completed) {
-		b.WriteString("a cell that completes fewer jobs may seem to wait less: its other jobs never started, were killed or failed " +
-			"(rmreplay compare of two cells says how many processor hours these used)\n")
+		b.WriteString("a cell that completes fewer jobs may seem to wait less: its other jobs never started, were killed " +
+			"or failed (rmreplay compare of two cells says how many processor hours these used)\n")
 	}
 	s.renderNeeds(&b)
 	for _, note := range s.Notes {
