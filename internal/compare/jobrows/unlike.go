@@ -2,6 +2,8 @@ package jobrows
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,9 +81,9 @@ func duration(name string, of func(*run.Row) time.Duration) property {
 func Unlike(baseline, set []run.Row) (equal int, differ []string) {
 	own, others := firstRows(baseline), firstRows(set)
 	var pairs [][2]*run.Row
-	for id, row := range others {
+	for _, id := range slices.Sorted(maps.Keys(others)) {
 		if own[id] != nil {
-			pairs = append(pairs, [2]*run.Row{own[id], row})
+			pairs = append(pairs, [2]*run.Row{own[id], others[id]})
 		}
 	}
 	if len(pairs) < fewestPairs {
@@ -126,8 +128,8 @@ func (p property) agree(pairs [][2]*run.Row) (telling, same bool) {
 		}
 	}
 	chance := 0.0
-	for text, k := range counts[0] {
-		chance += k * counts[1][text] / (n * n)
+	for _, text := range slices.Sorted(maps.Keys(counts[0])) { // in one order, so that sums are equal in all runs
+		chance += counts[0][text] * counts[1][text] / (n * n)
 	}
 	if n < float64(len(pairs))/2 || n < fewestPairs || chance > mostChance {
 		return false, false
