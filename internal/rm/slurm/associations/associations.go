@@ -222,9 +222,6 @@ func declare(declared map[string]bool, what, name string) error {
 func (s *Set) addUser(c *command, name string, line int) error {
 	accounts := c.list("accounts")
 	if len(accounts) == 0 {
-		accounts = c.list("defaultaccount")
-	}
-	if len(accounts) == 0 {
 		if c.has("adminlevel") && s.Users[name] != nil {
 			return nil
 		}
@@ -233,13 +230,19 @@ func (s *Set) addUser(c *command, name string, line int) error {
 	if s.Users[name] == nil {
 		s.Users[name] = map[string]bool{}
 	}
+	added := false
+	pair := func(account string) string {
+		return strings.Join([]string{name, account, strings.Join(c.list("partitions"), ",")}, "\x00")
+	}
 	for _, account := range accounts {
-		pair := strings.Join([]string{name, account, strings.Join(c.list("partitions"), ",")}, "\x00")
-		if before, twice := s.pairs[pair]; twice {
-			return fmt.Errorf("user %s is declared twice in account %s (first in line %d)", name, account, before)
+		if _, twice := s.pairs[pair(account)]; !twice { // sacctmgr adds what is new
+			s.pairs[pair(account)], added = line, true
 		}
-		s.pairs[pair] = line
 		s.Users[name][account] = true
+	}
+	if !added {
+		return fmt.Errorf("user %s is declared twice in account %s (first in line %d)", name, accounts[0],
+			s.pairs[pair(accounts[0])])
 	}
 	return nil
 }

@@ -167,6 +167,8 @@ func isPrefix(word, of string) bool {
 	return word != "" && strings.HasPrefix(of, strings.ToLower(word))
 }
 
+// option stores the value of an option. A user who is added gets an association in the default account, too, whatever
+// the accounts are (sacctmgr_add_user of user_functions.c).
 func (c *command) option(key, value string, setting bool) error {
 	name, kind, ok := c.entity.options.find(key)
 	if !ok {
@@ -180,7 +182,11 @@ func (c *command) option(key, value string, setting bool) error {
 	}
 	if kind == isList && (!setting || name != "names") {
 		for item := range strings.SplitSeq(strings.ToLower(value), ",") {
-			c.values[name] = append(c.values[name], strings.TrimLeft(strings.TrimSpace(item), "+-="))
+			item = strings.TrimLeft(strings.TrimSpace(item), "+-=")
+			c.values[name] = append(c.values[name], item)
+			if name == "defaultaccount" && c.verb.name == "add" {
+				c.values["accounts"] = append(c.values["accounts"], item)
+			}
 		}
 	} else {
 		c.values[name] = append(c.values[name], value)

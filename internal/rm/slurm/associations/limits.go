@@ -318,9 +318,6 @@ func (s *Set) changeUsers(c *command) {
 
 // addAssociations adds users to accounts. A user's first account is the user's default account.
 func (s *Set) addAssociations(c *command, names, accounts, partitions []string) {
-	if len(accounts) == 0 {
-		accounts = c.list("defaultaccount")
-	}
 	if len(partitions) == 0 {
 		partitions = []string{""}
 	}
@@ -328,6 +325,11 @@ func (s *Set) addAssociations(c *command, names, accounts, partitions []string) 
 		for _, account := range accounts {
 			first := !slices.ContainsFunc(s.Associations, func(a *Association) bool { return a.User == name })
 			for _, partition := range partitions {
+				if slices.ContainsFunc(s.Associations, func(a *Association) bool {
+					return a.User == name && a.Account == account && a.Partition == partition
+				}) {
+					continue
+				}
 				a := &Association{Account: account, User: name, Partition: partition, Default: first, Line: s.line, Shares: 1}
 				a.apply(c.set)
 				s.Associations = append(s.Associations, a)

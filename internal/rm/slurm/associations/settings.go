@@ -57,9 +57,6 @@ func (c *command) objects() (list []string) {
 	for _, name := range c.list("names") {
 		object := c.entity.name + " " + name
 		accounts := c.list("accounts")
-		if len(accounts) == 0 && c.verb.name == "add" {
-			accounts = c.list("defaultaccount")
-		}
 		if c.entity.name != "user" || len(accounts) == 0 {
 			list = append(list, object)
 			continue

@@ -53,3 +53,38 @@ modify account physics set GrpJobs=-1
 		t.Errorf("%+v", high)
 	}
 }
+
+// TestDefaultAccount: sacctmgr adds a user to the default account beside the accounts, in the order of the options,
+// and adds only what is new.
+func TestDefaultAccount(t *testing.T) {
+	s := Read([]byte(`add cluster vale
+add account physics
+add account optics
+add user ada DefaultAccount=physics account=optics fairshare=parent
+add user ben account=physics,physics DefaultAccount=optics
+add user cid DefaultAccount=physics
+add user cid DefaultAccount=physics account=optics fairshare=9
+`), "a", "vale", "")
+	if len(s.Mistakes) > 0 {
+		t.Fatal(s.Mistakes)
+	}
+	type row struct {
+		user, account string
+		isDefault     bool
+		shares        uint32
+	}
+	var got []row
+	for _, a := range s.Associations {
+		if a.User != "" && a.User != "root" {
+			got = append(got, row{a.User, a.Account, a.Default, a.Shares})
+		}
+	}
+	want := []row{{"ada", "physics", true, SharesOfParent}, {"ada", "optics", false, SharesOfParent},
+		{"ben", "physics", false, 1}, {"ben", "optics", true, 1}, {"cid", "physics", true, 1}, {"cid", "optics", false, 9}}
+	if !slices.Equal(got, want) {
+		t.Errorf("associations\n%+v, want\n%+v", got, want)
+	}
+	if !s.Users["ada"]["physics"] || !s.Users["ben"]["optics"] {
+		t.Errorf("users %v", s.Users)
+	}
+}
