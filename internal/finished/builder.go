@@ -92,6 +92,9 @@ type Builder struct {
 	// doubtful are records that a later record's node list decides on; see [Builder.record].
 	doubtful []Job
 	arrays   arrays.Parts
+	// cancelled has the instant at which an array was cancelled, by the array's ID; see
+	// [Builder.cancelledArrays].
+	cancelled map[string]hpc.Time
 }
 
 // built is a job under construction.
@@ -531,7 +534,7 @@ func (b *Builder) job(entry *built) error {
 		job.Recorded.Processors = 0
 	}
 	switch {
-	case r.ArrayJob == 0, r.ArrayTask < 0 && r.ArrayRest == "", entry.requeued:
+	case !r.isTask(), entry.requeued:
 	case b.preset(r):
 		b.arrays.Add(r.array(), &arrays.Part{Job: job, Tasks: []int{r.ArrayTask}, Alone: true})
 	default:
@@ -600,7 +603,8 @@ func (r *Job) noTime() bool {
 }
 
 // arrayTask adds a task, or all tasks of a record, to the job of the array. Tasks with different
-// requests, or with different times of cancellation, become several jobs.
+// requests, or with different times of cancellation, become several jobs. If the user cancelled
+// the array, the cancellation of the job replaces those of the tasks.
 func (b *Builder) arrayTask(entry *built, job *hpc.Job) {
 	r, tasks := &entry.rec, entry.tasks
 	if r.ArrayTask >= 0 {
@@ -615,6 +619,12 @@ func (b *Builder) arrayTask(entry *built, job *hpc.Job) {
 	}
 	job.Array = limit
 	array, parts := r.array(), 0
+	if at := b.cancelled[array]; at != 0 {
+		job.CancelAfter = max(at.Sub(job.Submit), 1)
+		if r.State == hpc.Cancelled && r.End >= at.Add(-rounding) {
+			job.RunTime, job.ExitCode = hpc.Unlimited, 0 // the cancellation ends it
+		}
+	}
 	for _, part := range b.arrays[array] {
 		if part.Alone {
 			continue

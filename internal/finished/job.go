@@ -74,6 +74,9 @@ type Job struct {
 	hpc.Interruptions
 }
 
+// isTask reports whether the record is of one task or several tasks of an array.
+func (r *Job) isTask() bool { return r.ArrayJob != 0 && (r.ArrayTask >= 0 || r.ArrayRest != "") }
+
 // array returns the ID of the job's array.
 func (r *Job) array() string { return strconv.FormatUint(uint64(r.ArrayJob), 10) }
 

@@ -159,6 +159,34 @@ func TestArrayLimit(t *testing.T) {
 	}
 }
 
+// TestCancelledArray checks that an array that its user cancelled stays one job with one limit. If
+// a task ran on after the cancellation, the tasks that ran become the first job.
+func TestCancelledArray(t *testing.T) {
+	const a = "-a 1-8%2"
+	for _, tt := range []struct {
+		end  int // of task 3
+		want map[string]string
+	}{
+		{60, map[string]string{"5": "1-8%2 cancelled 1h0m0s"}},
+		{61, map[string]string{"5": "1-8%2 cancelled 1h0m0s"}}, // its processes outlived the cancellation
+		{70, map[string]string{"5": "1-3%2 cancelled 0s", "5#2": "4-8%2 cancelled 1h0m0s"}},
+	} {
+		w := build(t, workload.ReadOptions{}, ran("5_[4-8%2]", 0, -1, 60, hpc.Cancelled, a),
+			ran("5_3", 0, 40, tt.end, hpc.Cancelled, a), ran("5_2", 0, 0, 60, hpc.Completed, a), ran("5_1", 0, 0, 40, hpc.Completed, a))
+		got := map[string]string{}
+		for _, job := range w.Jobs.All() {
+			got[job.ID] = fmt.Sprintf("%s cancelled %s", job.Array, job.CancelAfter)
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("task 3 ends at %d (-want +got)\n%s", tt.end, diff)
+		}
+		job := jobByID(t, w, "5")
+		if runs := job.RunTimeOf(3) != hpc.Unlimited; job.RunTimeOf(1) != 40*time.Minute || runs != (tt.end == 70) {
+			t.Errorf("task 3 ends at %d: run times %v and %v", tt.end, job.RunTime, job.TaskRunTimes)
+		}
+	}
+}
+
 // TestEligible checks that a job becomes eligible at the recorded time if it was delayed by a
 // dependency on a job outside the window, or by a hold.
 func TestEligible(t *testing.T) {

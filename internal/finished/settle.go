@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/slurmspec"
@@ -61,25 +62,29 @@ func (b *Builder) settle() error {
 	if err := b.settleArrays(); err != nil {
 		return err
 	}
-	slices.SortStableFunc(b.list, func(x, y *built) int { return x.rec.compareSubmission(&y.rec) })
+	b.cancelled = b.cancelledArrays()
+	slices.SortStableFunc(b.list, b.compareSubmission)
 	return nil
 }
 
 // compareSubmission orders jobs by submit time, number, and task or component. An array's tasks
-// that have not started precede those that have started.
-func (r *Job) compareSubmission(o *Job) int {
-	place := func(r *Job) (number uint32, at int) {
-		switch {
+// that have not started precede those that have started, unless their cancellation makes them a
+// job of their own: then the lower task precedes, because slurmctld starts it first.
+func (b *Builder) compareSubmission(x, y *built) int {
+	place := func(e *built) (number uint32, at int) {
+		switch r := &e.rec; {
+		case r.ArrayJob != 0 && len(e.tasks) > 0 && r.State.Ended() && b.cancelled[r.array()] == 0:
+			return r.ArrayJob, e.tasks[0]
 		case r.ArrayJob != 0:
 			return r.ArrayJob, r.ArrayTask
 		case r.HetJob != 0:
 			return r.HetJob, r.HetOffset
 		}
-		return r.Number, 0
+		return e.rec.Number, 0
 	}
-	number, at := place(r)
-	otherNumber, otherAt := place(o)
-	return cmp.Or(cmp.Compare(r.Submit, o.Submit), cmp.Compare(number, otherNumber), cmp.Compare(at, otherAt))
+	number, at := place(x)
+	otherNumber, otherAt := place(y)
+	return cmp.Or(cmp.Compare(x.rec.Submit, y.rec.Submit), cmp.Compare(number, otherNumber), cmp.Compare(at, otherAt))
 }
 
 // runs combines the records of an ID into a job: earlier records of its state, its sizes, and its
@@ -550,4 +555,43 @@ func cutTasks(r *Job) (a hpc.Array, ok bool) {
 	}
 	a.Tasks = append(known.Tasks, a.Tasks[behind:]...)
 	return a, true
+}
+
+// killWait is how long the processes of a running job may outlive its cancellation. Slurm's
+// KillWait is 30 seconds by default.
+const killWait = time.Minute
+
+// cancelledArrays returns the instants at which users cancelled their arrays. It returns no
+// instant for an array of which a task ran on after the cancellation, or whose tasks were
+// cancelled at different instants.
+func (b *Builder) cancelledArrays() map[string]hpc.Time {
+	// ends are the first and the last end of tasks that never ran, and the last end of other
+	// tasks.
+	type ends struct{ first, last, others hpc.Time }
+	arrays := make(map[string]ends)
+	for _, e := range b.list {
+		r := &e.rec
+		if !r.isTask() || e.requeued || b.preset(r) {
+			continue
+		}
+		of := arrays[r.array()]
+		switch end := r.End; {
+		case end == 0 || !r.State.Ended():
+			of.others = hpc.Never
+		case r.State != hpc.Completed && r.Elapsed <= 0 && (r.Start == 0 || b.gone(r)):
+			of.first, of.last = cmp.Or(min(of.first, end), end), max(of.last, end)
+		case r.State == hpc.Cancelled:
+			of.others = max(of.others, end.Add(-killWait))
+		default:
+			of.others = max(of.others, end)
+		}
+		arrays[r.array()] = of
+	}
+	cancelled := make(map[string]hpc.Time)
+	for array, of := range arrays {
+		if of.first != 0 && of.last.Sub(of.first) <= rounding && of.others <= of.last {
+			cancelled[array] = of.last
+		}
+	}
+	return cancelled
 }

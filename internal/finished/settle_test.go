@@ -241,7 +241,7 @@ func TestCutArray(t *testing.T) {
 		{record("1,4,7,1...%2", "--array=1-16:3%2", ""), nil, "1,4,7,10,13,16%2"},
 		{record("1,4,7,1...%2", "--array=1-16:3", ""), nil, "1,4,7,10,13,16%2"}, // scontrol set the limit
 		{record("1,4,7,1...", "", "#!/bin/sh\n#SBATCH -a 1-16:3\n"), nil, "1,4,7,10,13,16"},
-		{record("7,10,1...", "-a 1-16:3", ""), []*finished.Job{ran("8_1", 0, 5, 9, hpc.Completed, "-a 1-16:3"), ran("8_13", 0, 5, 9, hpc.Completed, "-a 1-16:3")}, "7,10,16"},
+		{record("7,10,1...", "-a 1-16:3", ""), []*finished.Job{ran("8_1", 0, 5, 90, hpc.Completed, "-a 1-16:3"), ran("8_13", 0, 5, 90, hpc.Completed, "-a 1-16:3")}, "7,10,16"},
 		{record("1,4,7,1...%2", "", ""), nil, ""},
 		{record("1,4,7,1...%2", "--array=1-16:2", ""), nil, ""},
 		{record("1-...", "--array=1-16:2", ""), nil, ""},

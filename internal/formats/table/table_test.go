@@ -232,7 +232,7 @@ func TestTasks(t *testing.T) {
 		got = append(got, job.ID+":"+job.Array)
 	}
 	slices.Sort(got)
-	want := []string{"17#2:1-2", "17:5-6", "2024:1", "2024_2:", "c1_7:"}
+	want := []string{"17:1-2,5-6", "2024:1", "2024_2:", "c1_7:"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
