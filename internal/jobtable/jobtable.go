@@ -86,6 +86,9 @@ type Table struct {
 	// Jobs the number of all jobs of the run.
 	Rows          []*run.Row
 	Matched, Jobs int
+	// Absent names texts of the filter that no job has, if the filter keeps no job; see
+	// [transform.Compared.Absent].
+	Absent string
 }
 
 // plan has the parsed options of a table.
@@ -128,7 +131,7 @@ func FromRun(r *run.Run, opts Options) (*Table, error) {
 		return nil, err
 	}
 	t := &Table{Columns: p.columns, Jobs: metrics.CountJobs(rows)}
-	if t.Rows, err = keep(r, rows, p.keep); err != nil {
+	if t.Rows, t.Absent, err = keep(r, rows, opts.Filter, p.keep); err != nil {
 		return nil, err
 	}
 	t.Matched = countJobs(t.Rows)
@@ -161,25 +164,26 @@ func (*Table) Value(r *run.Row, column string) (float64, error) {
 }
 
 // Filter returns the rows of a run ([run.Run.Histories]) for which an expression is true, in the
-// language of [Options.Filter]; it returns all rows for "". The error names a fault of the
-// expression or of a row.
-func Filter(r *run.Run, rows []run.Row, filter string) ([]*run.Row, error) {
+// language of [Options.Filter]; it returns all rows for "". absent is as in [Table]. The error
+// names a fault of the expression or of a row.
+func Filter(r *run.Run, rows []run.Row, filter string) (kept []*run.Row, absent string, err error) {
 	o := Options{Filter: filter}
 	p, err := o.plan()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return keep(r, rows, p.keep)
+	return keep(r, rows, filter, p.keep)
 }
 
-// keep returns the rows for which the program is true, or all rows if the program is nil.
-func keep(r *run.Run, rows []run.Row, program *vm.Program) (kept []*run.Row, err error) {
+// keep returns the rows for which the program of a filter is true, or all rows if the program is
+// nil.
+func keep(r *run.Run, rows []run.Row, filter string, program *vm.Program) (kept []*run.Row, absent string, err error) {
 	start := r.Manifest.WindowStart
 	if start == 0 {
 		start = r.Manifest.VirtualStart
 	}
 	w := &workload.Workload{Start: r.Manifest.WindowStart}
-	machine := vm.VM{}
+	machine, compared := vm.VM{}, transform.NewCompared(filter, Fields{})
 	job := &hpc.Job{}
 	for i := range rows {
 		row := &rows[i]
@@ -189,20 +193,25 @@ func keep(r *run.Run, rows []run.Row, program *vm.Program) (kept []*run.Row, err
 		}
 		if row.Request != "" {
 			if job, err = run.DecodeJob([]byte(row.Request)); err != nil {
-				return nil, fmt.Errorf("run record %s: row %d: %w", r.Dir, i, err)
+				return nil, "", fmt.Errorf("run record %s: row %d: %w", r.Dir, i, err)
 			}
 		} else if job.ID != row.Job { // the record has events of the job, but not the job itself
 			job = &hpc.Job{ID: row.Job}
 		}
-		value, err := machine.Run(program, fieldsOf(w, job, row, start))
+		fields := fieldsOf(w, job, row, start)
+		compared.Add(fields)
+		value, err := machine.Run(program, fields)
 		if err != nil {
-			return nil, fmt.Errorf("filter: job %s: %w", row.Job, err)
+			return nil, "", fmt.Errorf("filter: job %s: %w", row.Job, err)
 		}
 		if is, _ := value.(bool); is {
 			kept = append(kept, row)
 		}
 	}
-	return kept, nil
+	if len(kept) == 0 {
+		absent = compared.Absent()
+	}
+	return kept, absent, nil
 }
 
 func fieldsOf(w *workload.Workload, job *hpc.Job, row *run.Row, start hpc.Time) Fields {

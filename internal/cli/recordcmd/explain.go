@@ -179,7 +179,7 @@ func completeJobs(_ *cobra.Command, before []string, typed string) (ids []cobra.
 // groups explains the jobs that a filter keeps and that were submitted between start and end
 // (start included). A start or end of 0 means no bound.
 func groups(r *run.Run, record *explain.Record, filter string, start, end hpc.Time, by []metrics.By) (explain.Groupings, error) {
-	rows, err := jobtable.Filter(r, record.Rows(), filter)
+	rows, absent, err := jobtable.Filter(r, record.Rows(), filter)
 	if err != nil {
 		return explain.Groupings{}, err
 	}
@@ -187,7 +187,8 @@ func groups(r *run.Run, record *explain.Record, filter string, start, end hpc.Ti
 		return start != 0 && row.Submit < start || end != 0 && row.Submit >= end
 	})
 	if len(rows) == 0 {
-		return explain.Groupings{}, fmt.Errorf("explaining jobs: no job matches --filter, --start and --end (jobs of the run: %d)", metrics.CountJobs(record.Rows()))
+		return explain.Groupings{}, fmt.Errorf("explaining jobs: no job matches --filter, --start and --end (jobs of the run: %d)%s",
+			metrics.CountJobs(record.Rows()), absent)
 	}
 	return record.Groups(rows, by...), nil
 }

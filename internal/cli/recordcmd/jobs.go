@@ -102,6 +102,9 @@ func (o commands) runJobs(path string, opts jobsOptions) error {
 	if err != nil {
 		return console.BadInput(err)
 	}
+	if table.Absent != "" {
+		o.Say("rmreplay: the filter keeps no job%s", table.Absent)
+	}
 	switch {
 	case opts.json:
 		return o.PrintJSON(table.Document(path))

@@ -1,7 +1,6 @@
 package transform
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -66,7 +65,7 @@ func Filter(text string) (Step, error) {
 		return Step{}, err
 	}
 	return Step{"--filter " + quote(text), func(w *workload.Workload, _ *Environment) (int, error) {
-		return filter(w, program)
+		return filter(w, program, NewCompared(text, Fields{}))
 	}}, nil
 }
 
@@ -174,7 +173,7 @@ func withoutUnit(text string, fields []string) string {
 	return ""
 }
 
-func filter(w *workload.Workload, program *vm.Program) (int, error) {
+func filter(w *workload.Workload, program *vm.Program, compared *Compared) (int, error) {
 	start := w.Start
 	if start == 0 {
 		start = w.Epoch
@@ -182,7 +181,9 @@ func filter(w *workload.Workload, program *vm.Program) (int, error) {
 	var failed error
 	machine := vm.VM{}
 	removed := keep(w, func(job *hpc.Job) bool {
-		value, err := machine.Run(program, FieldsOf(w, job, start))
+		fields := FieldsOf(w, job, start)
+		compared.Add(fields)
+		value, err := machine.Run(program, fields)
 		if err != nil && failed == nil {
 			failed = fmt.Errorf("job %s: %w", job.ID, err)
 		}
@@ -193,7 +194,7 @@ func filter(w *workload.Workload, program *vm.Program) (int, error) {
 	case failed != nil:
 		return 0, failed
 	case w.Jobs.Len() == 0:
-		return 0, errors.New("no job is left")
+		return 0, fmt.Errorf("no job is left%s", compared.Absent())
 	}
 	return removed, nil
 }

@@ -515,6 +515,17 @@ func TestFilter(t *testing.T) {
 	if _, _, err := Apply(small(), Environment{}, must(Filter("nodes > 1000"))); err == nil || !strings.Contains(err.Error(), "no job is left") {
 		t.Errorf("nothing left: %v", err)
 	}
+	for expression, want := range map[string]string{
+		`user == "adaa"`: `; no job has user "adaa" (did you mean ada?)`,
+		`nodes >= 16 and user in ["x", "ada"] and id == "qqq"`: `; no job has user "x" (want ada); no job has id "qqq" (want a, b, c, d, p)`,
+		`reservation == "x"`:             `; no job has reservation "x" (no job has a reservation)`,
+		`user == "ada" and nodes > 1000`: "",
+	} {
+		_, _, err := Apply(small(), Environment{}, must(Filter(expression)))
+		if err == nil || !strings.HasSuffix(err.Error(), "no job is left"+want) {
+			t.Errorf("%s: %v, want the end %q", expression, err, want)
+		}
+	}
 	if _, _, err := Apply(small(), Environment{}, must(Filter("1 / (nodes - 1) == 1 and [1][nodes] == 1"))); err == nil {
 		t.Error("an index out of range was accepted")
 	}
