@@ -164,7 +164,7 @@ var transformSteps = []struct {
 		})},
 	{"chain", "duration", "cut jobs that run longer than `DURATION` into parts, each of which depends on the one before (other jobs keep their limits)",
 		func(text string) (func(*transformOptions) (transform.Step, error), error) {
-			longest, err := hpc.ParseDuration(text)
+			longest, err := hpc.ParseWithUnit(text)
 			return func(o *transformOptions) (transform.Step, error) { return transform.Chains(longest, o.checkpoint) }, err
 		}},
 	{"switches", "number", "request at most `N` leaf switches",
@@ -249,7 +249,10 @@ func longestLimit(text string) (func(*transformOptions) (transform.Step, error),
 	if !only {
 		partition, duration = "*", text
 	}
-	longest, err := hpc.ParseDuration(duration)
+	longest, err := hpc.ParseWithUnit(duration)
+	if errors.Is(err, hpc.ErrNoUnit) {
+		return nil, err
+	}
 	if err != nil || partition == "" {
 		err = errors.New("not a limit (want DURATION or PARTITION=DURATION; give the flag again for another partition)")
 	}
@@ -292,7 +295,10 @@ func interval(text string) (func(*transformOptions) (transform.Step, error), err
 func maintenance(text string) (func(*transformOptions) (transform.Step, error), error) {
 	start, rest, ok := strings.Cut(text, "/")
 	long, nodes, _ := strings.Cut(rest, "/")
-	length, err := hpc.ParseDuration(long)
+	length, err := hpc.ParseWithUnit(long)
+	if errors.Is(err, hpc.ErrNoUnit) {
+		return nil, err
+	}
 	if !ok || start == "" || err != nil {
 		return nil, errors.New("not a maintenance (want START/DURATION, such as 2024-03-05T12:00/8h, or " +
 			"START/DURATION/NODES, such as 2024-03-05T12:00/8h/n[1-16])")

@@ -2,6 +2,7 @@ package hpc
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"regexp"
 	"strconv"
@@ -66,6 +67,18 @@ func ParseDuration(text string) (time.Duration, error) {
 		total = -total
 	}
 	return ofSeconds(total)
+}
+
+// ErrNoUnit is the error of [ParseWithUnit] for a number without a unit.
+var ErrNoUnit = errors.New("a number without a unit")
+
+// ParseWithUnit is [ParseDuration] for durations of hours or days, such as time limits. It refuses
+// a number without a unit, because people mean hours, and Slurm's commands minutes.
+func ParseWithUnit(text string) (time.Duration, error) {
+	if n, err := strconv.ParseFloat(text, 64); err == nil && n != 0 {
+		return 0, fmt.Errorf("%s: %w (want %[1]sh, %[1]sm or %[1]ss)", text, ErrNoUnit)
+	}
+	return ParseDuration(text)
 }
 
 // dayed matches days and hours, as in Slurm: 1-12.

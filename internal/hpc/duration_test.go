@@ -1,6 +1,7 @@
 package hpc
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,20 @@ func TestParseDuration(t *testing.T) {
 	for _, text := range []string{"", "often", "12:30", "1:60:00", "1:00:60", "1-12:60", "1d30", "30 5", "5 parsecs", "h", "1h h", "d", "2dd", "1d-1h", "NaN", "Inf", "1e30", "9999999999d", "x:y:z", "-1:00:00"} {
 		if got, err := ParseDuration(text); err == nil || !strings.Contains(err.Error(), "not a duration (want, for example, 90s") {
 			t.Errorf("%q: %v, %v; want an error", text, got, err)
+		}
+	}
+}
+
+// TestParseWithUnit checks that a number without a unit is refused, except for 0.
+func TestParseWithUnit(t *testing.T) {
+	for text, want := range map[string]time.Duration{"8h": 8 * time.Hour, "2h30": 150 * time.Minute, "08:00:00": 8 * time.Hour, "0": 0} {
+		if got, err := ParseWithUnit(text); err != nil || got != want {
+			t.Errorf("%q: %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"8", "1.5", "-1"} {
+		if got, err := ParseWithUnit(text); !errors.Is(err, ErrNoUnit) || !strings.Contains(err.Error(), "(want "+text+"h, ") {
+			t.Errorf("%q: %v, %v; want %v", text, got, err, ErrNoUnit)
 		}
 	}
 }
