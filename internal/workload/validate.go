@@ -641,8 +641,8 @@ func (v *validator) preset(job *hpc.Job) {
 	case job.Array != "":
 		v.report(Error, job.ID, RulePresetArray, "a job array cannot be running when the window begins; its tasks can, as jobs of their own")
 	case r.Nodes == "":
-		v.report(Error, job.ID, RulePresetNodes, "it ran when the window began, but its nodes are not recorded (want records with node lists, "+
-			"or a workload without such jobs: workload transform --filter 'not preset')")
+		v.report(Error, job.ID, RulePresetNodes, "it ran when the window began, but its nodes are not recorded (want records with node lists; "+
+			"free nodes, with workload complete --cluster DIR; or no such jobs, with workload transform --filter 'not preset')")
 	case r.End != 0 && r.End < v.w.Start:
 		v.report(Error, job.ID, RulePresetOver, "it ended at %s, before the window's start %s", v.date(r.End), v.date(v.w.Start))
 	default:
