@@ -322,6 +322,11 @@ func TestVariants(t *testing.T) {
 	if text := r.Render(time.UTC); !strings.Contains(text, "submitted now") || !strings.Contains(text, "small") {
 		t.Error(text)
 	}
+	large.Tasks = 1 << 20
+	_, doubts, err := forecast.Try(t.Context(), q, forecast.Variant{Name: "nodes=N", Request: large}, 0, opts)
+	if err != nil || len(doubts) != 1 || !strings.Contains(doubts[0], "(the submitted job, variant nodes=N: asks for ") {
+		t.Errorf("a job that the cluster refuses: %q, %v", doubts, err)
+	}
 	if r.WhatIf[0].P50.Before(q.At.Std()) {
 		t.Errorf("it starts at %s, before it is submitted", r.WhatIf[0].P50)
 	}

@@ -149,6 +149,9 @@ func Try(ctx context.Context, q *Queue, v Variant, by hpc.Time, opts Options) (o
 		return one, nil, fmt.Errorf("%s: %w", v.Name, err)
 	}
 	one, doubts = with.waiting(own, all, by, opts)[0], doubtsOf(all)
+	for i := range doubts {
+		doubts[i] = strings.ReplaceAll(doubts[i], "job "+submitted, "the submitted job, variant "+v.Name)
+	}
 	one.Variant, one.Job = v.Name, ""
 	if one.Never == opts.realizations() && len(doubts) > 0 {
 		one.Why = strings.Join(doubts, "; ")
