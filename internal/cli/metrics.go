@@ -157,8 +157,8 @@ func runMetrics(g *globals, dir string, opts metricsOptions) error {
 	}
 	several := len(set.Runs) > 1
 	if several && !opts.json && (len(by) > 0 || opts.fairness || opts.fairStart != "") {
-		return console.Usagef("%s has %d runs: --by, --fairness and --fair-start show one run (want --json, or a run "+
-			"such as %s)", dir, len(set.Runs), set.Runs[0].Dir)
+		return console.Usagef("%s has several runs: --by, --fairness and --fair-start show one run (want --json, or a run "+
+			"such as %s)", dir, set.Runs[0].Dir)
 	}
 	if g.Pictures() {
 		how.Columns = pictureColumns

@@ -107,7 +107,9 @@ func TestExclusive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := forecast.NewReport(t.Context(), "run", q, nil, 0, options(t, c).Options)
+	opts := options(t, c).Options
+	opts.RunTimes, opts.Learner = forecast.FromHistory, forecast.NewShares()
+	r, err := forecast.NewReport(t.Context(), "run", q, nil, 0, opts)
 	if err != nil || len(r.Jobs) != 1 {
 		t.Fatalf("%v: %+v", err, r)
 	}
