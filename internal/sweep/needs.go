@@ -31,9 +31,9 @@ type Need struct {
 	Key string `json:"key"` // a key of [metrics.Figures]
 	// Baseline is the valid cell that needs the most seeds to detect a change by a given share of its mean.
 	Baseline string `json:"baseline"`
-	// Mean is the baseline's mean. Deviation is the standard deviation of runs within a cell, pooled over the valid cells whose
-	// means are between half and twice Mean. Cells with a much larger or smaller mean vary differently. Freedom is the
-	// number of degrees of freedom of Deviation: the number of these cells' runs less the number of these cells.
+	// Mean is the baseline's mean. Deviation is the standard deviation of runs within a cell, pooled over the valid cells
+	// whose means are between half and twice Mean. Cells with a much larger or smaller mean vary differently. Freedom is
+	// the number of degrees of freedom of Deviation: the number of these cells' runs less the number of these cells.
 	Mean      metrics.Float `json:"mean"`
 	Deviation metrics.Float `json:"standard_deviation"`
 	Freedom   int           `json:"degrees_of_freedom"`
