@@ -15,6 +15,7 @@ import (
 	"rmreplay/internal/flags"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/run"
 )
 
 // metricsOptions are the flags of `metrics`.
@@ -91,7 +92,8 @@ func newMetricsCommand(g *globals) *cobra.Command {
 		Short: "Compute utilization, waits, slowdowns and other metrics of a run",
 		Long: `Computes the metrics of a run from its record. For a run that was interrupted or killed,
 the metrics are those of its jobs until then; such a run is not valid. RUN may also be a
-recorded workload: then the metrics are those of the recorded jobs.
+recorded workload: then the metrics are those of the recorded jobs. For a directory of
+realizations, such as a cell of a sweep, the command prints a line for each of them.
 
   makespan          last end - first start, or last end - begin of the workload's window
   utilization       processor time of jobs / (window x processors); for nodes: node time
@@ -128,6 +130,7 @@ they are exact.
 		Example: `  rmreplay metrics demo/run
   rmreplay metrics demo/run --by partition,qos
   rmreplay metrics demo/run --json
+  rmreplay metrics demo/set
   rmreplay metrics demo/run --fairness --fair-start own
   rmreplay metrics march.jsonl
   rmreplay metrics demo/run --start 2024-03-05T08:00 --end 2024-03-05T18:00`,
@@ -148,24 +151,45 @@ func runMetrics(g *globals, dir string, opts metricsOptions) error {
 	if err != nil {
 		return err
 	}
-	r, err := formats.OpenRun(dir)
+	set, err := formats.OpenRuns(dir)
 	if err != nil {
 		return console.BadInput(err)
+	}
+	several := len(set.Runs) > 1
+	if several && !opts.json && (len(by) > 0 || opts.fairness || opts.fairStart != "") {
+		return console.Usagef("%s has several runs: --by, --fairness and --fair-start show one run (want --json, or a run "+
+			"such as %s)", dir, set.Runs[0].Dir)
 	}
 	if g.Pictures() {
 		how.Columns = pictureColumns
 	}
+	var list []experiment.Realization
+	for i, r := range set.Runs {
+		summary, err := opts.summarize(r, how, by)
+		if err != nil {
+			return console.BadInput(err)
+		}
+		m := &r.Manifest
+		list = append(list, experiment.Realization{Number: i + 1, Dir: r.Dir, Seed: m.Seed, Made: m.Made, Summary: summary})
+	}
+	if several {
+		err = g.reportSet(set.Runs[0].Manifest.Workload.Path, dir, list, opts.json)
+	} else {
+		err = g.printSummary(list[0].Summary, opts.window.Location(), opts.json)
+	}
+	return unlessPartial(err, opts.partial)
+}
+
+// summarize returns the metrics of a run that the flags choose.
+func (o *metricsOptions) summarize(r *run.Run, how metrics.Options, by []metrics.By) (*metrics.Summary, error) {
 	summary, err := metrics.FromRun(r, how, by...)
-	if err != nil {
-		return console.BadInput(err)
+	if err == nil {
+		err = o.fairStart.Add(summary, r, how)
 	}
-	if err := opts.fairStart.Add(summary, r, how); err != nil {
-		return console.BadInput(err)
-	}
-	if !opts.fairness && opts.fairStart == "" {
+	if err == nil && !o.fairness && o.fairStart == "" {
 		summary.Fairness = nil // replay and simulate do not print it either
 	}
-	return unlessPartial(g.printSummary(summary, opts.window.Location(), opts.json), opts.partial)
+	return summary, err
 }
 
 // parse returns the options of the metrics that the flags choose.

@@ -103,10 +103,15 @@ func (o *runOptions) runSet(ctx context.Context, g *globals, spec experiment.Spe
 	if err != nil {
 		return g.UnlessInterrupted(ctx, err, o.output+" has the record up to the interruption")
 	}
-	if o.json {
-		err = g.PrintJSON(newSetReport(o.output, list))
+	return g.reportSet(spec.Workload.Path, o.output, list, o.json)
+}
+
+// reportSet prints the metrics of the realizations in dir. If some are not valid, the error names them.
+func (g *globals) reportSet(workload, dir string, list []experiment.Realization, asJSON bool) (err error) {
+	if asJSON {
+		err = g.PrintJSON(newSetReport(dir, list))
 	} else {
-		err = g.printSet(spec.Workload.Path, o.output, list)
+		err = g.printSet(workload, dir, list)
 	}
 	if err != nil {
 		return err
@@ -119,12 +124,12 @@ func (o *runOptions) runSet(ctx context.Context, g *globals, spec experiment.Spe
 	}
 	if len(invalid) > 0 {
 		return console.Invalidf("%d of %d %s not valid: %s (rmreplay metrics RUN says why)", len(invalid), len(list),
-			quantity.Plural(len(list), "realization is", "realizations are"), few(invalid, 5))
+			quantity.Plural(len(list), "realization is", "realizations are"), quantity.Few(invalid, 5))
 	}
 	return nil
 }
 
-// setReport is the JSON output of replay and simulate with --realizations.
+// setReport is the JSON output about several realizations.
 type setReport struct {
 	Dir          string             `json:"dir"`
 	Realizations []*metrics.Summary `json:"realizations"`
@@ -207,12 +212,4 @@ func nodeFactor(text string) (float64, error) {
 			"or a whole number for the simulator, gives the number of nodes)", text)
 	}
 	return factorOf("nodes", text)
-}
-
-// few returns the first n entries of a list, and the number of further entries, as text.
-func few(list []string, n int) string {
-	if len(list) <= n {
-		return strings.Join(list, ", ")
-	}
-	return strings.Join(slices.Clone(list[:n]), ", ") + fmt.Sprintf(" and %d more", len(list)-n)
 }

@@ -125,5 +125,5 @@ func (t *sweepTable) state() []pace.Part {
 	if t.failed > 0 {
 		parts = append(parts, pace.Part{Rank: 2, Text: fmt.Sprintf("%d failed", t.failed)})
 	}
-	return append(parts, t.left(), pace.Part{Rank: 3, Text: few(names, 2)})
+	return append(parts, t.left(), pace.Part{Rank: 3, Text: quantity.Few(names, 2)})
 }

@@ -23,7 +23,7 @@ type Cause struct {
 
 // causes returns the causes that the records show for a divergence, beginning with the proven causes. There are no
 // likely causes if the start moved with the submission, because the submission then explains the whole difference.
-func (d *Divergence) causes(a, b *table, between *releases.Difference) []Cause {
+func (d *Divergence) causes(a, b *table, between *releases.Difference, sides [2]string) []Cause {
 	list := []Cause{}
 	proven := func(format string, args ...any) { list = append(list, Cause{true, fmt.Sprintf(format, args...)}) }
 	likely := func(format string, args ...any) { list = append(list, Cause{false, fmt.Sprintf(format, args...)}) }
@@ -40,12 +40,17 @@ func (d *Divergence) causes(a, b *table, between *releases.Difference) []Cause {
 			likely("users react to the system, and submit jobs that depend on earlier results later")
 		}
 		if x, y := jitter(a.Manifest), jitter(b.Manifest); x > 0 || y > 0 {
-			likely("jitter moved submissions by up to %s s and %s s", seconds(x).Text(), seconds(y).Text())
+			text := "jitter moved submissions by up to %s s and %s s"
+			if a.Manifest.Seed != b.Manifest.Seed {
+				text += ": with another seed by other times, so the first divergence says nothing about the configurations (want " +
+					"the same --seed on both sides)"
+			}
+			likely(text, seconds(x).Text(), seconds(y).Text())
 		}
 	case DivergedLost:
-		side, lost := "the baseline", d.of(x)
+		side, lost := sides[0], d.of(x)
 		if s := d.of(y); lost.EndedBy != rm.Requeue || s.EndedBy == rm.Requeue && b.at(s.End) < a.at(lost.End) {
-			side, lost = "the set", s
+			side, lost = sides[1], s
 		}
 		proven("in %s it was %s", side, jobrows.Lost(lost))
 	case DivergedRunTime:
@@ -53,7 +58,7 @@ func (d *Divergence) causes(a, b *table, between *releases.Difference) []Cause {
 			proven("%s", text)
 		}
 	case DivergedStart:
-		x, y := d.moments("the baseline", a), d.moments("the set", b)
+		x, y := d.moments(sides[0], a), d.moments(sides[1], b)
 		if text := jobrows.NotEligible(x, y); text != "" {
 			proven("%s", text)
 			d.explained = (y.Submit.Sub(x.Submit) - y.Start.Sub(x.Start)).Abs() <= time.Second

@@ -87,14 +87,14 @@ func TestCausesOfRunTimes(t *testing.T) {
 func TestCauseNotEligible(t *testing.T) {
 	early := single("a", with(job("x", 0, 10, 60, "n1"), func(r *run.Row) { r.Eligible = r.Submit }))
 	late := single("b", with(job("x", 0, 300, 60, "n1"), func(r *run.Row) { r.Eligible = r.Start }))
-	if got := causesOf(t, DivergedStart, early, late); !strings.HasPrefix(got, "true: in the set it was not eligible before ") || !strings.HasSuffix(got, "in the baseline it had already started by then") {
+	if got := causesOf(t, DivergedStart, early, late); !strings.HasPrefix(got, "true: in B it was not eligible before ") || !strings.HasSuffix(got, "in A it had already started by then") {
 		t.Error(got)
 	}
-	if got := causesOf(t, DivergedStart, late, early); !strings.HasPrefix(got, "true: in the baseline it was not eligible before ") {
+	if got := causesOf(t, DivergedStart, late, early); !strings.HasPrefix(got, "true: in A it was not eligible before ") {
 		t.Error(got)
 	}
 	moved := single("b", with(job("x", 27, 27, 60, "n1"), func(r *run.Row) { r.Eligible = r.Submit }), job("y", 0, 0, 5, "n2"))
-	if got, want := causesOf(t, DivergedStart, withJob(early, job("y", 0, 0, 5, "n2")), moved), "true: in the set it was submitted 27 s later"; got != want {
+	if got, want := causesOf(t, DivergedStart, withJob(early, job("y", 0, 0, 5, "n2")), moved), "true: in B it was submitted 27 s later"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	// Settings cannot have moved a start that moved with the submission. They can, if it moved further.
@@ -291,6 +291,22 @@ func TestCausesOfSubmissions(t *testing.T) {
 	} {
 		if got := causesOf(t, DivergedSubmit, single("a", job("x", 0, 40, 60, "n1"), job("y", 0, 0, 5, "n2")), withJob(test.set, job("y", 0, 0, 5, "n2"))); got != test.want {
 			t.Errorf("causes %q, want %q", got, test.want)
+		}
+	}
+}
+
+// With another seed, jitter moves submissions by other times: a first divergence says nothing then.
+func TestJitterOfAnotherSeed(t *testing.T) {
+	set := func(name string, seed uint64, submit int) Set {
+		s := single(name, job("x", submit, 40, 60, "n1"), job("y", 0, 0, 5, "n2"))
+		s.Runs[0].Manifest.Seed, s.Runs[0].Manifest.Feedback = seed, &run.Feedback{Model: "none", Jitter: 60}
+		return s
+	}
+	const moved = "false: jitter moved submissions by up to 60 s and 60 s"
+	for seed, want := range map[uint64]string{1: moved, 2: moved + ": with another seed by other times, so the first " +
+		"divergence says nothing about the configurations (want the same --seed on both sides)"} {
+		if got := causesOf(t, DivergedSubmit, set("a", 1, 0), set("b", seed, 30)); got != want {
+			t.Errorf("seeds 1 and %d: %q, want %q", seed, got, want)
 		}
 	}
 }

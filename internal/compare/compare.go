@@ -204,6 +204,8 @@ type Options struct {
 	// fair start times. If it is empty, these figures are not computed, because they need a simulation for each job.
 	Fairness  bool
 	FairStart fairstart.Policy
+
+	pairs [][]int // the result of [pairings]
 }
 
 func (o Options) withDefaults() Options {
@@ -300,6 +302,8 @@ type RunInfo struct {
 type Pair struct {
 	Set      int `json:"set"`
 	Baseline int `json:"baseline"`
+	// SeedPairs is the number of pairs of runs with the same workload and seed; 0 unless all runs of both sets form pairs.
+	SeedPairs int `json:"seed_pairs,omitempty"`
 	// Schedules tests whether the vectors of waits of both sets come from one distribution; nil
 	// without inference, or if no job started in all runs.
 	Schedules *schedules.Tests `json:"schedules,omitempty"`
@@ -370,6 +374,7 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 	if err != nil {
 		return nil, err
 	}
+	opts.pairs = pairings(sets, enoughPairs)
 	for i, s := range sets {
 		c.Sets = append(c.Sets, describe(s.Name, tables[i]))
 	}
@@ -400,10 +405,11 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 		if c.Inference {
 			pair.Schedules = schedules.Test(vectors.points[0], vectors.points[i], opts.test())
 		}
+		pair.SeedPairs = len(pairing(sets[0].Runs, sets[i].Runs))
 		a, b := &tables[0][0], &tables[i][0]
 		pair.Releases = releases.Between(a.side(), b.side())
 		pair.Clusters = clusters.Between(a.Cluster, b.Cluster)
-		pair.Divergences = diverge(a, b, pair.Releases, opts.Tolerance)
+		pair.Divergences = diverge(a, b, pair.Releases, [2]string{Letter(0), Letter(i)}, opts.Tolerance)
 		pair.OtherLimits = jobrows.OtherLimits(a.Rows, b.Rows)
 		suspect(&pair, a, b)
 		size := func(t *table) clusters.Size {

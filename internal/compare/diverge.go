@@ -117,8 +117,8 @@ func (t Instant) MarshalText() ([]byte, error) { return []byte(t.Text(time.UTC))
 const listedJobs = 20
 
 // diverge returns the first divergence of each kind, in the order of their instants. The parameter
-// between is nil unless the runs are on two known releases of Slurm.
-func diverge(a, b *table, between *releases.Difference, tolerance time.Duration) []Divergence {
+// between is nil unless the runs are on two known releases of Slurm. The parameter sides has the letters of both sets.
+func diverge(a, b *table, between *releases.Difference, sides [2]string, tolerance time.Duration) []Divergence {
 	first := make(map[DivergenceKind]Divergence)
 	note := func(d Divergence) {
 		if known, ok := first[d.Kind]; !ok || d.At < known.At {
@@ -144,7 +144,7 @@ func diverge(a, b *table, between *releases.Difference, tolerance time.Duration)
 	list := []Divergence{}
 	for _, kind := range divergenceOrder {
 		if d, ok := first[kind]; ok {
-			d.explain(a, b, between)
+			d.explain(a, b, between, sides)
 			list = append(list, d)
 		}
 	}
@@ -235,7 +235,7 @@ func sortedNodes(list string) []string {
 }
 
 // explain fills in the situations, the overtaking jobs and the causes.
-func (d *Divergence) explain(a, b *table, between *releases.Difference) {
+func (d *Divergence) explain(a, b *table, between *releases.Difference, sides [2]string) {
 	x, y := a.row(d.Key), b.row(d.Key)
 	known := x
 	if x.Processors == 0 {
@@ -264,7 +264,7 @@ func (d *Divergence) explain(a, b *table, between *releases.Difference) {
 		}
 	}
 	d.Reason = d.text(a, b)
-	d.Causes = d.causes(a, b, between)
+	d.Causes = d.causes(a, b, between, sides)
 }
 
 // text returns the divergence as a sentence.

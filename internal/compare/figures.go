@@ -211,7 +211,11 @@ func compareQuantities(list []gauge, opts Options) []Metric {
 				baseline = known
 				continue
 			}
-			m.Differences = append(m.Differences, difference(i, baseline, known, opts))
+			d := difference(i, baseline, known, opts)
+			if opts.pairs != nil && opts.pairs[i] != nil {
+				pairUp(&d, q.values[0], values, opts.pairs[i], opts)
+			}
+			m.Differences = append(m.Differences, d)
 		}
 		table = append(table, m)
 	}

@@ -51,16 +51,38 @@ func compareIO(sets []Set, tables [][]table, opts Options) []Metric {
 	for _, f := range metrics.IOFigures(names) {
 		list = append(list, newGauge(f.Figure, tables, func(t *table) metrics.Float { return f.Of(&t.Metrics, t.io) }))
 	}
-	figures := compareQuantities(list, opts)
+	opts.pairs = pairings(sets, 2)
+	return compareQuantities(list, opts)
+}
+
+// enoughPairs is the smallest number of pairs for which figures are compared within pairs: with ten pairs, sixteen
+// figures can be significant after Holm's correction. With fewer pairs the test of independent runs finds more. It
+// stays valid, unless the runs of a pair differ from the means of their sets in opposite directions.
+const enoughPairs = 10
+
+// pairings returns the result of [pairing] for each set and the baseline. It is nil for a set with fewer than least
+// pairs.
+func pairings(sets []Set, least int) [][]int {
+	list := make([][]int, len(sets))
 	for i := 1; i < len(sets); i++ {
-		if order := pairing(sets[0].Runs, sets[i].Runs); order != nil {
-			for k := range figures {
-				pairUp(figures[k].difference(i), list[k].values[0], list[k].values[i], order, opts)
-			}
+		if order := pairing(sets[0].Runs, sets[i].Runs); len(order) >= least {
+			list[i] = order
 		}
 	}
-	adjust(figures)
-	return figures
+	return list
+}
+
+// Pairing returns a text about runs of a set and the baseline that have the same workload and seed: whether the table
+// of figures uses them as pairs. It returns "" without such pairs.
+func (c *Comparison) Pairing(p *Pair) string {
+	switch {
+	case !c.Inference || p.SeedPairs == 0:
+		return ""
+	case p.SeedPairs >= enoughPairs:
+		return fmt.Sprintf("intervals and p come from the %d pairs of runs with the same workload and seed", p.SeedPairs)
+	}
+	return fmt.Sprintf("runs with equal seeds are not used as pairs: %d pairs are too few for a test of this table "+
+		"(want %d or more)", p.SeedPairs, enoughPairs)
 }
 
 // pairing returns, for each run of a, the number of the run of b with the same workload and seed. It returns nil if

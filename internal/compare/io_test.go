@@ -85,6 +85,35 @@ func TestPairedIO(t *testing.T) {
 	}
 }
 
+// Ten pairs are enough for all figures. With fewer, the figures of the main table come from independent runs, and the
+// output says so.
+func TestPairs(t *testing.T) {
+	const s, m = time.Second, time.Minute
+	var a, b []time.Duration
+	var seeds []uint64
+	for i := range 10 {
+		seeds = append(seeds, uint64(i+1))
+		a, b = append(a, time.Duration(i+2)*m), append(b, time.Duration(i+2)*m-10*s)
+	}
+	for n, want := range map[int]string{
+		10: "intervals and p come from the 10 pairs of runs with the same workload and seed\n",
+		9:  "runs with equal seeds are not used as pairs: 9 pairs are too few for a test of this table (want 10 or more)\n",
+	} {
+		c, err := Compare([]Set{sharing("a", seeds[:n], a[:n]...), sharing("b", seeds[:n], b[:n]...)}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := figure(t, c.Metrics, "makespan_s").Differences[0]
+		if d.Paired != (n == 10) || d.Paired != (d.P == 2./1024) || c.Pairs[0].SeedPairs != n {
+			t.Errorf("%d pairs: %+v", n, d)
+		}
+		var text bytes.Buffer
+		if err := c.Render(&text, time.UTC); err != nil || !strings.Contains(text.String(), want) {
+			t.Errorf("%v: no %q in\n%s", err, want, text.String())
+		}
+	}
+}
+
 // Without a partner for every run there are no pairs.
 func TestNoPairs(t *testing.T) {
 	const m = time.Minute

@@ -50,7 +50,7 @@ func TestLostRunIsTheDivergence(t *testing.T) {
 			t.Errorf("just before: %+v", s)
 		}
 	}
-	if len(d.Causes) != 1 || !d.Causes[0].Proven || !strings.HasPrefix(d.Causes[0].Text, "in the set it was preempted by job y at ") {
+	if len(d.Causes) != 1 || !d.Causes[0].Proven || !strings.HasPrefix(d.Causes[0].Text, "in B it was preempted by job y at ") {
 		t.Errorf("causes %+v", d.Causes)
 	}
 	if v := c.Pairs[0].Jobs; v.Start.Changed != 2 || v.Differences()[0].Start != 0 {
@@ -58,11 +58,11 @@ func TestLostRunIsTheDivergence(t *testing.T) {
 	}
 	turned := mustCompare(t, Options{}, b, a).Pairs[0].Divergences[0]
 	if turned.Kind != DivergedLost || turned.Reason != "job x did not lose its run, but it lost it in the baseline" ||
-		!strings.HasPrefix(turned.Causes[0].Text, "in the baseline it was preempted by job y at ") {
+		!strings.HasPrefix(turned.Causes[0].Text, "in A it was preempted by job y at ") {
 		t.Errorf("turned: %+v", turned)
 	}
 	var text bytes.Buffer
-	if err := c.Render(&text, time.UTC); err != nil || !strings.Contains(text.String(), "  because: in the set it was preempted by job y") {
+	if err := c.Render(&text, time.UTC); err != nil || !strings.Contains(text.String(), "  because: in B it was preempted by job y") {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 }
@@ -97,7 +97,7 @@ func TestStartAfterALostRun(t *testing.T) {
 	// Both sides lost the run, at different times.
 	other := single("d", afterLoss(job("x", 0, 500, 100, "n1"), 10, 400, "n1", ""), job("z", 6, 700, 20, "n1"))
 	got := mustCompare(t, Options{}, a, other).Pairs[0].Divergences
-	if len(got) != 1 || got[0].Kind != DivergedLost || !strings.HasPrefix(got[0].Causes[0].Text, "in the baseline it was requeued at ") {
+	if len(got) != 1 || got[0].Kind != DivergedLost || !strings.HasPrefix(got[0].Causes[0].Text, "in A it was requeued at ") {
 		t.Errorf("lost at other times: %+v", got)
 	}
 }
@@ -108,7 +108,7 @@ func TestPreemptedByAJobOfAnotherName(t *testing.T) {
 	a := single("a", named(job("1", 0, 10, 1000, "n1"), "x"), named(job("2", 5, 1010, 50, "n1"), "y"))
 	b := single("b", named(afterLoss(job("11", 0, 500, 1000, "n1"), 10, 300, "n1", "12_3"), "x"), named(job("12", 5, 300, 50, "n1"), "y"))
 	d := mustCompare(t, Options{}, a, b).Pairs[0].Divergences[0]
-	if d.Kind != DivergedLost || !strings.HasPrefix(d.Causes[0].Text, "in the set it was preempted by job 2_3 at ") {
+	if d.Kind != DivergedLost || !strings.HasPrefix(d.Causes[0].Text, "in B it was preempted by job 2_3 at ") {
 		t.Errorf("%+v", d)
 	}
 	if by := b.Runs[0].Rows[0].Segments[0].PreemptedBy; by != "12_3" {

@@ -96,6 +96,9 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	c.renderTable(b, p, "", c.Metrics)
 	if c.Inference {
 		b.WriteString("* is significant after Holm's correction for the whole table\n")
+		if text := c.Pairing(p); text != "" {
+			b.WriteString(text + "\n")
+		}
 		c.renderPower(b, p)
 	}
 	c.renderZeroRunTimes(b, p)
@@ -117,8 +120,8 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	c.renderWaits(b, p)
 	if p.Recorded != nil {
 		b.WriteString("\n")
-		if n := max(len(c.Sets[p.Baseline].Runs), len(c.Sets[p.Set].Runs)); n > 1 {
-			fmt.Fprintf(b, "for the first of %d runs; the distance and the intervals are for all runs:\n", n)
+		if text := c.JudgedRun(p); text != "" {
+			fmt.Fprintf(b, "for %s; the distance and the intervals are for all runs:\n", text)
 		}
 		metrics.RenderVerdict(b, p.Recorded, zone)
 	}
@@ -136,6 +139,18 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 		p.Releases.Render(b, Letter(p.Baseline), Letter(p.Set), first)
 	}
 	renderDivergences(b, p, zone)
+}
+
+// JudgedRun names the run that the verdict on a pair with a recorded workload is about; "" if there is only one.
+func (c *Comparison) JudgedRun(p *Pair) string {
+	runs := c.Sets[p.Set].Runs
+	if len(runs) == 1 {
+		runs = c.Sets[p.Baseline].Runs
+	}
+	if len(runs) == 1 {
+		return ""
+	}
+	return fmt.Sprintf("the run with seed %d, the first of %d runs", runs[0].Seed, len(runs))
 }
 
 // renderZeroRunTimes writes how many jobs have no slowdown, because the sides may leave out different jobs. For
@@ -217,8 +232,8 @@ func (c *Comparison) renderFairness(b *bytes.Buffer, p *Pair) {
 func (c *Comparison) renderPower(b *bytes.Buffer, p *Pair) {
 	na, nb := len(c.Sets[p.Baseline].Runs), len(c.Sets[p.Set].Runs)
 	wait, d := c.figure("mean_wait_s", p)
-	if wait != nil && c.enough(wait, d) > 0 {
-		return // the first sentence says that a test of so few runs cannot detect a difference
+	if wait != nil && (c.enough(wait, d) > 0 || d.Paired) {
+		return // the first sentence says that so few runs cannot detect a difference, or the formula is not that of pairs
 	}
 	detectable := stats.Detectable(na, nb, 1-c.Level, detectPower)
 	fmt.Fprintf(b, "%d and %d %s find a difference of %.2g pooled standard deviations in %.0f %% of cases\n", na, nb,

@@ -93,6 +93,31 @@ func options(t *testing.T, c *forecast.Course) forecast.EvaluateOptions {
 	}}
 }
 
+// TestExclusive checks that the forecast of an exclusive job has the nodes and the processors that the job gets in the
+// run, which explain shows, too.
+func TestExclusive(t *testing.T) {
+	w := &workload.Workload{Epoch: epoch, Source: "two"}
+	for i := range 2 {
+		j := &hpc.Job{ID: fmt.Sprint("j", i), Submit: at(i)}
+		j.Tasks, j.Exclusive, j.TimeLimit, j.RunTime = 1, "node", time.Hour, time.Minute
+		w.Jobs.Append(j)
+	}
+	c := course(t, w, experiment.Spec{Simulator: &experiment.Simulator{Policy: "easy", Nodes: 1, Processors: 4}})
+	q, err := c.Freeze(at(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := options(t, c).Options
+	opts.RunTimes, opts.Learner = forecast.FromHistory, forecast.NewShares()
+	r, err := forecast.NewReport(t.Context(), "run", q, nil, 0, opts)
+	if err != nil || len(r.Jobs) != 1 {
+		t.Fatalf("%v: %+v", err, r)
+	}
+	if got := r.Jobs[0]; got.Nodes != 1 || got.CPUs != 4 {
+		t.Errorf("%d nodes and %d processors, want 1 and 4", got.Nodes, got.CPUs)
+	}
+}
+
 // TestExact checks that a frozen run with the true run times continues like the run, to the second.
 // The workload has arrays, dependencies, cancellations, drained nodes and a reservation. A job
 // keeps its place in the queue if it was submitted before the start of a job that it depends on.

@@ -27,6 +27,7 @@ type realization struct {
 	// horizon is the last instant of the forecast; [hpc.Never] without a horizon. The field ended is when the run ended.
 	horizon, ended hpc.Time
 	starts         map[Key][]hpc.Time // the starts of each job at the instant from or later, in order
+	sizes          map[Key][2]int     // the nodes and the processors that each of these jobs got
 	// open are the tasks for which the realization waits, by job; -1 for a job that is not an array.
 	open map[string]map[int]bool
 	// whole says that starts are whole seconds, as in Slurm. Each launch is taken as the start, because slurmctld mostly
@@ -50,7 +51,7 @@ type realization struct {
 
 // watch returns a realization that waits for pending jobs of a queue, except those that never start.
 func (q *Queue) watch(w *workload.Workload, pending []Key, opts Options) *realization {
-	r := &realization{from: q.At, starts: map[Key][]hpc.Time{}, open: map[string]map[int]bool{},
+	r := &realization{from: q.At, starts: map[Key][]hpc.Time{}, sizes: map[Key][2]int{}, open: map[string]map[int]bool{},
 		whole: LikeSlurm(&opts.Engine), unmet: unmet.New(w), past: q.past, reasons: map[Key]string{},
 		beyond: map[string]bool{}, elsewhere: map[string]bool{}, changes: len(w.Actions) > 0}
 	for _, key := range pending {
@@ -145,6 +146,7 @@ func (r *realization) see(e rm.Event) error {
 		}
 		key := Key{e.Job, e.Task}
 		r.starts[key] = append(r.starts[key], start)
+		r.sizes[key] = [2]int{e.Outcome.NodeCount, e.Outcome.Processors}
 	case rm.Refused:
 		if len(r.open[e.Job]) > 0 {
 			if r.lost++; r.lost == 1 {

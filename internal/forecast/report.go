@@ -44,7 +44,7 @@ type Waiting struct {
 	Name      string `json:"name,omitempty"`
 	User      string `json:"user,omitempty"`
 	Partition string `json:"partition,omitempty"`
-	// Nodes is the minimum number of nodes that the job requests; 0 if the job requests no number of nodes.
+	// Nodes and CPUs are what the job gets when it starts; without a start, what it requests at least. Nodes may be 0.
 	Nodes  int       `json:"nodes,omitempty"`
 	CPUs   int       `json:"cpus"`
 	Limit  float64   `json:"limit_s,omitempty"` // 0 if the job requests no limit
@@ -197,6 +197,9 @@ func (q *Queue) waiting(keys []Key, all []*realization, by hpc.Time, opts Option
 		one, at := jobs[key.Job], starts[key]
 		if key.Task >= 0 {
 			one.Task = &key.Task
+		}
+		for _, r := range all { // with --exclusive, a job gets more than its request asks for
+			one.Nodes, one.CPUs = max(one.Nodes, r.sizes[key][0]), max(one.CPUs, r.sizes[key][1])
 		}
 		for _, quantile := range []struct {
 			name string

@@ -224,3 +224,11 @@ func Name(s string) string {
 	}
 	return OrUnknown(s)
 }
+
+// Few returns the first n entries of a list, and the number of further entries, as text.
+func Few(list []string, n int) string {
+	if len(list) <= n {
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(list[:n], ", "), len(list)-n)
+}

@@ -61,8 +61,9 @@ func (r *Report) summary() (Section, error) {
 	}
 	for i := range c.Pairs {
 		if v := c.Pairs[i].Recorded; v != nil {
-			s.Blocks = append(s.Blocks, verdict("Recorded against replayed: %s of %s start within a minute of the record; the mean wait was %s and is %s in the replay.",
-				quantity.Share(v.SameStart, v.Jobs), quantity.Counted(v.Jobs, "job", "jobs"), quantity.Duration(v.RecordedMean), quantity.Duration(v.ReplayedMean)))
+			s.Blocks = append(s.Blocks, verdict("Recorded against replayed: %s of %s start within a minute of the record; the mean wait was %s and is %s in %s.",
+				quantity.Share(v.SameStart, v.Jobs), quantity.Counted(v.Jobs, "job", "jobs"), quantity.Duration(v.RecordedMean), quantity.Duration(v.ReplayedMean),
+				cmp.Or(c.JudgedRun(&c.Pairs[i]), "the replay")))
 		}
 		if p := &c.Pairs[i]; c.Inference {
 			s.Blocks = append(s.Blocks, verdict("%s", r.shortVerdict(p)))
@@ -914,7 +915,7 @@ func (r *Report) methods() (Section, error) {
 	}
 	if c.Inference && len(c.Sets) > 1 {
 		list = append(list,
-			"p is the p-value of a permutation test of equal means. Holm's correction accounts for all metrics of the table: a difference is significant if the corrected p-value is small enough.",
+			"p is the p-value of a permutation test of equal means. With ten or more pairs of runs with the same workload and seed, intervals and p come from the differences within pairs, and the columns g, δ and detectable are empty. Holm's correction accounts for all metrics of the table: a difference is significant if the corrected p-value is small enough.",
 			"Hedges' g is the difference in pooled standard deviations of a run, reduced for small numbers of runs. Cliff's δ is the share of pairs of runs in which the set's value is larger, less the share in which it is smaller.",
 			"Detectable is the true difference that this number of runs detects in 80 % of cases. If it is larger than a difference that would matter to you, there are too few runs, and “no significant difference” means little.",
 			"The energy test compares the distances between runs within and across sets; it detects any kind of difference, but jobs with long, erratic waits weigh most. "+

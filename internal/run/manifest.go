@@ -390,14 +390,22 @@ func writeManifest(dir string, m Manifest) error {
 // ErrNotRun says that a directory is not a run record.
 var ErrNotRun = errors.New("not a run record")
 
-// notRun returns the error for a directory without a manifest. The directory may not exist, or it
-// may have runs in subdirectories.
+// notRun returns the error for a directory without a manifest. The directory may not exist, or it may have runs below
+// it: realizations, or the cells of a sweep, which are runs or sets.
 func notRun(dir string) error {
 	if _, err := os.Stat(dir); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotRun, err)
 	}
-	if runs, err := filepath.Glob(filepath.Join(globbed(dir), "*", manifestFile)); err == nil && len(runs) > 0 {
-		return fmt.Errorf("%w: no %s in %s (did you mean %s?)", ErrNotRun, manifestFile, dir, filepath.Dir(runs[0]))
+	for _, below := range []string{"*", "*/*", "*/*/*"} {
+		runs, _ := filepath.Glob(filepath.Join(globbed(dir), below, manifestFile)) // the pattern is well-formed
+		for i, path := range runs {
+			if runs[i] = filepath.Dir(path); below == "*/*/*" {
+				runs[i] = filepath.Dir(runs[i])
+			}
+		}
+		if runs = slices.Compact(runs); len(runs) > 0 {
+			return fmt.Errorf("%w: no %s in %s (want one of %s)", ErrNotRun, manifestFile, dir, quantity.Few(runs, 12))
+		}
 	}
 	return fmt.Errorf("%w: no %s in %s", ErrNotRun, manifestFile, dir)
 }

@@ -90,7 +90,7 @@ func OpenSet(dir string) (*Set, error) {
 		set.Runs = append(set.Runs, r)
 	}
 	if len(set.Runs) == 0 {
-		return nil, fmt.Errorf("opening runs: %w: no %s in %s, nor in a directory within it", ErrNotRun, manifestFile, dir)
+		return nil, fmt.Errorf("opening runs: %w", notRun(dir))
 	}
 	return set, nil
 }

@@ -29,11 +29,11 @@ const pilotSeeds = 3
 // vary as the complete runs of the baseline and of cells like it.
 type Need struct {
 	Key string `json:"key"` // a key of [metrics.Figures]
-	// Baseline is the cell that needs the most seeds to detect a change by a given share of its mean.
+	// Baseline is the valid cell that needs the most seeds to detect a change by a given share of its mean.
 	Baseline string `json:"baseline"`
-	// Mean is the baseline's mean. Deviation is the standard deviation of runs within a cell, pooled over the cells whose
-	// means are between half and twice Mean. Cells with a much larger or smaller mean vary differently. Freedom is the
-	// number of degrees of freedom of Deviation: the number of these cells' runs less the number of these cells.
+	// Mean is the baseline's mean. Deviation is the standard deviation of runs within a cell, pooled over the valid cells
+	// whose means are between half and twice Mean. Cells with a much larger or smaller mean vary differently. Freedom is
+	// the number of degrees of freedom of Deviation: the number of these cells' runs less the number of these cells.
 	Mean      metrics.Float `json:"mean"`
 	Deviation metrics.Float `json:"standard_deviation"`
 	Freedom   int           `json:"degrees_of_freedom"`
@@ -80,10 +80,10 @@ func (c CellSummary) oneRealization() bool {
 }
 
 // samples returns a sample of a figure for each cell that has values of the figure, without cells that consist of one
-// realization.
+// realization, and without cells that are not valid.
 func (s *Summary) samples(key string) (list []sample) {
 	for _, c := range s.Cells {
-		if c.oneRealization() {
+		if c.oneRealization() || !c.valid() {
 			continue
 		}
 		var values []float64
@@ -159,7 +159,11 @@ func (s *Summary) renderNeeds(b *strings.Builder) {
 		fmt.Fprintf(b, "\nIn %d of %d cells, such as %s, all runs have the same schedule: they are one realization, and\n"+
 			"show nothing about chance (want runs that differ, as with the option jitter).\n", same, len(s.Cells), first)
 	}
+	invalid := slices.ContainsFunc(s.Cells, func(c CellSummary) bool { return len(c.Runs) > 1 && !c.valid() })
 	if len(s.Needs) == 0 {
+		if invalid {
+			b.WriteString("\nWithout the cells that are NOT VALID, no cell shows how many seeds a difference needs.\n")
+		}
 		return
 	}
 	fmt.Fprintf(b, "\nseeds to find a difference between two cells in %.0f %% of cases (test at %.0f %%)\n", 100*needPower,
@@ -183,6 +187,9 @@ func (s *Summary) renderNeeds(b *strings.Builder) {
 	b.WriteString("The baseline is the cell for which a change by 10 % or 5 % of its mean needs the most seeds.\n" +
 		"This assumes that runs are independent and normally distributed, with the deviation of the complete runs\n" +
 		"of the baseline and of all cells whose means are between half and twice the baseline's.\n")
+	if invalid {
+		b.WriteString("Cells that are NOT VALID do not count here.\n")
+	}
 	low, high := stats.DeviationInterval(freedom, 1-needAlpha)
 	fewest := ""
 	if freedom < most {

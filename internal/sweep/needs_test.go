@@ -16,7 +16,7 @@ func summaryOf(cells ...[]float64) *Summary {
 	for _, values := range cells {
 		c := CellSummary{Cell: string(rune('a' + len(s.Cells)))}
 		for _, v := range values {
-			c.Runs = append(c.Runs, RunSummary{State: stateComplete, Metrics: map[string]metrics.Float{"mean_wait_s": metrics.Float(v), "p90_wait_s": metrics.NoValue(), "median_wait_s": metrics.NoValue(),
+			c.Runs = append(c.Runs, RunSummary{State: stateComplete, Valid: true, Metrics: map[string]metrics.Float{"mean_wait_s": metrics.Float(v), "p90_wait_s": metrics.NoValue(), "median_wait_s": metrics.NoValue(),
 				"mean_bounded_slowdown": 2, "utilization": 0, "makespan_s": metrics.Float(v)}})
 		}
 		c.Runs = append(c.Runs, RunSummary{State: stateFailed}, RunSummary{State: stateNotRun})
@@ -87,6 +87,27 @@ func TestNeedsOfCellsWithOneSchedule(t *testing.T) {
 		t.Errorf("%+v, want %+v", wait, alone)
 	}
 	if text := mixed.Render(); !strings.Contains(text, "\nIn 1 of 2 cells, such as a, ") {
+		t.Error(text)
+	}
+}
+
+// A cell with a run that is not valid is never a baseline, and its runs count in no deviation.
+func TestNeedsWithoutInvalidCells(t *testing.T) {
+	sound := []float64{300, 310, 305}
+	s, alone := summaryOf([]float64{250, 300, 350}, sound), summaryOf(sound).needs(5)[0]
+	s.Cells[0].Runs[1].Valid = false
+	s.Needs = s.needs(5)
+	if alone.Baseline = "b"; s.Needs[0] != alone {
+		t.Errorf("with a cell that is not valid %+v, without %+v", s.Needs[0], alone)
+	}
+	if text := s.Render(); !strings.Contains(text, "\nCells that are NOT VALID do not count here.\n") {
+		t.Error(text)
+	}
+	s.Cells[1].Runs[1].Valid = false
+	if s.Needs = s.needs(5); s.Needs != nil {
+		t.Errorf("of cells that are not valid: %+v", s.Needs)
+	}
+	if text := s.Render(); !strings.Contains(text, "\nWithout the cells that are NOT VALID, no cell shows how many seeds ") {
 		t.Error(text)
 	}
 }

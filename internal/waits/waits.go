@@ -24,6 +24,7 @@ package waits
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -277,6 +278,17 @@ func divide(row *run.Row, p Period, visit func(s Span, after bool)) {
 	}
 }
 
+// metAtOnce reports whether a job waited for no other job although it asked for a dependency: no reason names the
+// dependency, and the job was eligible a second after its submission. slurmctld of 24.11 and later first looks at an
+// array in the second after its submission, also if the dependency was met, or was left out of the submission.
+func (p *Period) metAtOnce(row *run.Row, eligible hpc.Time) bool {
+	if row.ArrayEligible > 0 {
+		eligible = min(eligible, row.ArrayEligible)
+	}
+	return row.First == 0 && p.Eligible != 0 && eligible.Sub(p.From) <= time.Second &&
+		!slices.ContainsFunc(row.Reasons, func(s run.Span) bool { return PartOf(s.Reason) == Dependency })
+}
+
 // classify finds the part of a span. The parameter why has the instant at which the span's reason
 // was first seen. The parameter begins says that the requested begin time is in the future.
 func (s *Span) classify(row *run.Row, p Period, why run.Span, begins, after bool, eligible hpc.Time) {
@@ -302,7 +314,7 @@ func (s *Span) classify(row *run.Row, p Period, why run.Span, begins, after bool
 		s.Part = BeginTime
 	case row.AskedHold && asked:
 		s.Part = Held
-	case row.AskedDependency && asked:
+	case row.AskedDependency && asked && !p.metAtOnce(row, eligible):
 		s.Part = Dependency
 	case row.AskedArrayLimit > 0 && row.First != 0:
 		s.Part = Priority

@@ -127,6 +127,37 @@ func TestRecordedArray(t *testing.T) {
 	}
 }
 
+// TestDependencyMetAtOnce checks that an array that Slurm first looks at a second after its submission waits for no other
+// job, unless the record says so.
+func TestDependencyMetAtOnce(t *testing.T) {
+	second := at(0).Add(time.Second)
+	row := func(change func(*run.Row)) run.Row {
+		r := run.Row{Submit: at(0), Eligible: second, Start: second, ArrayEligible: second, AskedDependency: true}
+		change(&r)
+		return r
+	}
+	for name, test := range map[string]struct {
+		row  run.Row
+		want Part
+	}{
+		"an array on Slurm": {row(func(*run.Row) {}), Unknown},
+		"a later task": {row(func(r *run.Row) {
+			r.Eligible, r.Start, r.Reasons = at(5), at(5), []run.Span{{From: second, To: at(5), Reason: "JobArrayTaskLimit"}}
+		}),
+			Unknown},
+		"Slurm names the dependency": {row(func(r *run.Row) { r.Reasons = []run.Span{{From: at(0), To: second, Reason: "Dependency"}} }), Dependency},
+		"two seconds": {row(func(r *run.Row) {
+			r.ArrayEligible = second.Add(time.Second)
+			r.Eligible, r.Start = r.ArrayEligible, r.ArrayEligible
+		}), Dependency},
+		"a policy of the simulator": {row(func(r *run.Row) { r.First = second }), Dependency},
+	} {
+		if got := Decompose(&test.row, at(9))[0]; got.Part != test.want {
+			t.Errorf("%s: %+v, want the part %s", name, got, test.want)
+		}
+	}
+}
+
 // TestDependencyOfArray checks that the tasks of an array wait for its dependency until the first task is eligible
 // (or starts, if the array has a begin time), unless each task depends on a task of another array.
 func TestDependencyOfArray(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 // Moments are when a run of a job was submitted, became eligible and started, on the baseline's
 // dates. An instant that is not known is 0.
 type Moments struct {
-	Side                    string // which run it is: "the baseline" or "the set"
+	Side                    string // the letter of the run's set
 	Submit, Eligible, Start hpc.Time
 	Requeued                bool // an earlier run of the job was lost
 }
