@@ -5,6 +5,7 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/backfill"
 	"rmreplay/internal/rm/slurmmodel/config"
+	"rmreplay/internal/rm/slurmmodel/cpulimits"
 	"rmreplay/internal/rm/slurmmodel/demand"
 	"rmreplay/internal/rm/slurmmodel/dependencies"
 	"rmreplay/internal/rm/slurmmodel/gang"
@@ -151,6 +152,7 @@ func newPartition(cfg *Config, line *config.Partition, m *selection.Machine, pla
 	p := &partition{}
 	var err error
 	p.Partition, p.nodes, err = partitions.New(line, cfg.Get, m, place)
+	p.CPULimit = cpulimits.Read(line.Get, cfg.Release)
 	p.preempt = preemption.NewPartition(line.Get, p.nodes, p.Tier)
 	return p, err
 }

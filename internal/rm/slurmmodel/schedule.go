@@ -337,7 +337,7 @@ func (e *Engine) nodesFor(j *job) selection.Bits {
 // requestOf returns a job's request. It sets Patient while the job's wait for --switches is not over.
 func (e *Engine) requestOf(j *job) *selection.Request {
 	r := &j.request
-	r.Partition = j.part.index
+	r.Partition, r.OneUser = j.part.index, j.owns
 	r.Exclusive, r.LeastLoaded = j.sharing.Exclusive || e.tester.Linear != nil, j.part.LeastLoaded
 	r.Sharing = j.sharing.In(j.part.Sharing)
 	if r.Switches > 0 {

@@ -9,6 +9,8 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurmmodel"
+	"rmreplay/internal/rm/slurmmodel/config"
+	"rmreplay/internal/rm/slurmmodel/cpulimits"
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/partitions"
 	"rmreplay/internal/rm/slurmmodel/reservations"
@@ -210,9 +212,7 @@ var configurationRules = []func(*slurmmodel.Config) string{
 		preempts := kind != "" && kind != "preempt/none" ||
 			strings.Contains(strings.ToUpper(keys.Value(c.Get, "PreemptMode")), "GANG")
 		for _, p := range c.Partitions {
-			for _, key := range []string{
-				"DefCpuPerGPU", "DefMemPerGPU", "MaxCPUsPerNode", "MaxCPUsPerSocket", "ExclusiveTopo",
-			} {
+			for _, key := range []string{"DefCpuPerGPU", "DefMemPerGPU", "ExclusiveTopo"} {
 				if text := keys.Value(p.Get, key); text != "" && !strings.EqualFold(text, "NO") && !strings.EqualFold(text, "UNLIMITED") {
 					return key + " of partitions"
 				}
@@ -220,6 +220,15 @@ var configurationRules = []func(*slurmmodel.Config) string{
 			if preempts && sharing.Read(p.Get).Shares() {
 				return "OverSubscribe with preemption"
 			}
+		}
+		return ""
+	},
+	func(c *slurmmodel.Config) string {
+		limits := func(p config.Partition) bool { return cpulimits.Read(p.Get, c.Release).IsSet() }
+		shares := func(p config.Partition) bool { return sharing.Read(p.Get).Shares() }
+		gang := strings.Contains(strings.ToUpper(keys.Value(c.Get, "PreemptMode")), "GANG")
+		if !isLinear(c) && slices.ContainsFunc(c.Partitions, limits) && (gang || slices.ContainsFunc(c.Partitions, shares)) {
+			return "MaxCPUsPerNode or MaxCPUsPerSocket where jobs share cores"
 		}
 		return ""
 	},

@@ -64,7 +64,7 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		"whole nodes by default":   site(""),
 		"whole nodes":              site("SelectType=select/linear SelectTypeParameters=CR_Memory"),
 		"nodes for one user": func(c *slurmmodel.Config, w *workload.Workload) {
-			c.Partitions[0].Get = lines("ExclusiveUser=YES State=DOWN")
+			c.Partitions[0].Get = lines("ExclusiveUser=YES State=DOWN MaxCPUsPerNode=2")
 			job(func(j *hpc.Job) { j.Exclusive = "user" })(c, w)
 		},
 		"nodes of a cloud": func(c *slurmmodel.Config, _ *workload.Workload) { c.Nodes[0].State = "CLOUD" },
@@ -123,8 +123,8 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 			c.Get = lines(cons + "PreemptMode=GANG")
 			c.Partitions[0].Get = lines("OverSubscribe=FORCE:1")
 		},
-		"MaxCPUsPerNode of partitions (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
-			c.Partitions[0].Get = lines("MaxCPUsPerNode=2")
+		"MaxCPUsPerNode or MaxCPUsPerSocket where jobs share cores (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
+			c.Partitions[0].Get = lines("MaxCPUsPerNode=2 OverSubscribe=YES")
 		},
 		"reservations with REPLACE, licences (2 jobs)": func(_ *slurmmodel.Config, w *workload.Workload) {
 			w.Reservations = []hpc.ReservationEvent{

@@ -8,7 +8,7 @@ import (
 // Request is what a job requests, as in slurmctld's job_details. Numbers that the job does not give
 // are 0.
 type Request struct {
-	Partition int // index in Machine.Turns of package selection
+	Partition int // index in Machine.Turns and Machine.Limits of package selection
 	// Class is the same number for equal requests, see Tester.Classify of package selection. Results of
 	// tests of requests with class 0 are not stored.
 	Class int
@@ -31,7 +31,9 @@ type Request struct {
 	MemoryPerDevice int64
 	Devices         []DeviceRequest // generic resources
 	// Exclusive says that the job gets whole nodes (--exclusive, OverSubscribe=EXCLUSIVE).
-	Exclusive  bool
+	Exclusive bool
+	// OneUser says that only jobs of the job's user may use its nodes (--exclusive=user).
+	OneUser    bool
 	Sharing    sharing.Use
 	Overcommit bool
 	Contiguous bool
@@ -64,6 +66,17 @@ func (r *Request) CPUsPerCore(n *Node) int {
 		per = min(per, r.ThreadsPerCore)
 	}
 	return per
+}
+
+// Occupy returns how many of a number of tasks run on these CPUs of a node, and how many cores they take. The job may
+// use per CPUs of each core.
+func (r *Request) Occupy(cpus, per, tasks int) (fit, cores int) {
+	if each := (r.CPUsPerTask + per - 1) / per; r.TasksPerCore == 1 && r.CPUsPerTask > per {
+		fit = cpus / (each * per)
+		return fit, fit * each
+	}
+	fit = min(tasks, cpus/r.CPUsPerTask)
+	return fit, (fit*r.CPUsPerTask + per - 1) / per
 }
 
 // Usable returns how many CPUs of a node a job can use, given the number of CPUs that the job has there. With

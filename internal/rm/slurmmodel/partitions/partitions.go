@@ -7,6 +7,7 @@ import (
 
 	"rmreplay/internal/rm/slurmmodel/accounts"
 	"rmreplay/internal/rm/slurmmodel/config"
+	"rmreplay/internal/rm/slurmmodel/cpulimits"
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/reasons"
 	"rmreplay/internal/rm/slurmmodel/selection"
@@ -26,6 +27,7 @@ type Partition struct {
 	MemoryPerCPU               bool  // Memory is for each CPU, not for each node
 	MaxMemory                  Limit
 	Sharing                    sharing.Partition // OverSubscribe
+	CPULimit                   cpulimits.Limit   // New does not set it
 	LeastLoaded                bool              // LLN=YES
 
 	ExclusiveUser bool // its jobs share nodes only with jobs of their user
@@ -91,7 +93,7 @@ func (p *Partition) Refuse(a *Ask) slurmspec.Reason {
 	switch q := a.QOS; {
 	case p.Stopped != slurmspec.NoReason:
 		return p.Stopped
-	case a.CPUs > p.CPUs:
+	case a.CPUs > p.CPULimit.Total(p.Count, p.CPUs):
 		return reasons.PartitionConfig
 	case a.MinNodes > p.Count, a.MinNodes < p.MinNodes && (q == nil || !q.PartitionMinNodes),
 		p.MaxNodes > 0 && max(a.MinNodes, a.MaxNodes) > p.MaxNodes && (q == nil || !q.PartitionMaxNodes):

@@ -10,7 +10,7 @@ import (
 // nodes, and the CPUs over the sockets (dist_tasks).
 func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 	r := t.request
-	a := &Allocation{Nodes: nodes, Sharing: r.Sharing, Parts: make([]Part, 0, nodes.Count())}
+	a := &Allocation{Nodes: nodes, Sharing: r.Sharing, Partition: r.Partition, Parts: make([]Part, 0, nodes.Count())}
 	var ok bool
 	if a.Parts, ok = m.share(t, nodes, a.Parts); !ok {
 		return nil

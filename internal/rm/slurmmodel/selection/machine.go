@@ -2,6 +2,7 @@ package selection
 
 import (
 	"rmreplay/internal/rm/nodeset"
+	"rmreplay/internal/rm/slurmmodel/cpulimits"
 	"rmreplay/internal/rm/slurmmodel/hardware"
 	"rmreplay/internal/rm/slurmmodel/linear"
 	"rmreplay/internal/rm/slurmmodel/rows"
@@ -55,6 +56,8 @@ type Machine struct {
 	Gang  bool
 	// Turn says which cores of other jobs a job may share.
 	Turn rows.Search
+	// Limits are MaxCPUsPerNode and MaxCPUsPerSocket of the partitions.
+	Limits []cpulimits.Limit
 	// Since2411 and Since2605 say that the release is 24.11 or newer, and 26.05 or newer.
 	Since2411, Since2605 bool
 
@@ -97,6 +100,7 @@ type State struct {
 	busy    Bits        // nodes with a job
 	rows    *rows.Table // nil unless jobs share cores
 	copied  bool        // see [sharing.Node.Counting]
+	limited *cpulimits.Usage
 }
 
 // load is what running jobs have of one node.
@@ -112,6 +116,7 @@ func (m *Machine) NewState() *State {
 	s := &State{
 		nodes: make([]load, n), cores: make([]int16, n), free: make([]int16, n*m.stride),
 		devices: make([]int16, n*m.slots*(m.stride+1)), busy: NewBits(n),
+		limited: cpulimits.NewUsage(m.Limits, n, m.stride),
 	}
 	for i := range m.Nodes {
 		for k := range m.Nodes[i].Sockets {
@@ -132,6 +137,7 @@ func (s *State) CopyTo(to *State) {
 	copy(to.free, s.free)
 	copy(to.devices, s.devices)
 	copy(to.busy, s.busy)
+	s.limited.CopyTo(to.limited)
 	to.copied = true
 	if s.rows != nil {
 		s.rows.CopyTo(to.rows)
@@ -144,8 +150,9 @@ type Allocation struct {
 	// CPUs is the number of the job's CPUs. With whole nodes these are all CPUs of its nodes.
 	CPUs int
 	// Parts has a part for each node, in the order of the nodes; nil in an allocation for a later start.
-	Parts   []Part
-	Sharing sharing.Use
+	Parts     []Part
+	Sharing   sharing.Use
+	Partition int // as in Request
 	// Turn has the job's cores if jobs may share cores; otherwise it is nil.
 	Turn *rows.Job
 }
@@ -189,6 +196,7 @@ func (m *Machine) apply(s *State, a *Allocation, sign int16) {
 				s.cores[p.Node] -= sign * c
 			}
 		}
+		s.limited.Add(a.Partition, p.Node, p.cores, sign)
 		n.memory -= int64(sign) * p.Memory
 		if len(p.devices) > 0 {
 			used := s.devices[p.Node*m.slots*(m.stride+1):]

@@ -68,14 +68,14 @@ func (m *memory) isSame(nodes Bits, since int) bool {
 }
 
 // Classify sets the class of a request. Later, only fields that depend on the partition or on the
-// waiting time may change: Exclusive, Sharing, LeastLoaded, Patient, Memory and MemoryPerCPU.
+// waiting time may change: Exclusive, Sharing, LeastLoaded, Patient, OneUser, Memory and MemoryPerCPU.
 func (x *Tester) Classify(r *Request) {
 	if x.Turns != nil { // if jobs share cores, answers depend on the rows of jobs
 		return
 	}
 	plain := *r
 	plain.Class, plain.Exclusive, plain.Sharing, plain.LeastLoaded, plain.Patient = 0, false, sharing.Use{}, false, false
-	plain.Memory, plain.MemoryPerCPU = 0, false
+	plain.Memory, plain.MemoryPerCPU, plain.OneUser = 0, false, false
 	key := fmt.Sprintf("%+v", plain)
 	class, known := x.memory.classes[key]
 	if !known {
@@ -96,7 +96,7 @@ func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *
 		m.table.Clear()
 	}
 	m.words = about(m.words[:0], r, c, h.AsksNow(), h.NowOnly, h.PreferBusy)
-	m.words = append(m.words, uint64(h.Linear), uint64(h.Ended())<<32|uint64(h.Considered())) // see Horizon
+	m.words = append(m.words, x.limitOf(s, r), uint64(h.Linear), uint64(h.Ended())<<32|uint64(h.Considered())) // see Horizon
 	m.words = x.Weights.AppendLow(append(m.words, set...), set, m.devices)
 	known, isNew := m.table.Find(m.words)
 	if !isNew && m.holds(known, set, h) {

@@ -128,7 +128,8 @@ func (m *Machine) alike(t *test, a, b int) bool {
 	s, stride := t.state, m.stride
 	return m.kinds[a] == m.kinds[b] && len(t.request.Devices) == 0 &&
 		(t.allCores || slices.Equal(s.free[a*stride:(a+1)*stride], s.free[b*stride:(b+1)*stride])) &&
-		(t.anew || s.nodes[a].memory == s.nodes[b].memory)
+		(t.anew || s.nodes[a].memory == s.nodes[b].memory) &&
+		(t.allCores || slices.Equal(s.limited.Of(t.request.Partition, a), s.limited.Of(t.request.Partition, b)))
 }
 
 // copy copies what another node offers to a job without generic resources.
@@ -150,10 +151,12 @@ func (m *Machine) look(t *test, node int) {
 			at.cores[k] = t.state.free[node*m.stride+k]
 		}
 	}
+	most := m.allow(t, node)
 	at.free = at.count() * n.Threads
-	if !m.takeCPUs(t, n, at) {
+	if most == 0 || !m.takeCPUs(t, n, at) {
 		return
 	}
+	at.cpus = min(at.cpus, most)
 	per := 1
 	switch {
 	case r.TasksPerNode > 0:
@@ -235,14 +238,7 @@ func (at *room) limitToTasks(t *test, per, tasks int) bool {
 	if r.TasksPerNode > 0 && !r.Sharing.Alone && !t.dedicated {
 		tasks = min(tasks, r.TasksPerNode)
 	}
-	var cores int
-	if ofTask := (r.CPUsPerTask + per - 1) / per; r.TasksPerCore == 1 && r.CPUsPerTask > per {
-		tasks = at.cpus / (ofTask * per)
-		cores = tasks * ofTask
-	} else {
-		tasks = min(tasks, at.cpus/r.CPUsPerTask)
-		cores = (tasks*r.CPUsPerTask + per - 1) / per
-	}
+	tasks, cores := r.Occupy(at.cpus, per, tasks)
 	at.cpus = tasks * r.CPUsPerTask
 	for s := range at.cores {
 		at.cores[s] = int16(min(int(at.cores[s]), cores))

@@ -30,7 +30,7 @@ func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts,
 	if m.outside != x.outside && !x.Since2411 {
 		m.outside, m.size = x.outside, maxWords
 	}
-	m.words = about(m.words[:0], r, c, x.dedicated, false, busy)
+	m.words = append(about(m.words[:0], r, c, x.dedicated, false, busy), x.limitOf(s, r))
 	m.words = x.Weights.AppendLow(append(m.words, nodes...), nodes, x.memory.devices)
 	for i := range nodes.All {
 		n := &s.nodes[i]
@@ -42,6 +42,9 @@ func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts,
 			word |= 1
 		}
 		m.words = recall.Append(m.words, word, 2, s.free[i*x.stride:(i+1)*x.stride])
+		if used := s.limited.Of(r.Partition, i); used != nil {
+			m.words = recall.Append(m.words, 0, 4, used)
+		}
 	}
 	known, isNew := m.find()
 	if isNew {
@@ -58,7 +61,8 @@ func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts,
 // repeats the questions about pending jobs. An answer depends only on the request, the nodes and their weights,
 // which must be those of slurm.conf; for a job with generic resources, only the lowest bytes may differ.
 func (m *repeated) possible(x *Tester, s *State, r *Request, set Bits, c Counts) *Allocation {
-	m.words = append(about(m.words[:0], r, c, false, true, false), set...) // nowOnly: see search
+	m.words = append(about(m.words[:0], r, c, false, true, false), x.limitOf(s, r)) // nowOnly: see search
+	m.words = append(m.words, set...)
 	if len(r.Devices) > 0 {
 		m.words = x.Weights.AppendLow(m.words, set, set)
 	}
