@@ -49,6 +49,7 @@ var newer = []family{
 	{"oversubscribe", (*drawing).oversubscribe},
 	{"magnetic", (*drawing).magnetic},
 	{"attracted", (*drawing).attracted},
+	{"cpulimits", (*drawing).cpuLimits},
 }
 
 // ofEach is the number of case numbers of a newer family.
@@ -506,6 +507,53 @@ func (d *drawing) attracted() {
 			d.IntN(20), i, start, 60*(3+d.IntN(25)), d.names[i], pick(d, "ann", "bob,cat", "ann,bob,cat,dan", "dan"),
 			pick(d, "MAGNETIC", "MAGNETIC", "MAGNETIC,NO_HOLD_JOBS_AFTER_END", "MAGNETIC,PURGE_COMP=1:00", "MAGNETIC,HOURLY")))
 	}
+}
+
+// cpuLimits draws partitions whose jobs may together use only some CPUs of each node or socket.
+func (d *drawing) cpuLimits() {
+	if d.chance(.7) {
+		d.manyPartitions()
+	}
+	gpus := 0
+	if d.chance(.25) {
+		gpus, _ = d.withGPUs()
+	}
+	if d.chance(.3) {
+		d.events()
+	}
+	d.jobs, d.pace = 40+d.IntN(60), []int{0, 0, 0, 1, 2, 5, 10}
+	limited := d.IntN(len(d.partitions))
+	for i := range d.partitions {
+		if i == limited || d.chance(.4) {
+			d.partitions[i] += fmt.Sprintf(" MaxCPUsPerNode=%d", 1+d.IntN(d.cores))
+		}
+		if d.chance(.3) {
+			d.partitions[i] += fmt.Sprintf(" MaxCPUsPerSocket=%d", 1+d.IntN(max(2, d.cores/d.sockets)))
+		}
+	}
+	d.job = append(d.job, func(int) string {
+		switch d.IntN(14) {
+		case 0, 1:
+			return fmt.Sprintf("-c %d", 1+d.IntN(d.cores))
+		case 2:
+			return fmt.Sprintf("-N %d", 1+d.IntN(len(d.names)))
+		case 3:
+			return fmt.Sprintf("-N 2 -n 4 --ntasks-per-node=%d", pick(d, 1, 2, 2))
+		case 4:
+			return pick(d, "--exclusive", "--exclusive=user", "--spread-job", "--contiguous", "-N 1", "--threads-per-core=1")
+		case 5:
+			return pick(d, "--ntasks-per-core=1", "--ntasks-per-socket=1", "--ntasks-per-socket=2", "-m block:block")
+		case 6:
+			return pick(d, "-a 1-4", "-a 1-6%2", "--nice=50")
+		case 7:
+			return "-w " + pick(d, d.names...)
+		case 8, 9:
+			if gpus > 0 {
+				return pick(d, fmt.Sprintf("--gres=gpu:%d", 1+d.IntN(gpus)), fmt.Sprintf("--gpus=%d", 1+d.IntN(gpus)))
+			}
+		}
+		return ""
+	})
 }
 
 // licenses draws licences, jobs that ask for some and, in some cases, several partitions.
