@@ -63,28 +63,12 @@ func newAccounting(e *Engine) (*accounting, error) {
 			return nil, err
 		}
 		a.accounts = accounts.New(e.cfg.Associations, a.table, shares.FairTree, release)
-		a.shares = fairshare.New(a.accounts, shares, e.cfg.Epoch.Add(-e.cfg.Lead).UnixSeconds(), a.useInitially())
+		a.shares = fairshare.New(a.accounts, shares, e.cfg.Epoch.Add(-e.cfg.Lead).UnixSeconds(), e.cfg.Usage.Give(a.accounts))
 		a.accounts.Trim()
 		a.enforce = accounts.ReadEnforcement(get)
 		a.limits = limits.New(a.accounts, a.shares, a.enforce, a.settings.AccrueAlways, release)
 	}
 	return a, a.readPartitions()
-}
-
-// useInitially sets the usage with which slurmctld starts. It returns when usage was last reset, in
-// seconds since 1970; 0 without initial usage.
-func (a *accounting) useInitially() int64 {
-	u := &a.e.cfg.Usage
-	if len(u.Own) == 0 {
-		return 0
-	}
-	for i := range u.Own {
-		own := &u.Own[i]
-		if of := a.accounts.Find(own.User, own.Account, own.Partition); of != nil {
-			of.SetUsage(own.Raw, u.OfCPUs)
-		}
-	}
-	return u.Reset.UnixSeconds()
 }
 
 // readPartitions reads the keys of partitions that decide priorities, billing and limits.

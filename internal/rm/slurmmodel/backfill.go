@@ -364,7 +364,7 @@ func (t *trial) attempt() (result next, again bool) {
 		}
 		return t.giveUp()
 	}
-	alloc, start := t.willRun(free, from)
+	alloc, start := t.earliest(free, from)
 	if alloc == nil {
 		t.late = append(t.late, free...)
 		return t.giveUp()
@@ -382,7 +382,7 @@ func (t *trial) attempt() (result next, again bool) {
 func (t *trial) countLate() {
 	for t.later = 0; len(t.late) > 0; {
 		at := len(t.late) - len(t.free)
-		if alloc, _ := t.willRun(t.late[at:], t.now); alloc != nil {
+		if alloc, _ := t.earliest(t.late[at:], t.now); alloc != nil {
 			at = 0
 		}
 		t.late = t.late[:at]
@@ -392,6 +392,16 @@ func (t *trial) countLate() {
 // suffice reports whether the nodes, if empty, could serve the job. If not, backfill makes no test.
 func (t *trial) suffice(nodes selection.Bits) bool {
 	return nodes.CountAnd(t.able) >= t.least && nodes.Contains(t.job.request.Required)
+}
+
+// earliest returns the earliest start that willRun finds, on the nodes with each feature of a constraint with brackets.
+func (t *trial) earliest(free selection.Bits, from int64) (first *selection.Allocation, start int64) {
+	for some := range t.job.brackets.Each(free, t.counts.Min) {
+		if alloc, at := t.willRun(some, from); alloc != nil && (first == nil || at < start) {
+			first, start = alloc, at
+		}
+	}
+	return first, start
 }
 
 // willRun looks for the job's first start on the nodes of a set. Before 24.11 it reports no start after t.later.

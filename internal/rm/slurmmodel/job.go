@@ -3,6 +3,7 @@ package slurmmodel
 import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurmmodel/alternatives"
 	"rmreplay/internal/rm/slurmmodel/backfill"
 	"rmreplay/internal/rm/slurmmodel/config"
 	"rmreplay/internal/rm/slurmmodel/cpulimits"
@@ -77,8 +78,9 @@ type job struct {
 	excluded    selection.Bits
 	demand      demand.Demand  // hardware and features that the job needs
 	capable     selection.Bits // nodes that meet demand
-	totalCPUs   int            // CPUs of the last successful test
-	chosenNodes int            // nodes of the last selection (node_cnt_wag)
+	brackets    alternatives.Sets
+	totalCPUs   int // CPUs of the last successful test
+	chosenNodes int // nodes of the last selection (node_cnt_wag)
 	alloc       *selection.Allocation
 	well        bool // the job ended in state COMPLETED
 	licenses    licenses.Request

@@ -501,10 +501,31 @@ func (e *Engine) pick(
 	return alloc, n, result
 }
 
-// pickBest chooses from the usable nodes of a set (_pick_best_nodes). The result possible is the allocation on
+// pickBest chooses from the usable nodes of a set (_pick_best_nodes). If the job's constraint has brackets, it tries the
+// alternatives one after the other.
+func (e *Engine) pickBest(
+	j *job, set, usable selection.Bits, c selection.Counts, mode selection.Mode,
+) (alloc, possible *selection.Allocation, result verdict) {
+	result = never
+	for among, able := range j.brackets.Split(set, usable) {
+		some, could, answer := e.pickAmong(j, among, able, c, mode)
+		if possible == nil || answer == begun || answer == nodesBusy && result == notAvailable {
+			possible = could
+		}
+		if result == never || answer != never && answer != notAvailable {
+			result = answer
+		}
+		if answer == begun {
+			return some, possible, begun
+		}
+	}
+	return nil, possible, result
+}
+
+// pickAmong chooses from the usable nodes of a set. The result possible is the allocation on
 // an empty machine or, if the job starts now, equals alloc. In a partition with OverSubscribe=EXCLUSIVE the job
 // gets whole nodes; before 24.11 it afterwards also gets whole nodes in its other partitions.
-func (e *Engine) pickBest(
+func (e *Engine) pickAmong(
 	j *job, set, usable selection.Bits, c selection.Counts, mode selection.Mode,
 ) (alloc, possible *selection.Allocation, result verdict) {
 	if named := j.request.Required; named != nil && !set.Contains(named) {

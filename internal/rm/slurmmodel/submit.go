@@ -197,23 +197,9 @@ func (e *Engine) describeTimes(j *job, d *rpc.JobDesc) {
 	within := func(p *partition) bool { return p.MaxMinutes < 0 || int64(d.TimeLimit) <= p.MaxMinutes }
 	j.byAdmin = j.of.job.Reservation == window.Reservation && d.TimeLimit != slurmspec.NoVal &&
 		!slices.ContainsFunc(j.parts, within)
-	switch {
-	case j.byAdmin:
-		j.limit, j.endless = min(int64(d.TimeLimit), endless), d.TimeLimit == slurmspec.Infinite
-	case d.TimeLimit != slurmspec.NoVal && d.TimeLimit != slurmspec.Infinite:
-		j.limit = int64(d.TimeLimit)
-	case d.TimeLimit == slurmspec.NoVal && j.part.DefaultMinutes >= 0:
-		j.limit = j.part.DefaultMinutes
-	}
-	if d.TimeMin != slurmspec.NoVal && !j.byAdmin {
-		j.timeMin = int64(d.TimeMin)
-	}
-	if d.BeginTime > j.submit {
+	t := demand.ReadTimes(d, j.byAdmin, j.part.DefaultMinutes, endless)
+	if j.limit, j.endless, j.timeMin, j.deadline = t.Limit, t.Endless, t.Shortest, d.Deadline; d.BeginTime > j.submit {
 		j.begin = d.BeginTime
-	}
-	j.deadline = d.Deadline
-	if j.deadline > 0 && d.TimeLimit == slurmspec.NoVal && j.limit == noMinutes && j.timeMin == 0 {
-		j.timeMin = 1
 	}
 	if d.Priority == 0 {
 		j.reason = slurmspec.HeldByUser
@@ -248,7 +234,7 @@ func (e *Engine) describeNodes(j *job, d *rpc.JobDesc) error {
 			return err
 		}
 	}
-	j.demand = demand.FromRequest(&j.request, d)
+	j.demand, j.brackets = demand.FromRequest(&j.request, d), e.servers.Split(d.Features)
 	j.capable = e.servers.Nodes(j.demand)
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/fairshare"
+	"rmreplay/internal/rm/slurmmodel/accounts"
 	"rmreplay/internal/rm/slurmmodel/charge"
 	"rmreplay/internal/rm/slurmmodel/guide"
 	"rmreplay/internal/rm/slurmmodel/keys"
@@ -57,6 +58,21 @@ type Usage struct {
 	OfCPUs bool
 	// Reset is the instant from which the usage counts.
 	Reset hpc.Time
+}
+
+// Give gives associations the usage with which slurmctld starts. It returns when usage was last reset, in seconds
+// since 1970; 0 without initial usage.
+func (u *Usage) Give(to *accounts.Accounts) int64 {
+	if len(u.Own) == 0 {
+		return 0
+	}
+	for i := range u.Own {
+		own := &u.Own[i]
+		if of := to.Find(own.User, own.Account, own.Partition); of != nil {
+			of.SetUsage(own.Raw, u.OfCPUs)
+		}
+	}
+	return u.Reset.UnixSeconds()
 }
 
 // Partition is a partition of slurm.conf.

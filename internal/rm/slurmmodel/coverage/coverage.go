@@ -9,6 +9,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurmmodel"
+	"rmreplay/internal/rm/slurmmodel/alternatives"
 	"rmreplay/internal/rm/slurmmodel/config"
 	"rmreplay/internal/rm/slurmmodel/cpulimits"
 	"rmreplay/internal/rm/slurmmodel/keys"
@@ -61,6 +62,9 @@ func Lacks(cfg *slurmmodel.Config, w *workload.Workload) []Missing {
 		list = append(list, Missing{what, n})
 	}
 	if what, n := ranges(cfg, w); n > 0 {
+		list = append(list, Missing{what, n})
+	}
+	if what, n := brackets(cfg, w); n > 0 {
 		list = append(list, Missing{what, n})
 	}
 	if what := unlikeReservations(cfg, w.Reservations); what != "" {
@@ -243,7 +247,9 @@ var jobRules = []struct {
 	{"licences of other servers", func(j *hpc.Job) bool { return strings.Contains(j.Licenses, "@") }},
 	{"tasks for each GPU", func(j *hpc.Job) bool { return j.TasksPerGPU > 0 }},
 	{"--gres-flags=enforce-binding", func(j *hpc.Job) bool { return strings.EqualFold(j.GRESFlags, "enforce-binding") }},
-	{"features with counts or brackets", func(j *hpc.Job) bool { return strings.ContainsAny(j.Constraint, "[(*") || j.Prefer != "" }},
+	{"features with counts or parentheses", func(j *hpc.Job) bool { _, ok := alternatives.Read(j.Constraint); return !ok }},
+	{"features in brackets with --nodelist", func(j *hpc.Job) bool { return strings.Contains(j.Constraint, "[") && j.NodeList != "" }},
+	{"--prefer", func(j *hpc.Job) bool { return j.Prefer != "" }},
 	{"--exclusive=mcs", func(j *hpc.Job) bool { return j.Exclusive == "mcs" }},
 	{"shards and MPS of GPUs", asksSharedGPU},
 	{"specialized cores", func(j *hpc.Job) bool { return j.CoreSpec > 0 || j.ThreadSpec > 0 }},

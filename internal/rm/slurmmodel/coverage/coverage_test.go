@@ -67,7 +67,8 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 			c.Partitions[0].Get = lines("ExclusiveUser=YES State=DOWN MaxCPUsPerNode=2")
 			job(func(j *hpc.Job) { j.Exclusive = "user" })(c, w)
 		},
-		"nodes of a cloud": func(c *slurmmodel.Config, _ *workload.Workload) { c.Nodes[0].State = "CLOUD" },
+		"features in brackets": job(func(j *hpc.Job) { j.Constraint = "c&[a|b]" }),
+		"nodes of a cloud":     func(c *slurmmodel.Config, _ *workload.Workload) { c.Nodes[0].State = "CLOUD" },
 	} {
 		cfg, w := plain()
 		change(cfg, w)
@@ -144,11 +145,19 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 			c.Nodes[0].GRES = []hpc.GRES{{Name: "gpu", Count: 2}}
 			job(func(j *hpc.Job) { j.GPUsPerSocket = "1" })(c, w)
 		},
-		"--gres-flags=enforce-binding (1 jobs)":     job(func(j *hpc.Job) { j.GRESFlags = "enforce-binding" }),
-		"--exclusive=mcs (1 jobs)":                  job(func(j *hpc.Job) { j.Exclusive = "mcs" }),
-		"shards and MPS of GPUs (1 jobs)":           job(func(j *hpc.Job) { j.GRES = "nvme:1,shard:2" }),
-		"DefCpuPerGPU (2 jobs)":                     site(cons + "DefCpuPerGPU=4"),
-		"features with counts or brackets (1 jobs)": job(func(j *hpc.Job) { j.Constraint = "[a|b]" }),
+		"--gres-flags=enforce-binding (1 jobs)":        job(func(j *hpc.Job) { j.GRESFlags = "enforce-binding" }),
+		"--exclusive=mcs (1 jobs)":                     job(func(j *hpc.Job) { j.Exclusive = "mcs" }),
+		"shards and MPS of GPUs (1 jobs)":              job(func(j *hpc.Job) { j.GRES = "nvme:1,shard:2" }),
+		"DefCpuPerGPU (2 jobs)":                        site(cons + "DefCpuPerGPU=4"),
+		"features with counts or parentheses (1 jobs)": job(func(j *hpc.Job) { j.Constraint = "[a*2&b*1]" }),
+		"features in brackets with --nodelist (1 jobs)": job(func(j *hpc.Job) {
+			j.Constraint, j.NodeList = "[a|b]", "n1"
+		}),
+		"features in brackets with select/linear (1 jobs)": func(c *slurmmodel.Config, w *workload.Workload) {
+			c.Get = lines("SelectType=select/linear")
+			job(func(j *hpc.Job) { j.Constraint = "[a|b]" })(c, w)
+		},
+		"--prefer (1 jobs)": job(func(j *hpc.Job) { j.Prefer = "a" }),
 	} {
 		cfg, w := plain()
 		change(cfg, w)

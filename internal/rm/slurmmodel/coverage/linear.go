@@ -59,3 +59,16 @@ func ranges(c *slurmmodel.Config, w *workload.Workload) (what string, jobs int) 
 	}
 	return "ranges of nodes with select/linear on nodes with different numbers of CPUs", jobs
 }
+
+// brackets describes and counts the jobs with features in brackets on a cluster with select/linear, which tests the
+// nodes of each weight with each feature on its own.
+func brackets(c *slurmmodel.Config, w *workload.Workload) (what string, jobs int) {
+	if isLinear(c) {
+		for _, j := range w.Jobs.All() {
+			if strings.Contains(j.Constraint, "[") {
+				jobs++
+			}
+		}
+	}
+	return "features in brackets with select/linear", jobs
+}

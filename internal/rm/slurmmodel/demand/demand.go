@@ -2,8 +2,12 @@
 package demand
 
 import (
+	"slices"
+	"strings"
+
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/rm/slurmmodel/alternatives"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/rm/slurmmodel/words"
 	"rmreplay/internal/slurmspec"
@@ -20,7 +24,11 @@ type Demand struct {
 func FromRequest(r *selection.Request, d *rpc.JobDesc) Demand {
 	h := Demand{
 		sockets: r.SocketsPerNode, cores: r.CoresPerSocket, threads: r.ThreadsPerCore,
-		features: d.Features,
+	}
+	if h.features = d.Features; strings.Contains(h.features, "[") {
+		if c, ok := alternatives.Read(d.Features); ok {
+			h.features = c.Common
+		}
 	}
 	if d.MinTmpDisk != slurmspec.NoVal {
 		h.disk = int64(d.MinTmpDisk)
@@ -92,6 +100,21 @@ func (s *Servers) Nodes(h Demand) selection.Bits {
 	}
 	s.known[h] = set
 	return set
+}
+
+// Split returns the nodes with each feature of a constraint with brackets.
+func (s *Servers) Split(constraint string) alternatives.Sets {
+	c, ok := alternatives.Read(constraint)
+	if !ok {
+		return alternatives.Sets{}
+	}
+	return c.Find(func(feature string) selection.Bits {
+		set := selection.NewBits(len(s.configs))
+		for i, n := range s.configs {
+			set.Put(i, slices.Contains(n.Features, feature))
+		}
+		return set
+	})
 }
 
 // Room returns those nodes of a set that have the generic resources for a job, and how many of these nodes
