@@ -577,7 +577,7 @@ func (d *drawing) brackets() {
 		options := pick(d, "", "", "-C [r1|r2]", "-C [r1|r2]", "-C [r2|r1]", "-C [r2|r1|old]", "-C new&[r1|r2]", "-C [r1|r2]&new",
 			"-C [old|new]", "-C [new|old]", "-C r1|r2", "-C new")
 		return strings.TrimSpace(options + " " + pick(d, "", "", "", "-N 2", "-N 3", "-N 2-4", "--exclusive -N 2", "-a 1-3",
-			"--spread-job", "--contiguous -N 2", "-c 2"))
+			"--contiguous -N 2", "-c 2"))
 	})
 }
 

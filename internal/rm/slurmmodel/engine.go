@@ -47,6 +47,7 @@ type Engine struct {
 	agents   agents.Pool
 	preempt  *preemption.Settings  // nil without preemption
 	victims  []*preemption.Job     // jobs to preempt for the last choice of nodes
+	narrowed bool                  // jobs have nodes of the last choice (nodes_busy)
 	gang     *gang.Scheduler[*job] // nil without gang scheduling
 	slice    time.Duration         // time slice of gang scheduling
 

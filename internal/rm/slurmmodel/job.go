@@ -154,7 +154,6 @@ func newPartition(cfg *Config, line *config.Partition, m *selection.Machine, pla
 	p := &partition{}
 	var err error
 	p.Partition, p.nodes, err = partitions.New(line, cfg.Get, m, place)
-	p.CPULimit = cpulimits.Read(line.Get, cfg.Release)
-	p.preempt = preemption.NewPartition(line.Get, p.nodes, p.Tier)
+	p.CPULimit, p.preempt = cpulimits.Read(line.Get, cfg.Release), preemption.NewPartition(line.Get, p.nodes, p.Tier)
 	return p, err
 }

@@ -506,8 +506,9 @@ func (e *Engine) pick(
 func (e *Engine) pickBest(
 	j *job, set, usable selection.Bits, c selection.Counts, mode selection.Mode,
 ) (alloc, possible *selection.Allocation, result verdict) {
-	result = never
+	result, busy := never, false // busy holds even for an alternative that the job can never have
 	for among, able := range j.brackets.Split(set, usable) {
+		e.narrowed = false
 		some, could, answer := e.pickAmong(j, among, able, c, mode)
 		if possible == nil || answer == begun || answer == nodesBusy && result == notAvailable {
 			possible = could
@@ -515,9 +516,12 @@ func (e *Engine) pickBest(
 		if result == never || answer != never && answer != notAvailable {
 			result = answer
 		}
-		if answer == begun {
+		if busy = busy || e.narrowed; answer == begun {
 			return some, possible, begun
 		}
+	}
+	if busy && result == notAvailable {
+		result = nodesBusy
 	}
 	return nil, possible, result
 }
@@ -556,7 +560,7 @@ func (e *Engine) pickAmong(
 		}
 	}
 	count := candidates.Count()
-	busy := count < usable.Count()
+	e.narrowed = count < usable.Count()
 	if r.Required != nil && !candidates.Contains(r.Required) && e.tester.Linear == nil {
 		for _, nodes := range []selection.Bits{usable, set} {
 			if possible = e.tester.Test(e.state, r, nodes, c, selection.TestOnly); possible != nil {
@@ -594,7 +598,7 @@ func (e *Engine) pickAmong(
 		return nil, nil, never
 	case !licensed:
 		return nil, possible, unlicensed
-	case fits, busy:
+	case fits, e.narrowed:
 		return nil, possible, nodesBusy
 	}
 	return nil, possible, notAvailable

@@ -198,7 +198,8 @@ func (e *Engine) describeTimes(j *job, d *rpc.JobDesc) {
 	j.byAdmin = j.of.job.Reservation == window.Reservation && d.TimeLimit != slurmspec.NoVal &&
 		!slices.ContainsFunc(j.parts, within)
 	t := demand.ReadTimes(d, j.byAdmin, j.part.DefaultMinutes, endless)
-	if j.limit, j.endless, j.timeMin, j.deadline = t.Limit, t.Endless, t.Shortest, d.Deadline; d.BeginTime > j.submit {
+	j.limit, j.endless, j.timeMin, j.deadline = t.Limit, t.Endless, t.Shortest, d.Deadline
+	if d.BeginTime > j.submit {
 		j.begin = d.BeginTime
 	}
 	if d.Priority == 0 {
