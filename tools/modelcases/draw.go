@@ -564,18 +564,16 @@ func (d *drawing) brackets() {
 		fmt.Sprintf("NodeName=b[1-4] CPUs=8 CoresPerSocket=8 RealMemory=32000 Weight=%d Feature=new,r2", pick(d, 1, 5)),
 		fmt.Sprintf("NodeName=c[1-3] CPUs=4 CoresPerSocket=4 RealMemory=16000 Weight=%d Feature=new,%s", pick(d, 1, 3),
 			pick(d, "r1", "r3", "r1,r2")))
-	switch {
-	case d.chance(.3):
-		d.manyPartitions()
-	case d.chance(.3):
-		d.withGPUs()
-	case d.chance(.3):
-		d.events()
+	for _, more := range []func(){d.manyPartitions, func() { d.withGPUs() }, d.events} {
+		if d.chance(.3) {
+			more()
+			break
+		}
 	}
 	d.jobs, d.pace = 50+d.IntN(80), []int{0, 0, 0, 1, 2, 5, 10}
 	d.job = append(d.job, func(int) string {
-		options := pick(d, "", "", "-C [r1|r2]", "-C [r1|r2]", "-C [r2|r1]", "-C [r2|r1|old]", "-C new&[r1|r2]", "-C [r1|r2]&new",
-			"-C [old|new]", "-C [new|old]", "-C r1|r2", "-C new")
+		options := pick(d, "", "", "-C [r1|r2]", "-C [r1|r2]", "-C [r2|r1]", "-C [r2|r1|old]", "-C new&[r1|r2]",
+			"-C [r1|r2]&new", "-C [old|new]", "-C [new|old]", "-C r1|r2", "-C new")
 		return strings.TrimSpace(options + " " + pick(d, "", "", "", "-N 2", "-N 3", "-N 2-4", "--exclusive -N 2", "-a 1-3",
 			"--contiguous -N 2", "-c 2"))
 	})

@@ -501,8 +501,8 @@ func (e *Engine) pick(
 	return alloc, n, result
 }
 
-// pickBest chooses from the usable nodes of a set (_pick_best_nodes). If the job's constraint has brackets, it tries the
-// alternatives one after the other.
+// pickBest chooses from the usable nodes of a set (_pick_best_nodes). If the job's constraint has brackets, it
+// tries the alternatives one after the other.
 func (e *Engine) pickBest(
 	j *job, set, usable selection.Bits, c selection.Counts, mode selection.Mode,
 ) (alloc, possible *selection.Allocation, result verdict) {

@@ -247,7 +247,10 @@ var jobRules = []struct {
 	{"licences of other servers", func(j *hpc.Job) bool { return strings.Contains(j.Licenses, "@") }},
 	{"tasks for each GPU", func(j *hpc.Job) bool { return j.TasksPerGPU > 0 }},
 	{"--gres-flags=enforce-binding", func(j *hpc.Job) bool { return strings.EqualFold(j.GRESFlags, "enforce-binding") }},
-	{"features with counts or parentheses", func(j *hpc.Job) bool { _, ok := alternatives.Read(j.Constraint); return !ok }},
+	{"features with counts or parentheses", func(j *hpc.Job) bool {
+		_, ok := alternatives.Read(j.Constraint)
+		return !ok
+	}},
 	{"features in brackets with --nodelist", func(j *hpc.Job) bool { return strings.Contains(j.Constraint, "[") && j.NodeList != "" }},
 	{"--prefer", func(j *hpc.Job) bool { return j.Prefer != "" }},
 	{"--exclusive=mcs", func(j *hpc.Job) bool { return j.Exclusive == "mcs" }},

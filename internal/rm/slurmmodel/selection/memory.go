@@ -96,7 +96,7 @@ func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *
 		m.table.Clear()
 	}
 	m.words = about(m.words[:0], r, c, h.AsksNow(), h.NowOnly, h.PreferBusy)
-	m.words = append(m.words, x.limitOf(s, r), uint64(h.Linear), uint64(h.Ended())<<32|uint64(h.Considered())) // see Horizon
+	m.words = append(m.words, x.limitOf(s, r), uint64(h.Linear), uint64(h.Ended())<<32|uint64(h.Considered()))
 	m.words = x.Weights.AppendLow(append(m.words, set...), set, m.devices)
 	known, isNew := m.table.Find(m.words)
 	if !isNew && m.holds(known, set, h) {
