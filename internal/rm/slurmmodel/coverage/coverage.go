@@ -251,7 +251,9 @@ var jobRules = []struct {
 		_, ok := alternatives.Read(j.Constraint)
 		return !ok
 	}},
-	{"features in brackets with --nodelist", func(j *hpc.Job) bool { return strings.Contains(j.Constraint, "[") && j.NodeList != "" }},
+	{"features in brackets with --nodelist", func(j *hpc.Job) bool {
+		return strings.Contains(j.Constraint, "[") && j.NodeList != ""
+	}},
 	{"--prefer", func(j *hpc.Job) bool { return j.Prefer != "" }},
 	{"--exclusive=mcs", func(j *hpc.Job) bool { return j.Exclusive == "mcs" }},
 	{"shards and MPS of GPUs", asksSharedGPU},
