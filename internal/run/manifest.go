@@ -407,7 +407,13 @@ func notRun(dir string) error {
 			return fmt.Errorf("%w: no %s in %s (want one of %s)", ErrNotRun, manifestFile, dir, quantity.Few(runs, 12))
 		}
 	}
-	return fmt.Errorf("%w: no %s in %s", ErrNotRun, manifestFile, dir)
+	const want = "want the directory of a run, which replay and simulate make of a workload"
+	for _, name := range []string{"*.jsonl", "*.jsonl.gz"} {
+		if files, err := filepath.Glob(filepath.Join(globbed(dir), name)); err == nil && len(files) > 0 {
+			return fmt.Errorf("%w: no %s in %s (%s such as %s)", ErrNotRun, manifestFile, dir, want, files[0])
+		}
+	}
+	return fmt.Errorf("%w: no %s in %s (%s)", ErrNotRun, manifestFile, dir, want)
 }
 
 // globbed quotes the characters that are wildcards in a pattern of [filepath.Glob].
