@@ -78,8 +78,8 @@ func (p *panel) noteRuns(t *table, r *request, s *sizes) {
 			continue
 		}
 		if !c.window.IsZero() && !r.from.After(c.window) {
-			t.notes = append(t.notes, fmt.Sprintf("The figures of %s begin with its window, at %s. Before the "+
-				"window, rmreplay started the jobs that ran when it began.", c.Name, r.write(moment, c.window)))
+			t.notes = append(t.notes, fmt.Sprintf("The figures of %s begin with its window, at %s. Jobs that "+
+				"ran at that time, if any, were started by rmreplay before.", c.Name, r.write(moment, c.window)))
 		}
 		switch {
 		case c.frozen:

@@ -364,7 +364,7 @@ func shapeUtilization(r *request, s *sizes, raw [][]any) *table {
 		b.edges[n] = r.after // after the newest end, the last quarter of an hour has only idle time
 	}
 	t := timeTable(r, b)
-	capacity := s.capacity(r.chosen)
+	capacity, unknown := s.capacity(r.chosen)
 	t.Columns = append(t.Columns, column{"cpus", "processors in use", "", count})
 	t.series, t.colours, t.alone = []int{2}, []int{0}, true
 	if capacity > 0 {
@@ -372,7 +372,8 @@ func shapeUtilization(r *request, s *sizes, raw [][]any) *table {
 		t.series = []int{3}
 		t.notes = append(t.notes, "100 % are "+quantity.Counted(int(capacity), "processor.", "processors."))
 	} else {
-		t.notes = append(t.notes, "The number of processors of the cluster is not known, so there is no percentage.")
+		t.notes = append(t.notes, fmt.Sprintf("The number of processors of %s is not known, so there is no percentage.",
+			cmp.Or(strings.Join(unknown, ", "), "the cluster")))
 	}
 	for k := range t.Rows {
 		mean := busy[k] / (edge(k+1) - edge(k))

@@ -259,6 +259,9 @@ func (v *server) readAbout(ctx context.Context, values url.Values, live bool) (*
 	if err := r.bound(oldest, newest); err != nil {
 		return r, s, bad(err)
 	}
+	if r.values.Get("columns") == "" && r.sides() == nil && len(s.matching(r.chosen)) > 1 {
+		r.columns = append([]string{"cluster"}, r.columns...)
+	}
 	err = r.align(s, live)
 	r.whole = r.whole && !live // all figures of schedulers have an instant
 	return r, s, bad(err)
