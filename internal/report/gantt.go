@@ -19,8 +19,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Gantt is a chart of one run: which job held which node at which time, and when nodes were
-// reserved or out of service.
+// Gantt is a chart of one run: which job held which node at which time, and when nodes were reserved or out of service.
 type Gantt struct {
 	Name, Title, Caption string
 	// Picture is the chart with its axes as SVG, for readers without scripts.
@@ -257,8 +256,7 @@ func (g *Gantt) picture(width, height int) image.Image {
 	return img
 }
 
-// listedCategories is the largest number of categories with separate colours. All other categories
-// are grey.
+// listedCategories is the largest number of categories with separate colours. All other categories are grey.
 const listedCategories = 7
 
 // legend names the partitions and their colours in the picture.

@@ -226,9 +226,8 @@ func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s, known 
 	return nil
 }
 
-// schedulers returns the clusters that have figures of their schedulers, with the first and the
-// last second of their intervals, and the median interval. It refuses requests with other filters
-// than clusters.
+// schedulers returns the clusters that have figures of their schedulers, with the first and the last second of their
+// intervals, and the median interval. It refuses requests with other filters than clusters.
 func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 	for _, t := range r.filters {
 		if t.Field.Name != "cluster" || t.Op != "=" {

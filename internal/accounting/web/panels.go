@@ -181,8 +181,7 @@ func orZero(v any) any {
 	return v
 }
 
-// known converts a number of an answer. It returns 0 for nil, which adds nothing to charts and
-// sums.
+// known converts a number of an answer. It returns 0 for nil, which adds nothing to charts and sums.
 func known(v any) float64 { return value(orZero(v)) }
 
 // ratio returns part as a percentage of whole, or nil if whole is not positive.
@@ -196,8 +195,7 @@ func ratio(part, whole float64) any {
 // longestLabel is the number of bytes of a name that are repeated beside each number of a table.
 const longestLabel = 80
 
-// maxSeries is the highest number of series in a stacked chart; the sum of the rest is one more
-// series.
+// maxSeries is the highest number of series in a stacked chart; the sum of the rest is one more series.
 const maxSeries = 7
 
 // pivot makes a table with a row for each bucket and a column for each name. A raw row has a bucket, a

@@ -117,14 +117,14 @@ func (s *sizes) capacity(chosen question.Filter) (cpus int64, unknown []string) 
 	for _, c := range s.matching(chosen) {
 		if c.CPUs == nil || *c.CPUs <= 0 {
 			unknown = append(unknown, orUnknown(c.Name))
-			continue
+		} else {
+			cpus += *c.CPUs
 		}
-		cpus += *c.CPUs
 	}
 	if len(unknown) > 0 {
-		return 0, unknown
+		cpus = 0
 	}
-	return cpus, nil
+	return cpus, unknown
 }
 
 // addedUp returns a note that the numbers are sums over clusters and runs. The note is empty if the filter
@@ -201,8 +201,7 @@ func (s *sizes) have(names []string) bool {
 // kindRun is the [store.Cluster] kind of a run.
 const kindRun = "run"
 
-// sizesCache stores the sizes for a short time, because every panel needs them, and finding them
-// counts all jobs.
+// sizesCache stores the sizes for a short time, because every panel needs them, and finding them counts all jobs.
 type sizesCache struct {
 	mu     sync.Mutex
 	kept   *sizes
@@ -235,8 +234,7 @@ func (v *server) known(ctx context.Context) (*sizes, error) {
 	return v.sizes.get(func() (*sizes, error) { return v.findSizes(ctx) })
 }
 
-// findSizes gets the clusters that have jobs from the source, and adds the store's descriptions of
-// these clusters.
+// findSizes gets the clusters that have jobs from the source, and adds the store's descriptions of these clusters.
 func (v *server) findSizes(ctx context.Context) (*sizes, error) {
 	by := []question.Key{question.Values{Column: "cluster", Most: maxClusters}}
 	count := question.Measure{Kind: question.Count}
