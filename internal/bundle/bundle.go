@@ -20,6 +20,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"rmreplay/internal/filekind"
 	"rmreplay/internal/input"
 	"rmreplay/internal/output"
 )
@@ -205,6 +206,14 @@ func open(path string, visit func(member string, content io.Reader) error) error
 	r, err := unpacked(f)
 	if err != nil {
 		return err
+	}
+	// An empty archive begins with zeros.
+	if head, err := r.Peek(512); (err == nil || errors.Is(err, io.EOF)) && !Is(head) && len(bytes.Trim(head, "\x00")) > 0 {
+		kind, known := filekind.Detect(head)
+		if !known {
+			kind.Name = "a file without a tar archive"
+		}
+		return fmt.Errorf("%s, not a bundle %s", kind.Name, want)
 	}
 	return each(r, visit)
 }

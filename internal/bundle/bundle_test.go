@@ -104,6 +104,18 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: %v, want %q", what, err, c.want)
 		}
 	}
+	for text, want := range map[string]string{
+		"{\"rmreplay_trace\":1}\n": "a trace of rmreplay, not a bundle (want a bundle as rmreplay site export writes it)",
+		"hello":                    "a file without a tar archive, not a bundle",
+	} {
+		path := filepath.Join(t.TempDir(), "x")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadReport(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
 	if _, err := OpenWorkload(strings.NewReader(""), "none"); err == nil || !strings.Contains(err.Error(), "it has no workload.jsonl") {
 		t.Error(err)
 	}

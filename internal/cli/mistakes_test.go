@@ -146,6 +146,14 @@ var mistakes = []struct{ line, want string }{
 	{"workload build --from sacct site/cluster -o x", "accounts.sacctmgr in the cluster directory"},
 	{"simulate six.jsonl --cluster site/cluster -o run", "want a new directory, or --overwrite"},
 	{"accounting info run", "no store of finished jobs"},
+	{"accounting serve --run nowhere", "nowhere: no such file or directory"},
+	{"accounting serve --run six.jsonl", "replay and simulate make a run of a workload"},
+	{"workload build --from sacct jobs.csv -o x", "workload build --from table reads it"},
+	{"site info six.jsonl", "a trace of rmreplay, not a bundle"},
+	{"workload info cut.jsonl.gz", "cut.jsonl.gz: the compressed file is cut off"},
+	{"metrics site", "which replay and simulate make of a workload such as site/day.jsonl"},
+	{"compare site run", "which replay and simulate make of a workload such as site/day.jsonl"},
+	{"predict evaluate six.jsonl --models boots", "did you mean boost?"},
 }
 
 // Each of a hundred typical mistakes gets an error that names the probable intention or a remedy,
@@ -162,12 +170,16 @@ func TestMistakes(t *testing.T) {
 		"workload transform site/day.jsonl --start 2024-03-05T08:00 --end 2024-03-05T14:00 -o six.jsonl",
 		"simulate six.jsonl --cluster site/cluster -o run -q",
 		"workload convert run --to sacct -o records.txt", "workload convert six.jsonl --to csv -o six.csv",
+		"workload transform six.jsonl -o cut.jsonl.gz",
 	} {
 		if code, messages := run(strings.Fields(line)...); code != 0 {
 			t.Fatalf("%s: %s", line, messages)
 		}
 	}
-	writeFiles(t, ".", map[string]string{"other.csv": "id,submit,start,end,cpus\n1,2024-03-01T08:00,2024-03-01T08:05,2024-03-01T09:05,4\n"})
+	writeFiles(t, ".", map[string]string{"jobs.csv": "id,submit,wait_s\n1,2024-03-01T08:00,5\n", "other.csv": "id,submit,start,end,cpus\n1,2024-03-01T08:00,2024-03-01T08:05,2024-03-01T09:05,4\n"})
+	if err := os.Truncate("cut.jsonl.gz", 2000); err != nil {
+		t.Fatal(err)
+	}
 	for _, m := range mistakes {
 		args := strings.Split(m.line, " ")
 		for i := range args {

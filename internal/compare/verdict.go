@@ -92,10 +92,12 @@ func newVerdict(recorded *table, replays []table) (*run.Verdict, error) {
 	for i := range replays {
 		v.Distance += distanceOf(match(recorded, &replays[i])) / float64(len(replays))
 	}
+	var ended [len(notStarted)]int // the jobs of OnlyRecorded, by what became of them
 	for i, number := range recorded.numbers {
 		switch a, b := recorded.moments[number].start != 0, replays[0].moments[number].start != 0; {
 		case a && !b && !replays[0].unreached(recorded.keys[i]):
 			v.OnlyRecorded++
+			ended[becameOf(replays[0].row(recorded.keys[i]))]++
 		case b && !a:
 			v.OnlyReplayed++
 		}
@@ -108,7 +110,7 @@ func newVerdict(recorded *table, replays []table) (*run.Verdict, error) {
 			return nil, err
 		}
 		v.Groups = groupsOf(jobs)
-		v.LookAt = causes(v, lacks, recorded.Manifest, replays[0].Manifest)
+		v.LookAt = causes(v, ended, lacks, recorded.Manifest, replays[0].Manifest)
 		text := laterSubmissions(jobs, replays[0].lastSubmission())
 		if window := cmp.Or(recorded.Manifest.WindowStart, replays[0].Manifest.WindowStart); window != 0 && text != "" {
 			v.LookAt = slices.Insert(v.LookAt, 0, text)
@@ -256,10 +258,32 @@ var (
 	setFree  = []string{"window", "time-limits", "usage", "partitions", "qos", "accounts"}
 )
 
+// notStarted says what became of jobs that did not start in a replay, by [becameOf].
+var notStarted = [...]string{"rejected", "cancelled while waiting",
+	"not eligible to the end, because a dependency was never satisfied", "still waiting when the replay ended", "not submitted"}
+
+// becameOf returns what became of a job that did not start, as an index of [notStarted]. The row is nil if the replay
+// does not have the job.
+func becameOf(row *run.Row) int {
+	switch {
+	case row == nil:
+		return 4
+	case row.State == hpc.Rejected:
+		return 0
+	case row.End != 0:
+		return 1
+	case row.AskedDependency && row.Eligible == 0:
+		return 2
+	}
+	return 3
+}
+
 // causes returns usual causes of a verdict's difference, from what the replayed workload lacks. If
 // jobs waited longer in production, something that the replay lacks delayed them there, such as a
 // limit. If they waited less, production had resources or data that the replay lacks.
-func causes(v *run.Verdict, lacks map[string]string, recorded, replayed *run.Manifest) []string {
+// ended counts the jobs that ran only in production, by [notStarted].
+func causes(v *run.Verdict, ended [len(notStarted)]int, lacks map[string]string,
+	recorded, replayed *run.Manifest) []string {
 	codes, known := holdBack, "limits of QOS, accounts and users that the cluster's accounts.sacctmgr does not have"
 	if v.ReplayedMean > v.RecordedMean {
 		codes, known = setFree, "nodes, CPUs or memory that production had and slurm.conf does not, and time limits that "+
@@ -277,8 +301,14 @@ func causes(v *run.Verdict, lacks map[string]string, recorded, replayed *run.Man
 			metrics.Float(v.FreeNodes).Percent()))
 	}
 	if v.OnlyRecorded > v.Jobs/100 {
+		var fates []string
+		for i, n := range ended {
+			if n > 0 {
+				fates = append(fates, fmt.Sprintf("%d %s %s", n, quantity.Plural(n, "was", "were"), notStarted[i]))
+			}
+		}
 		list = slices.Insert(list, 0, quantity.Regular(v.OnlyRecorded, "job")+" ran in production but not in the replay: "+
-			"they were rejected, or could never start")
+			strings.Join(fates, ", "))
 	}
 	const left = workload.RuleLeftRunning
 	if n := max(recorded.Workload.Rules[left], replayed.Workload.Rules[left]); n > 0 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +107,29 @@ func TestLacksOfReplay(t *testing.T) {
 	}
 	if _, err := Compare(sets, Options{}); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), gone.Dir) {
 		t.Errorf("without the jobs of the replay: %v", err)
+	}
+}
+
+// The verdict says what became of the jobs that did not start in the replay.
+func TestNotStarted(t *testing.T) {
+	record := single("record", job("x", 0, 10, 9, "n1"), job("refused", 1, 20, 9, "n1"), job("gone", 2, 30, 9, "n1"),
+		job("gone2", 2, 30, 9, "n1"), job("depends", 3, 40, 9, "n1"), job("waits", 4, 50, 9, "n1"), job("met", 4, 50, 9, "n1"), job("absent", 5, 60, 9, "n1"))
+	record.Runs[0].Manifest.Engine = run.EngineRecorded
+	pending := func(id string, change func(*run.Row)) run.Row {
+		row := job(id, 5, -1, 0, "")
+		change(&row)
+		return row
+	}
+	cancelled := func(r *run.Row) { r.State, r.End = hpc.Cancelled, monday.Add(100*time.Second) }
+	replay := single("replay", job("x", 0, 1000, 9, "n1"), pending("refused", func(r *run.Row) { r.State = hpc.Rejected }),
+		pending("gone", cancelled), pending("gone2", cancelled),
+		pending("depends", func(r *run.Row) { r.AskedDependency, r.Eligible = true, 0 }), pending("waits", func(*run.Row) {}),
+		pending("met", func(r *run.Row) { r.AskedDependency, r.Eligible = true, r.Submit }))
+	v := mustCompare(t, Options{}, record, replay).Pairs[0].Recorded
+	const want = "7 jobs ran in production but not in the replay: 1 was rejected, 2 were cancelled while waiting, 1 was not eligible " +
+		"to the end, because a dependency was never satisfied, 2 were still waiting when the replay ended, 1 was not submitted"
+	if !slices.Contains(v.LookAt, want) {
+		t.Errorf("want %q in\n%s", want, strings.Join(v.LookAt, "\n"))
 	}
 }
 

@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 
 	"rmreplay/internal/filekind"
 	"rmreplay/internal/finished"
+	"rmreplay/internal/formats/csv"
 	"rmreplay/internal/formats/gridengine"
 	"rmreplay/internal/formats/gwf"
 	"rmreplay/internal/formats/lsf"
@@ -72,8 +74,7 @@ func DetectAccounting(path string) (name string, err error) {
 		return "", fmt.Errorf("reading accounting records: %s: format not known (want records of %s; workload build --from "+
 			"table reads other tables)", path, strings.Join(AccountingNames(), ", "))
 	case !slices.Contains(AccountingNames(), format.Name):
-		return "", fmt.Errorf("reading accounting records: %s: %s (rmreplay reads it as a workload without build)", path,
-			format.Doc)
+		return "", fmt.Errorf("reading accounting records: %s: %w", path, notAccounting(format, head))
 	}
 	return format.Name, nil
 }
@@ -139,9 +140,18 @@ func otherKind(format string, head []byte) error {
 	case sure && slices.Contains(AccountingNames(), found.Name):
 		return fmt.Errorf("%s (want --from %s)", found.Doc, found.Name)
 	case sure:
-		return fmt.Errorf("%s (rmreplay reads it as a workload without build)", found.Doc)
+		return notAccounting(found, head)
 	}
 	return nil
+}
+
+// notAccounting returns an error for a file of a format that has no accounting records. The parameter head is the
+// beginning of the file.
+func notAccounting(found workload.Format, head []byte) error {
+	if found.Name == csv.Format.Name && !csv.Accepts(bytes.NewReader(head)) {
+		return errors.New("a table with other columns than a workload (workload build --from table reads it)")
+	}
+	return fmt.Errorf("%s (rmreplay reads it as a workload without build)", found.Doc)
 }
 
 // Files returns the paths. It replaces a directory by its regular files, in the order of their

@@ -43,8 +43,8 @@ func TestAccounting(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		write("cut", b.Bytes()[:b.Len()-12])
-		if _, err := Open(filepath.Join(dir, "cut")); err == nil {
-			t.Errorf("%s: cut, and read without an error", name)
+		if _, err := Open(filepath.Join(dir, "cut")); err == nil || !strings.Contains(err.Error(), "cut: the compressed file is cut off") {
+			t.Errorf("%s: cut: %v", name, err)
 		}
 	}
 	write("cut", []byte(pbsJob("3", "1700000090", "4", "a")))
@@ -71,6 +71,20 @@ func TestAccounting(t *testing.T) {
 	write("swf", []byte(swfJob("1", "0", "4", "1")))
 	if _, err := DetectAccounting(filepath.Join(dir, "swf")); err == nil || !strings.Contains(err.Error(), "reads it as a workload without build") {
 		t.Errorf("SWF: %v", err)
+	}
+	const other, own = "workload build --from table reads it", "reads it as a workload without build"
+	for table, want := range map[string]string{"id,submit,wait_s\n1,2,3\n": other, "id,submit,run_time_s\n1,2,3\n": own} {
+		path := filepath.Join(dir, "table")
+		write("table", []byte(table))
+		if _, err := DetectAccounting(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", table, err)
+		}
+		if _, _, err := Accounting(name, read, []string{path}, workload.ReadOptions{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q as records: %v", table, err)
+		}
+		if IsCSV(path) != (want == own) {
+			t.Errorf("%q as a workload", table)
+		}
 	}
 	if _, err := ByName("pbs"); err == nil || !strings.Contains(err.Error(), "format pbs: can only be read (want trace, swf,") {
 		t.Errorf("by name: %v", err)

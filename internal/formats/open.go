@@ -155,10 +155,10 @@ func Unpack(r io.Reader, name string) (buffered *bufio.Reader, done func(), err 
 	}
 	var ahead io.ReadCloser
 	if err == nil {
-		ahead, err = readahead.NewReaderSize(z, 4, headLength)
+		ahead, err = readahead.NewReaderSize(whole{z}, 4, headLength)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading workload: %s: %w", name, err)
+		return nil, nil, fmt.Errorf("reading workload: %s: %w", name, cutOff(err))
 	}
 	done = func() {
 		_ = ahead.Close() // ends the goroutine; never fails
@@ -167,6 +167,23 @@ func Unpack(r io.Reader, name string) (buffered *bufio.Reader, done func(), err 
 		}
 	}
 	return bufio.NewReaderSize(ahead, headLength), done, nil
+}
+
+// whole reads decompressed data. For data that end too early, the error says so.
+type whole struct{ io.Reader }
+
+// Read implements [io.Reader].
+func (w whole) Read(p []byte) (int, error) {
+	n, err := w.Reader.Read(p)
+	return n, cutOff(err)
+}
+
+// cutOff explains the error of a decompressor whose data end too early. It returns any other error unchanged.
+func cutOff(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("the compressed file is cut off (want the whole file): %w", err)
+	}
+	return err
 }
 
 // unpack is [Unpack], and also returns the beginning of the text.

@@ -191,6 +191,17 @@ func Plan(now hpc.Time, cluster *Cluster, running []Running, pending []Job, opti
 	return round
 }
 
+// AwaitsBandwidth reports whether the file system keeps the first pending job from starting now, whatever nodes are
+// free.
+func AwaitsBandwidth(now hpc.Time, cluster *Cluster, running []Running, pending []Job, options Options) bool {
+	p := newPlanner(now, cluster, running, pending, options)
+	if p.tested(&pending[0]) <= 0 {
+		return false
+	}
+	p.track(running)
+	return p.fileSystemFree(0, now) > now || options.Strategy == TwoGroup && p.belowTarget(0, now) > now
+}
+
 // planner has the trackers of a round.
 type planner struct {
 	now     hpc.Time

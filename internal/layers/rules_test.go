@@ -89,7 +89,7 @@ var rules = []rule{
 	{"processes", "internal/slurmstore", []string{"internal/accounts", "internal/input", "internal/interrupt", "internal/slurmspec/..."}, offline,
 		"a release is a directory; the engine uses it in a replay, and apt uses the network"},
 
-	{"nouns", "internal/bundle", []string{"internal/input", "internal/output"}, offline,
+	{"nouns", "internal/bundle", []string{"internal/filekind", "internal/input", "internal/output"}, offline,
 		"readers of workloads and readers of configurations open an archive with it"},
 
 	{"nouns", "internal/compactjson", []string{"internal/hpc", "internal/packed"}, computes,
@@ -113,7 +113,7 @@ var rules = []rule{
 		"features follow only from a request and from events"},
 	{"workload", "internal/predict/trees", nil, computes,
 		"trees are trained on any numbers"},
-	{"workload", "internal/predict/model", []string{"internal/hpc", "internal/predict", "internal/predict/features", "internal/predict/trees", "internal/workload", "internal/quantity"}, computes,
+	{"workload", "internal/predict/model", []string{"internal/hpc", "internal/predict", "internal/predict/features", "internal/predict/trees", "internal/spelling", "internal/workload", "internal/quantity"}, computes,
 		"a model is trained on past jobs; its callers open files"},
 	{"workload", "internal/predict/evaluate", []string{"internal/hpc", "internal/predict", "internal/predict/model", "internal/quantity"}, computes,
 		"only the evaluation may use what predictors must not use"},

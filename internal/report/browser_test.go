@@ -40,7 +40,7 @@ func savePage(t *testing.T, write func(io.Writer) error) (path string, size int)
 func TestInBrowser(t *testing.T) {
 	b := chromium.Open(t)
 	for name, test := range map[string]func(*testing.T, *chromium.Browser){
-		"large run": largeRun, "chart by keyboard": chartByKeyboard, "chart shows its jobs": chartShowsItsJobs, "chart by pointer": chartByPointer,
+		"large run": largeRun, "chart by keyboard": chartByKeyboard, "chart shows its jobs": chartShowsItsJobs, "view counts its jobs": viewCountsItsJobs, "chart by pointer": chartByPointer,
 		"chart shows bands": chartShowsBands, "without scripts": withoutScripts,
 		"narrow window": narrowWindow, "light and dark": lightAndDark, "tables fit": tablesFit, "dark figures": darkFigures,
 	} {
@@ -168,6 +168,11 @@ func narrowWindow(t *testing.T, b *chromium.Browser) {
 	b.Eval(`({Page: document.documentElement.scrollWidth, Window: document.documentElement.clientWidth})`, &wide)
 	if wide.Page > wide.Window {
 		t.Errorf("the page is %v wide in a window of %v", wide.Page, wide.Window)
+	}
+	var empty int // labels without a value
+	b.Eval(`[...document.querySelectorAll("tbody td")].filter((c) => c.textContent === "" && getComputedStyle(c).display !== "none").length`, &empty)
+	if empty > 0 {
+		t.Errorf("%d cells have a label and no value", empty)
 	}
 	for _, section := range []string{"summary", "metrics", "machine", "file-systems", "figure-io-licenses", "distances", "nodes"} {
 		b.Eval(`document.querySelector("#`+section+`").scrollIntoView()`, nil)

@@ -19,8 +19,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Gantt is a chart of one run: which job held which node at which time, and when nodes were
-// reserved or out of service.
+// Gantt is a chart of one run: which job held which node at which time, and when nodes were reserved or out of service.
 type Gantt struct {
 	Name, Title, Caption string
 	// Picture is the chart with its axes as SVG, for readers without scripts.
@@ -33,8 +32,9 @@ type Gantt struct {
 
 	image image.Image
 	nodes []string // sorted by name; numbers in names are sorted by their value
-	from  time.Time
-	span  float64 // seconds
+	begin hpc.Time
+	from  time.Time // begin in the report's time zone
+	span  float64   // seconds
 	jobs  []occupation
 	bands []band
 }
@@ -59,18 +59,19 @@ const payloadLimit = 6 << 20
 // The size of the picture, in pixels.
 const pictureWidth, pictureHeight = 1400, 700
 
-// newGantt lays out the chart of a run, with dates in a time zone. It returns nil if the run record has no node names.
-func newGantt(name, title string, r *compare.Realization, zone *time.Location) (*Gantt, error) {
+// newGantt lays out the chart of a run. Its time axis is the period of all runs, on the run's dates. It returns nil if
+// the run record has no node names.
+func newGantt(name, title string, r *compare.Realization, f *frame) (*Gantt, error) {
 	g := &Gantt{Name: name, Title: title}
 	index := g.collectNodes(r)
 	if len(g.nodes) == 0 {
 		return nil, nil // a run without a chart is no error
 	}
-	from := origin(r)
-	g.from, g.span = from.Std().In(zone), max(1, ending(r).Sub(from).Seconds())
+	g.begin = f.from.Add(-f.shift(r))
+	g.from, g.span = g.begin.Std().In(f.zone), max(1, f.to.Sub(f.from).Seconds())
 	g.placeJobs(r, index)
 	g.shareNodes(&r.Manifest.Cluster)
-	g.bands = newBands(&r.Administration, from, g.span, index)
+	g.bands = newBands(&r.Administration, g.begin, g.span, index)
 	g.Caption = fmt.Sprintf(
 		"Each row is one of %d %s, each column a time (%s). Colours show partitions, unless another property is chosen. "+
 			"Jobs that share a node share its row. A requeued job is shown only on the nodes of its last run.",
@@ -78,7 +79,7 @@ func newGantt(name, title string, r *compare.Realization, zone *time.Location) (
 	g.Data, g.Bands = g.table(), g.bandTable()
 	g.image = g.picture(pictureWidth, pictureHeight)
 	var err error
-	if g.Picture, err = newGanttFigure(g, from, zone).SVG(); err != nil {
+	if g.Picture, err = newGanttFigure(g, g.begin, f.zone).SVG(); err != nil {
 		return nil, fmt.Errorf("drawing %s: %w", name, err)
 	}
 	payload, err := g.payload()
@@ -101,7 +102,7 @@ func (g *Gantt) date(seconds float64) string {
 
 // placeJobs finds out which nodes each job held, and when.
 func (g *Gantt) placeJobs(r *compare.Realization, index map[string]int) {
-	from, last := origin(r), ending(r)
+	from, last := g.begin, ending(r)
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		if row.Start == 0 || row.Nodes == "" || row.State == hpc.Rejected {
@@ -255,8 +256,7 @@ func (g *Gantt) picture(width, height int) image.Image {
 	return img
 }
 
-// listedCategories is the largest number of categories with separate colours. All other categories
-// are grey.
+// listedCategories is the largest number of categories with separate colours. All other categories are grey.
 const listedCategories = 7
 
 // legend names the partitions and their colours in the picture.

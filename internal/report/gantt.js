@@ -359,9 +359,14 @@
     describe() {
       const v = this.view, d = this.data, s = this.seg;
       let jobs = 0;
-      for (let j = 0; j < s.start.length; j++) if (s.start[j] < v.t1 && s.end[j] > v.t0) jobs++;
-      return `${this.when(v.t0)} to ${this.when(v.t1)}, nodes ${d.nodes[Math.floor(v.n0)]} to ${d.nodes[Math.ceil(v.n1) - 1]}: ` +
-        `${jobs} ${jobs === 1 ? "job runs" : "jobs run"} in this time.`;
+      const top = Math.floor(v.n0), end = Math.ceil(v.n1);
+      for (let j = 0; j < s.start.length; j++) {
+        let shown = false;
+        for (let k = s.offset[j]; k < s.offset[j + 1] && !shown; k++) shown = s.first[k] < end && s.last[k] > top;
+        if (shown && s.start[j] < v.t1 && s.end[j] > v.t0) jobs++;
+      }
+      return `${this.when(v.t0)} to ${this.when(v.t1)}, nodes ${d.nodes[top]} to ${d.nodes[end - 1]}: ` +
+        `${jobs} ${jobs === 1 ? "job runs" : "jobs run"} on these nodes in this time.`;
     }
 
     // offset is how many seconds the report's time zone is ahead of UTC.

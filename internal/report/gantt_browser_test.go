@@ -2,12 +2,14 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"rmreplay/internal/chromium"
 	"rmreplay/internal/compare"
+	"rmreplay/internal/hostlist"
 )
 
 // largeRun checks the limits for a large run: the size of the file, the time to the first
@@ -78,7 +80,7 @@ func chartByKeyboard(t *testing.T, b *chromium.Browser) {
 	if v := seen(); v.T1-v.T0 > 0.51*(all.T1-all.T0) || v.N1-v.N0 != all.N1 {
 		t.Errorf("zoomed in to %+v of %+v", v, all)
 	}
-	if got := said(); !strings.Contains(got, "jobs run in this time") {
+	if got := said(); !strings.Contains(got, "jobs run on these nodes in this time") {
 		t.Errorf("the view is told as %q", got)
 	}
 	b.Press("PageUp", "ArrowLeft", "ArrowLeft", "ArrowLeft", "ArrowLeft", "ArrowLeft")
@@ -96,6 +98,41 @@ func chartByKeyboard(t *testing.T, b *chromium.Browser) {
 	b.Eval(`(() => { const i = document.querySelector("figure.gantt input"); i.value = "nobody"; i.dispatchEvent(new Event("change")) })()`, nil)
 	if got := said(); got != "There is no job, user or account nobody that had nodes." {
 		t.Errorf("the search for what is not there said %q", got)
+	}
+}
+
+// viewCountsItsJobs checks that the text of a view counts only the jobs on the nodes that the view shows.
+func viewCountsItsJobs(t *testing.T, b *chromium.Browser) {
+	one := schedule("one", 1, 200, machine{nodes: 40, processors: 8})
+	r, err := New([]compare.Set{{Name: "one", Runs: []compare.Realization{one}}}, Options{Created: noon.Std()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, _ := savePage(t, r.WriteHTML)
+	b.OpenFile(path)
+	b.Eval(`document.querySelector("figure.gantt canvas").focus()`, nil)
+	for range 4 {
+		b.Press("PageUp")
+		var text, first, last string
+		b.Eval(`document.querySelector("figure.gantt .details").innerText`, &text)
+		got := -1
+		_, nodes, _ := strings.Cut(text, ", nodes ")
+		if _, err := fmt.Sscanf(strings.ReplaceAll(nodes, ":", " :"), "%s to %s : %d jobs", &first, &last, &got); err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		want := 0
+		for i := range one.Rows {
+			names, err := hostlist.Expand(one.Rows[i].Nodes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if slices.ContainsFunc(names, func(name string) bool { return name >= first && name <= last }) {
+				want++
+			}
+		}
+		if got != want || want == len(one.Rows) {
+			t.Errorf("%q, want %d of %d jobs", text, want, len(one.Rows))
+		}
 	}
 }
 

@@ -21,10 +21,52 @@ import (
 	"rmreplay/internal/run"
 )
 
+// frameOf returns the period of a single run.
+func frameOf(r *compare.Realization) *frame {
+	f := newFrame([]compare.Set{{Runs: []compare.Realization{*r}}}, time.UTC)
+	return &f
+}
+
+// TestSameAxis checks that the charts of two sets have the same time axis, on the dates of each set.
+func TestSameAxis(t *testing.T) {
+	for _, later := range []time.Duration{0, time.Hour, 1000 * time.Hour} {
+		short, long := schedule("short", 1, 20, machine{nodes: 4, processors: 1}), schedule("long", 1, 90, machine{nodes: 4, processors: 1})
+		for i := range long.Rows {
+			row := &long.Rows[i]
+			row.Submit, row.Start, row.End = row.Submit.Add(later), row.Start.Add(later), row.End.Add(later)
+		}
+		long.Manifest.VirtualEnd = long.Manifest.VirtualEnd.Add(later)
+		r, err := New([]compare.Set{{Name: "short", Runs: []compare.Realization{short}}, {Name: "long", Runs: []compare.Realization{long}}}, Options{Created: noon.Std()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := r.nodes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var charts []*Gantt
+		for _, block := range s.Blocks {
+			if block.Gantt != nil {
+				charts = append(charts, block.Gantt)
+			}
+		}
+		if len(charts) != 2 {
+			t.Fatalf("%d charts", len(charts))
+		}
+		apart := charts[1].begin.Sub(charts[0].begin)
+		if charts[0].span != charts[1].span || later < 24*time.Hour && apart != 0 || later > 24*time.Hour && apart != later {
+			t.Errorf("%v later: axes of %v and %v s, which begin %v apart", later, charts[0].span, charts[1].span, apart)
+		}
+		if last := charts[1].jobs[len(charts[1].jobs)-1]; last.end > charts[1].span || charts[0].bands != nil {
+			t.Errorf("%v later: a job ends at %v of %v s", later, last.end, charts[1].span)
+		}
+	}
+}
+
 // The picture loses no job: all cells together have the node seconds of the jobs.
 func TestGanttKeepsArea(t *testing.T) {
 	r := schedule("r", 3, 300, machine{nodes: 50, processors: 1})
-	g, err := newGantt("g", "g", &r, time.UTC)
+	g, err := newGantt("g", "g", &r, frameOf(&r))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +134,7 @@ func TestPack(t *testing.T) {
 			r.Rows[i].Processors /= 2 // half of its nodes' processors, so that the job has only some lanes
 		}
 	}
-	g, err := newGantt("g", "g", &r, time.UTC)
+	g, err := newGantt("g", "g", &r, frameOf(&r))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +238,7 @@ func busyMachine() compare.Realization {
 // their processors.
 func TestLanes(t *testing.T) {
 	r := busyMachine()
-	g, err := newGantt("g", "g", &r, time.UTC)
+	g, err := newGantt("g", "g", &r, frameOf(&r))
 	if err != nil {
 		t.Fatal(err)
 	}

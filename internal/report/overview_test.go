@@ -452,3 +452,19 @@ func TestStoryOfWindows(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// TestChangeOfShare checks that a tile shows the change of a percentage in points, and other changes as relative.
+func TestChangeOfShare(t *testing.T) {
+	r := mustReport(t)
+	for _, key := range []string{"utilization", "mean_wait_s"} {
+		i := slices.IndexFunc(r.Comparison.Metrics, func(m compare.Metric) bool { return m.Key == key })
+		values := r.tile(&r.Comparison.Metrics[i]).Values
+		unit := "%"
+		if key == "utilization" {
+			unit = "pp"
+		}
+		if got := values[1].Change; !strings.HasSuffix(got, quantity.Space+unit) || values[0].Change != "" {
+			t.Errorf("%s: %q, want a change in %s", key, got, unit)
+		}
+	}
+}

@@ -47,6 +47,13 @@ func TestPendingReasons(t *testing.T) {
 	}
 }
 
+// The parts of the waits and their causes have rows of one name with different values, so the page says why.
+func TestTwoDivisions(t *testing.T) {
+	if page := string(pageOf(t, mustReport(t))); strings.Count(page, "which divide the same time in another way than the parts above") != 2 {
+		t.Error("the page does not say that causes and parts are two divisions of the same time")
+	}
+}
+
 // A longer queue is higher in the figure, so both panels have one scale.
 func TestScaleOfReasons(t *testing.T) {
 	sets := twoSets()

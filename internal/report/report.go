@@ -80,7 +80,7 @@ type Tile struct {
 type TileValue struct {
 	Set    string // the set's letter; empty for a single set
 	Value  string
-	Change string // relative to the baseline; empty for the baseline
+	Change string // relative to the baseline, or for a share the difference; empty for the baseline
 	// Kind is "significant" for a significant change. It is empty for other changes and without
 	// a test.
 	Kind string

@@ -133,6 +133,9 @@ func (r *Report) tile(m *compare.Metric) Tile {
 				continue
 			}
 			v.Change = quantity.SignedPercent(d.Relative)
+			if metrics.IsShare(m.Key) {
+				v.Change = differenceOf(m, d.Difference)
+			}
 			if c.Inference && d.Significant(c.Level) {
 				v.Kind = "significant"
 			}
@@ -370,7 +373,7 @@ func (r *Report) waiting() (Section, error) {
 		if r.single() {
 			of = ""
 		}
-		s.Blocks = append(s.Blocks, paragraph("The largest causes of the waits%s%s, and who held processors while jobs waited for nodes:",
+		s.Blocks = append(s.Blocks, paragraph("The largest causes of the waits%s%s, which divide the same time in another way than the parts above, and who held processors while jobs waited for nodes:",
 			of, quantity.Plural(len(set.Runs), "", ", of the first run")))
 		blocks, err := causesOf(&set.Runs[0])
 		if err != nil {
@@ -879,7 +882,7 @@ func (r *Report) nodes() (Section, error) {
 	charts := 0
 	for i := range r.Sets {
 		run := &r.Sets[i].Runs[0]
-		g, err := newGantt("gantt-"+compare.Letter(i), "Jobs on nodes"+r.ofSet(i), run, r.options.Zone)
+		g, err := newGantt("gantt-"+compare.Letter(i), "Jobs on nodes"+r.ofSet(i), run, &r.courses.frame)
 		if err != nil {
 			return s, err
 		}
@@ -889,7 +892,7 @@ func (r *Report) nodes() (Section, error) {
 		}
 		charts++
 		s.Blocks = append(s.Blocks, Block{Gantt: g})
-		r.Figures = append(r.Figures, newGanttFigure(g, origin(run), r.options.Zone))
+		r.Figures = append(r.Figures, newGanttFigure(g, g.begin, r.options.Zone))
 	}
 	if charts == 0 {
 		s.Blocks = nil

@@ -18,8 +18,7 @@ import (
 // bins is the number of points of a line.
 const bins = 400
 
-// origin returns the instant from which a run's times count: its first submission, or the
-// start of its window.
+// origin returns the instant from which a run's times count: its first submission, or the start of its window.
 func origin(r *compare.Realization) hpc.Time {
 	if r.Manifest.WindowStart != 0 {
 		return r.Manifest.WindowStart

@@ -75,7 +75,7 @@ func (h *history) append(r *hpc.Recorded) {
 		h.start(r.Start, last)
 		h.suspend(r.End, false)
 	} else {
-		last.Processors = r.Processors
+		last.Processors, last.NodeCount = r.Processors, 0
 	}
 	if r.End != 0 {
 		last.State, last.Start, last.End, last.PreemptedBy = r.State, r.Start, r.End, r.PreemptedBy
@@ -83,9 +83,10 @@ func (h *history) append(r *hpc.Recorded) {
 	}
 }
 
-// outcome returns what is known about the next run.
+// outcome returns what is known about the next run. If the record lacks the nodes or the processors, the run has those
+// that the job requested.
 func (h *history) outcome(nodes string, processors int) rm.Outcome {
-	o := rm.Outcome{Eligible: h.eligible, Nodes: nodes, Processors: processors}
+	o := rm.Outcome{Eligible: h.eligible, Nodes: nodes, NodeCount: h.job.Request.MinNodes, Processors: processors}
 	if names, err := hostlist.Expand(nodes); err == nil && nodes != "" {
 		o.NodeCount = len(names)
 	}

@@ -20,8 +20,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Format is the version of the record that this package writes. Readers refuse a record with a
-// higher version.
+// Format is the version of the record that this package writes. Readers refuse a record with a higher version.
 const Format = 1
 
 // State says how a run ended.
@@ -51,9 +50,8 @@ type Manifest struct {
 	Policy  string   `json:"policy,omitempty"` // the simulator's scheduling policy
 	Seed    uint64   `json:"seed"`
 	Command []string `json:"command"` // the command line, program first
-	// Spec is the specification of the run, with all defaults and whole paths. With it, the run can
-	// be repeated ([rmreplay/internal/experiment.SpecOf]). Spec is nil for a workload that is read as
-	// a run.
+	// Spec is the specification of the run, with all defaults and whole paths. With it, the run can be repeated
+	// ([rmreplay/internal/experiment.SpecOf]). Spec is nil for a workload that is read as a run.
 	Spec json.RawMessage `json:"spec,omitempty"`
 
 	Versions Versions `json:"versions"`
@@ -236,9 +234,8 @@ func AffectedBy(warnings []Warning) bool {
 	return slices.ContainsFunc(warnings, func(w Warning) bool { return w.AffectsResult })
 }
 
-// OfSlurm reports whether Slurm or its model made the run. The record then has the reasons for
-// which all jobs waited. Other policies of the simulator give a reason only if the queue does not
-// explain the wait.
+// OfSlurm reports whether Slurm or its model made the run. The record then has the reasons for which all jobs waited.
+// Other policies of the simulator give a reason only if the queue does not explain the wait.
 func (m *Manifest) OfSlurm() bool { return m.Engine == "slurm" || m.Policy == "slurm" }
 
 // MadeBy names the engine for people: "slurm 22.05.8", "model of Slurm 22.05", "sim (easy)".
@@ -407,7 +404,11 @@ func notRun(dir string) error {
 			return fmt.Errorf("%w: no %s in %s (want one of %s)", ErrNotRun, manifestFile, dir, quantity.Few(runs, 12))
 		}
 	}
-	return fmt.Errorf("%w: no %s in %s", ErrNotRun, manifestFile, dir)
+	want := "want the directory of a run, which replay and simulate make of a workload"
+	if files, err := filepath.Glob(filepath.Join(globbed(dir), "*.jsonl*")); err == nil && len(files) > 0 {
+		want += " such as " + files[0]
+	}
+	return fmt.Errorf("%w: no %s in %s (%s)", ErrNotRun, manifestFile, dir, want)
 }
 
 // globbed quotes the characters that are wildcards in a pattern of [filepath.Glob].

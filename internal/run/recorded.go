@@ -11,17 +11,15 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// EngineRecorded is the engine in the manifest of a recorded workload that is read as a run
-// ([FromWorkload]).
+// EngineRecorded is the engine in the manifest of a recorded workload that is read as a run ([FromWorkload]).
 const EngineRecorded = "recorded"
 
-// FromWorkload returns a recorded workload as a run: the submissions, starts, ends, nodes,
-// processors, priorities and states in the jobs' records ([hpc.Recorded]), and the workload's
-// reservations and node events. It leaves out jobs without a record, and counts them in a warning.
-// The run has no directory, no clock and no configuration. If the workload does not give the size
-// of its machine, the size is unknown. Warnings of the manifest with the prefix [LackPrefix] say
-// what the workload does not record, and what follows from that. FromWorkload returns an error if
-// no job has a start.
+// FromWorkload returns a recorded workload as a run: the submissions, starts, ends, nodes, processors, priorities and
+// states in the jobs' records ([hpc.Recorded]), and the workload's reservations and node events. It leaves out jobs
+// without a record, and counts them in a warning. The run has no directory, no clock and no configuration. If the
+// workload does not give the size of its machine, the size is unknown. Warnings of the manifest with the prefix
+// [LackPrefix] say what the workload does not record, and what follows from that. FromWorkload returns an error if no
+// job has a start.
 func FromWorkload(w *workload.Workload) (*Run, error) {
 	j := &journal{builder: newBuilder()}
 	var events []rm.Event

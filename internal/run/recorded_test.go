@@ -47,6 +47,30 @@ func TestMadeBegin(t *testing.T) {
 	}
 }
 
+// TestRequestedSize checks that a run without recorded nodes and processors has those that the job requested.
+func TestRequestedSize(t *testing.T) {
+	request := hpc.Request{MinNodes: 3, Tasks: 6}
+	for _, c := range []struct {
+		recorded    hpc.Recorded
+		nodes, cpus int
+	}{
+		{hpc.Recorded{Start: 60, End: 90, State: hpc.Completed}, 3, 6},
+		{hpc.Recorded{Start: 60, End: 90, State: hpc.Completed, Nodes: "n[1-4]", Processors: 8}, 4, 8},
+		{hpc.Recorded{End: 90, State: hpc.Cancelled}, 0, 0},
+	} {
+		job := &hpc.Job{ID: "a", Submit: 50, Request: request, Recorded: &c.recorded}
+		started := &hpc.Job{ID: "b", Submit: 50, Recorded: &hpc.Recorded{Start: 60, End: 90, State: hpc.Completed}}
+		r, err := FromWorkload(&workload.Workload{Jobs: workload.JobsOf(job, started)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := r.Jobs()
+		if err != nil || rows[0].NodeCount != c.nodes || rows[0].Processors != c.cpus {
+			t.Errorf("%+v: %d nodes and %d processors (%v), want %d and %d", c.recorded, rows[0].NodeCount, rows[0].Processors, err, c.nodes, c.cpus)
+		}
+	}
+}
+
 func TestFromWorkload(t *testing.T) {
 	at := func(s int64) hpc.Time { return hpc.Unix(1_700_000_000 + s) }
 	w := &workload.Workload{

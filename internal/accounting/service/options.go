@@ -168,6 +168,15 @@ func (e *UsageError) Error() string { return e.Err.Error() }
 // Unwrap returns the wrapped error.
 func (e *UsageError) Unwrap() error { return e.Err }
 
+// InputError says that a run that a command shows is missing or wrong.
+type InputError struct{ Err error }
+
+// Error returns the text of the wrapped error.
+func (e *InputError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the wrapped error.
+func (e *InputError) Unwrap() error { return e.Err }
+
 // usage wraps an error in a [UsageError]; nil stays nil.
 func usage(err error) error {
 	if err == nil {

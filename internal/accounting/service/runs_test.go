@@ -3,6 +3,7 @@ package service_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -216,8 +217,8 @@ func TestRuns(t *testing.T) {
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)
 	}
-	for _, path := range []string{filepath.Join(scratch, "nothing"), scratch} {
-		if err := service.New().Serve(context.Background(), service.Serve{Runs: []string{path}, Listen: []string{"127.0.0.1:0"}}, t.Logf); err == nil || !strings.Contains(err.Error(), "neither a record") {
+	for path, want := range map[string]string{filepath.Join(scratch, "nothing"): "no such file or directory", scratch: "neither a record"} {
+		if err := service.New().Serve(context.Background(), service.Serve{Runs: []string{path}, Listen: []string{"127.0.0.1:0"}}, t.Logf); err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, new(*service.InputError)) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

@@ -90,7 +90,7 @@ func (Service) Serve(ctx context.Context, opts Serve, say func(format string, ar
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if len(opts.Runs) > 0 {
 		if err := s.openRuns(ctx, opts.Runs, say); err != nil {
-			return err
+			return &InputError{err}
 		}
 	}
 	if !takes && jobs != nil {
@@ -139,6 +139,9 @@ func newSource(opts *Serve) (web.Source, error) {
 // the temporary directory is removed.
 func (s *site) openRuns(ctx context.Context, runs []string, say func(format string, args ...any)) error {
 	for _, path := range runs {
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("opening the run: %w", err)
+		}
 		if found, err := isRun(path); err != nil {
 			return fmt.Errorf("opening the run: %w", err)
 		} else if !found {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -239,8 +240,9 @@ func TestIdle(t *testing.T) {
 	cpus := func(n int64) *int64 { return &n }
 	idle, busy, unknown := size{Name: "idle", CPUs: cpus(16)}, size{Name: "busy", Jobs: 3, CPUs: cpus(4)}, size{Name: "unknown", Jobs: 1}
 	for want, list := range map[int64][]size{16: {idle}, 4: {idle, busy}, 0: {idle, busy, unknown}} {
-		if got := (&sizes{list: list}).capacity(question.All{}); got != want {
-			t.Errorf("%v: %d processors, want %d", list, got, want)
+		got, names := (&sizes{list: list}).capacity(question.All{})
+		if got != want || (got == 0) != slices.Equal(names, []string{"unknown"}) {
+			t.Errorf("%v: %d processors, unknown %v, want %d", list, got, names, want)
 		}
 	}
 	if text, err := json.Marshal(idle); err != nil || string(text) != `{"name":"idle","jobs":0,"cpus":16}` {

@@ -78,8 +78,8 @@ func (p *panel) noteRuns(t *table, r *request, s *sizes) {
 			continue
 		}
 		if !c.window.IsZero() && !r.from.After(c.window) {
-			t.notes = append(t.notes, fmt.Sprintf("The figures of %s begin with its window, at %s. Before the "+
-				"window, rmreplay started the jobs that ran when it began.", c.Name, r.write(moment, c.window)))
+			t.notes = append(t.notes, fmt.Sprintf("The figures of %s begin with its window, at %s. Jobs that "+
+				"ran at that time, if any, were started by rmreplay before.", c.Name, r.write(moment, c.window)))
 		}
 		switch {
 		case c.frozen:
@@ -226,9 +226,8 @@ func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s, known 
 	return nil
 }
 
-// schedulers returns the clusters that have figures of their schedulers, with the first and the
-// last second of their intervals, and the median interval. It refuses requests with other filters
-// than clusters.
+// schedulers returns the clusters that have figures of their schedulers, with the first and the last second of their
+// intervals, and the median interval. It refuses requests with other filters than clusters.
 func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 	for _, t := range r.filters {
 		if t.Field.Name != "cluster" || t.Op != "=" {

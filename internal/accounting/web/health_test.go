@@ -397,7 +397,7 @@ func TestWindowNote(t *testing.T) {
 	if err := s.store.SetCluster(store.Cluster{Name: "what-if", Kind: kindRun, Window: window}); err != nil {
 		t.Fatal(err)
 	}
-	const note = "The figures of what-if begin with its window, at 2023-11-20 09:30:00. Before the window, rmreplay started the jobs that ran when it began."
+	const note = "The figures of what-if begin with its window, at 2023-11-20 09:30:00. Jobs that ran at that time, if any, were started by rmreplay before."
 	for query, want := range map[string]bool{
 		"last=24h&f=cluster%3Dwhat-if": true, "last=all&f=cluster%3Dwhat-if": true, "last=all&f=cluster%3Dvale": false,
 		"from=2023-11-20T09:31:00Z&until=2023-11-20T10:00:00Z&f=cluster%3Dwhat-if": false, "last=all&a=vale&b=what-if&align=begin": true,

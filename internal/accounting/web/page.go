@@ -468,8 +468,7 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 	var wrong *statusError
 	switch {
 	case errors.As(err, &wrong):
-		// The page shows the error, and the reader can correct the parameters with the page's
-		// controls.
+		// The page shows the error, and the reader can correct the parameters with the page's controls.
 		f.Error = err.Error()
 		w.WriteHeader(wrong.status)
 		if r, s, err = v.readAbout(q.Context(), v.readable(q.Context(), values, f.Live), f.Live); err != nil {
@@ -640,9 +639,8 @@ func (r *request) span() string {
 	return r.write(moment, r.from) + " to " + r.write(moment, r.until) + ", " + r.zone.String()
 }
 
-// printed describes what the page shows, for paper. The filters are missing because they are
-// printed above the panels. On a page that reloads its panels, the range of time moves with the
-// newest job.
+// printed describes what the page shows, for paper. The filters are missing because they are printed above the panels.
+// On a page that reloads its panels, the range of time moves with the newest job.
 func (r *request) printed() string {
 	var parts []string
 	if names := slices.Clone(r.clusters()); len(names) > 0 {

@@ -181,8 +181,7 @@ func orZero(v any) any {
 	return v
 }
 
-// known converts a number of an answer. It returns 0 for nil, which adds nothing to charts and
-// sums.
+// known converts a number of an answer. It returns 0 for nil, which adds nothing to charts and sums.
 func known(v any) float64 { return value(orZero(v)) }
 
 // ratio returns part as a percentage of whole, or nil if whole is not positive.
@@ -196,8 +195,7 @@ func ratio(part, whole float64) any {
 // longestLabel is the number of bytes of a name that are repeated beside each number of a table.
 const longestLabel = 80
 
-// maxSeries is the highest number of series in a stacked chart; the sum of the rest is one more
-// series.
+// maxSeries is the highest number of series in a stacked chart; the sum of the rest is one more series.
 const maxSeries = 7
 
 // pivot makes a table with a row for each bucket and a column for each name. A raw row has a bucket, a
@@ -364,7 +362,7 @@ func shapeUtilization(r *request, s *sizes, raw [][]any) *table {
 		b.edges[n] = r.after // after the newest end, the last quarter of an hour has only idle time
 	}
 	t := timeTable(r, b)
-	capacity := s.capacity(r.chosen)
+	capacity, unknown := s.capacity(r.chosen)
 	t.Columns = append(t.Columns, column{"cpus", "processors in use", "", count})
 	t.series, t.colours, t.alone = []int{2}, []int{0}, true
 	if capacity > 0 {
@@ -372,7 +370,8 @@ func shapeUtilization(r *request, s *sizes, raw [][]any) *table {
 		t.series = []int{3}
 		t.notes = append(t.notes, "100 % are "+quantity.Counted(int(capacity), "processor.", "processors."))
 	} else {
-		t.notes = append(t.notes, "The number of processors of the cluster is not known, so there is no percentage.")
+		t.notes = append(t.notes, fmt.Sprintf("The number of processors of %s is not known, so there is no percentage.",
+			cmp.Or(strings.Join(unknown, ", "), "the cluster")))
 	}
 	for k := range t.Rows {
 		mean := busy[k] / (edge(k+1) - edge(k))

@@ -709,3 +709,23 @@ func TestHeaders(t *testing.T) {
 		t.Errorf("the job's page does not show its script: %s", text)
 	}
 }
+
+// TestClusterColumn checks that the table of jobs names the cluster if it shows jobs of several clusters, unless the
+// request names the columns. The note of utilization names the clusters of unknown size.
+func TestClusterColumn(t *testing.T) {
+	s := serve(t, 0, `{"jobid":1,"cluster":"vale","state":"COMPLETED","@start":"2024-03-01T00:00:00","@end":"2024-03-01T01:00:00"}`,
+		`{"jobid":2,"cluster":"dale","state":"COMPLETED","@start":"2024-03-01T00:00:00","@end":"2024-03-01T01:00:00"}`)
+	if err := s.store.SetCluster(store.Cluster{Name: "vale", Kind: "site", CPUs: document.KnownInt(8)}); err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]bool{"": true, "&f=cluster%3Dvale": false, "&columns=jobid": false, "&columns=cluster": true} {
+		head, _, _ := strings.Cut(s.get("api/v1/panels/table?format=csv&last=all"+query, http.StatusOK), "\n")
+		if got := strings.Contains(head, "cluster"); got != want {
+			t.Errorf("%q: columns %s", query, head)
+		}
+	}
+	const note = "The number of processors of dale is not known"
+	if text := s.get("api/v1/panels/utilization?format=html&last=all", http.StatusOK); !strings.Contains(strings.ReplaceAll(text, "\u00a0", " "), note) {
+		t.Errorf("no %q in %.2000s", note, text)
+	}
+}

@@ -13,8 +13,8 @@ const groups = "groups"
 
 // partial is the note of panels about the parts of the waits.
 const partial = "Unknown is the part that documents do not explain. Documents of Slurm say only how long jobs " +
-	"depended on others. Runs that " +
-	"were imported have all parts."
+	"depended on others. Runs of rmreplay have all parts. Imported accounting records have no part of limits, and each " +
+	"task of an array is divided without the others, so rmreplay metrics may print other parts for such records."
 
 // shapeReasons makes a row for each part of the waits, the largest part first.
 func shapeReasons(r *request, _ *sizes, raw [][]any) *table {

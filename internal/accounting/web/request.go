@@ -24,8 +24,7 @@ const (
 	maxPage       = 10_000_000
 )
 
-// utilization is the panel whose buckets also include processors of jobs that started before a
-// bucket or end after it.
+// utilization is the panel whose buckets also include processors of jobs that started before a bucket or end after it.
 const utilization = "utilization"
 
 // defaultColumns are the default columns of the table of jobs.
@@ -178,8 +177,7 @@ func parseRequest(values url.Values, now time.Time) (*request, error) {
 	return r, r.parseFilters()
 }
 
-// place is the position of a column: first the default columns, then the others in the store's
-// order.
+// place is the position of a column: first the default columns, then the others in the store's order.
 func place(name string) int {
 	if i := slices.Index(defaultColumns, name); i >= 0 {
 		return i
@@ -289,8 +287,7 @@ func (r *request) url(change func(v url.Values)) string {
 	return "?" + v.Encode()
 }
 
-// inZone returns the URL parameters for a page about one job that shows times in the request's
-// zone.
+// inZone returns the URL parameters for a page about one job that shows times in the request's zone.
 func (r *request) inZone() string {
 	if zone := r.zone.String(); zone != "UTC" {
 		return "?" + url.Values{"zone": {zone}}.Encode()

@@ -98,24 +98,33 @@ func (s *sizes) extent(names []string, now time.Time) (oldest, newest time.Time)
 	return oldest, newest
 }
 
-// capacity returns the number of processors of the clusters whose jobs can match a filter; 0 if the number
-// of one of these clusters is unknown. Clusters without jobs count only if all these clusters have no jobs.
-func (s *sizes) capacity(chosen question.Filter) (cpus int64) {
+// matching returns the clusters whose jobs can match a filter. Clusters without jobs are among them only if all these
+// clusters have no jobs.
+func (s *sizes) matching(chosen question.Filter) []size {
 	list := slices.DeleteFunc(slices.Clone(s.list), func(c size) bool {
 		can, _ := question.Possible(chosen, "cluster", c.Name)
 		return !can
 	})
-	anyJobs := slices.ContainsFunc(list, func(c size) bool { return c.Jobs > 0 })
-	for _, c := range list {
-		if anyJobs && c.Jobs == 0 {
-			continue
-		}
-		if c.CPUs == nil || *c.CPUs <= 0 {
-			return 0
-		}
-		cpus += *c.CPUs
+	if slices.ContainsFunc(list, func(c size) bool { return c.Jobs > 0 }) {
+		list = slices.DeleteFunc(list, func(c size) bool { return c.Jobs == 0 })
 	}
-	return cpus
+	return list
+}
+
+// capacity returns the number of processors of the clusters whose jobs can match a filter. If the number of some of
+// these clusters is unknown, it returns 0 and their names.
+func (s *sizes) capacity(chosen question.Filter) (cpus int64, unknown []string) {
+	for _, c := range s.matching(chosen) {
+		if c.CPUs == nil || *c.CPUs <= 0 {
+			unknown = append(unknown, orUnknown(c.Name))
+		} else {
+			cpus += *c.CPUs
+		}
+	}
+	if len(unknown) > 0 {
+		cpus = 0
+	}
+	return cpus, unknown
 }
 
 // addedUp returns a note that the numbers are sums over clusters and runs. The note is empty if the filter
@@ -192,8 +201,7 @@ func (s *sizes) have(names []string) bool {
 // kindRun is the [store.Cluster] kind of a run.
 const kindRun = "run"
 
-// sizesCache stores the sizes for a short time, because every panel needs them, and finding them
-// counts all jobs.
+// sizesCache stores the sizes for a short time, because every panel needs them, and finding them counts all jobs.
 type sizesCache struct {
 	mu     sync.Mutex
 	kept   *sizes
@@ -226,8 +234,7 @@ func (v *server) known(ctx context.Context) (*sizes, error) {
 	return v.sizes.get(func() (*sizes, error) { return v.findSizes(ctx) })
 }
 
-// findSizes gets the clusters that have jobs from the source, and adds the store's descriptions of
-// these clusters.
+// findSizes gets the clusters that have jobs from the source, and adds the store's descriptions of these clusters.
 func (v *server) findSizes(ctx context.Context) (*sizes, error) {
 	by := []question.Key{question.Values{Column: "cluster", Most: maxClusters}}
 	count := question.Measure{Kind: question.Count}

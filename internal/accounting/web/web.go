@@ -49,8 +49,7 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// pages are the templates, parsed at their first use. revision changes with the page's style sheet
-// and script.
+// pages are the templates, parsed at their first use. revision changes with the page's style sheet and script.
 var (
 	pages = sync.OnceValue(func() *template.Template {
 		return template.Must(template.New("").ParseFS(assets, "assets/*.html"))
@@ -92,8 +91,7 @@ type server struct {
 	now       func() time.Time
 }
 
-// newServer returns the server of a store. If the parameter jobs is not nil, it replaces the store
-// as the source.
+// newServer returns the server of a store. If the parameter jobs is not nil, it replaces the store as the source.
 func newServer(s *store.Store, jobs Source) *server {
 	v := &server{store: s, jobs: jobs, elsewhere: jobs != nil, views: views.New(filepath.Join(s.Dir(), "views.json")),
 		now: time.Now}
@@ -235,8 +233,7 @@ func (v *server) read(ctx context.Context, values url.Values) (*request, *sizes,
 	return v.readAbout(ctx, values, false)
 }
 
-// readAbout does the same as [server.read]. The page is about schedulers if live is true, and
-// otherwise about jobs.
+// readAbout does the same as [server.read]. The page is about schedulers if live is true, and otherwise about jobs.
 func (v *server) readAbout(ctx context.Context, values url.Values, live bool) (*request, *sizes, error) {
 	r, err := parseRequest(values, v.now())
 	if err != nil {
@@ -258,6 +255,9 @@ func (v *server) readAbout(ctx context.Context, values url.Values, live bool) (*
 	oldest, newest := s.extent(names, v.now())
 	if err := r.bound(oldest, newest); err != nil {
 		return r, s, bad(err)
+	}
+	if r.values.Get("columns") == "" && r.sides() == nil && len(s.matching(r.chosen)) > 1 {
+		r.columns = append([]string{"cluster"}, r.columns...)
 	}
 	err = r.align(s, live)
 	r.whole = r.whole && !live // all figures of schedulers have an instant
@@ -505,8 +505,7 @@ func writeJSON(w http.ResponseWriter, v any) error {
 	return err
 }
 
-// writeCSV writes the table with a header line. Instants are in the request's zone. NULL is an
-// empty field.
+// writeCSV writes the table with a header line. Instants are in the request's zone. NULL is an empty field.
 func (a *answer) writeCSV(w http.ResponseWriter) error {
 	name := a.panel.name
 	if a.trim() {

@@ -87,18 +87,22 @@ of the cluster, so that utilization is in per cent. The flag may be repeated.`,
 			if err := o.checkServe(&opts); err != nil {
 				return err
 			}
-			return asUsage(work.Serve(c.Context(), opts, o.Say))
+			return withStatus(work.Serve(c.Context(), opts, o.Say))
 		},
 	}
 	addServeFlags(c, &opts, &listen)
 	return c
 }
 
-// asUsage turns an error about invalid options into an error of usage.
-func asUsage(err error) error {
+// withStatus marks an error about invalid options as an error of usage, and an error about a run as one of the input.
+func withStatus(err error) error {
 	var wrong *service.UsageError
 	if errors.As(err, &wrong) {
 		return console.Usagef("%w", err)
+	}
+	var input *service.InputError
+	if errors.As(err, &input) {
+		return console.BadInput(err)
 	}
 	return err
 }

@@ -5,12 +5,12 @@ package model
 import (
 	"fmt"
 	"math"
-	"strings"
 	"sync"
 
 	"rmreplay/internal/predict"
 	"rmreplay/internal/predict/features"
 	"rmreplay/internal/predict/trees"
+	"rmreplay/internal/spelling"
 )
 
 // Kind names a model.
@@ -41,7 +41,7 @@ func ParseKind(name string) (Kind, error) {
 		}
 		known = append(known, string(k))
 	}
-	return "", fmt.Errorf("%q: not a model (want %s)", name, strings.Join(known, ", "))
+	return "", fmt.Errorf("%q: not a model (%s)", name, spelling.Meant(name, known))
 }
 
 // measuring is a predictor of any target.

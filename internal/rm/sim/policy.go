@@ -26,5 +26,11 @@ type Queued interface {
 	Queue(yield func(*Job) bool)
 }
 
+// Planner is a [Policy] in which jobs wait for the bandwidth of a file system.
+type Planner interface {
+	// AwaitsBandwidth reports whether the file system keeps a waiting job from starting now, whatever nodes are free.
+	AwaitsBandwidth(job *Job) bool
+}
+
 // NewPolicy makes a policy for a machine.
 type NewPolicy func(*Machine) Policy

@@ -78,13 +78,13 @@ func (e *Engine) head(j *Job) bool {
 }
 
 // obstacle returns why the first job of a partition waits. If this job is the first of the whole queue and fits, the
-// job waits for the bandwidth of a file system.
+// job waits for the bandwidth of a file system, or for the policy's next round.
 func (e *Engine) obstacle(j *Job, first bool) because {
 	n := e.machine.nodes
 	switch {
 	case n != nil && n.early(j):
 		return becauseReservation
-	case first && len(e.cfg.FileSystems) > 0 && e.machine.Fits(j):
+	case first && e.awaitsBandwidth(j) && e.machine.Fits(j):
 		return becauseLicenses
 	case n == nil || n.fitsEmpty(j):
 		return becauseOrdinary
@@ -95,6 +95,13 @@ func (e *Engine) obstacle(j *Job, first bool) because {
 		return becauseReserved
 	}
 	return becauseDown
+}
+
+// awaitsBandwidth reports whether the bandwidth of a file system keeps a job from starting now. It returns false in a
+// lean engine, which reports no reasons.
+func (e *Engine) awaitsBandwidth(j *Job) bool {
+	p, plans := e.policy.(Planner)
+	return plans && !e.cfg.Lean && p.AwaitsBandwidth(j)
 }
 
 // early reports whether a job waits for the begin of its reservation.

@@ -138,22 +138,8 @@ func (p *withFileSystem) measured() int64 {
 // start more jobs, because a job runs or the plan has a later start.
 func (p *withFileSystem) round() bool {
 	m := p.machine
-	cluster := &ioaware.Cluster{Nodes: m.NodeCount(), FileSystem: p.system.Name, Licenses: map[string]ioaware.License{}}
-	if p.system.Name != "" {
-		cluster.Licenses[p.system.Name] = ioaware.License{Total: p.system.Licenses}
-		p.counted = p.measured()
-		cluster.Measured = p.counted
-	}
-	var running []ioaware.Running
-	for j := range m.Running() {
-		r := ioaware.Running{Job: p.job(j), End: j.Due}
-		if use, requested := r.Licenses[p.system.Name]; requested {
-			l := cluster.Licenses[p.system.Name]
-			l.Used += use
-			cluster.Licenses[p.system.Name] = l
-		}
-		running = append(running, r)
-	}
+	cluster, running := p.state()
+	p.counted = cluster.Measured
 	pending := make([]ioaware.Job, len(p.queue))
 	for i, j := range p.queue {
 		pending[i] = p.job(j)
@@ -179,6 +165,43 @@ func (p *withFileSystem) round() bool {
 	clear(p.queue[len(left):])
 	p.queue = left
 	return open || len(running) > 0
+}
+
+// state returns the machine's state for a plan.
+func (p *withFileSystem) state() (*ioaware.Cluster, []ioaware.Running) {
+	cluster := &ioaware.Cluster{Nodes: p.machine.NodeCount(), FileSystem: p.system.Name, Licenses: map[string]ioaware.License{}}
+	if p.system.Name != "" {
+		cluster.Licenses[p.system.Name] = ioaware.License{Total: p.system.Licenses}
+		cluster.Measured = p.measured()
+	}
+	var running []ioaware.Running
+	for j := range p.machine.Running() {
+		r := ioaware.Running{Job: p.job(j), End: j.Due}
+		if use, requested := r.Licenses[p.system.Name]; requested {
+			l := cluster.Licenses[p.system.Name]
+			l.Used += use
+			cluster.Licenses[p.system.Name] = l
+		}
+		running = append(running, r)
+	}
+	return cluster, running
+}
+
+// AwaitsBandwidth implements [sim.Planner].
+func (p *withFileSystem) AwaitsBandwidth(j *sim.Job) bool {
+	if p.system.Name == "" {
+		return false
+	}
+	pending := []ioaware.Job{p.job(j)}
+	if p.options.Strategy == ioaware.TwoGroup { // the target depends on all pending jobs
+		for _, other := range p.queue {
+			if other != j {
+				pending = append(pending, p.job(other))
+			}
+		}
+	}
+	cluster, running := p.state()
+	return ioaware.AwaitsBandwidth(p.machine.Now(), cluster, running, pending, p.options.Options)
 }
 
 // job returns what the planner may use of a job. It omits all licenses except the file system's,

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,17 +25,30 @@ func playIO(t *testing.T, spec string, jobs ...*hpc.Job) (starts, ends map[strin
 // playIOOn plays jobs on any machine.
 func playIOOn(t *testing.T, machine sim.Config, spec string, jobs ...*hpc.Job) (starts, ends map[string]float64) {
 	t.Helper()
+	starts, ends = map[string]float64{}, map[string]float64{}
+	playEvents(t, machine, spec, func(ev rm.Event) {
+		switch at := ev.At.Sub(hpc.Unix(6000)).Seconds(); ev.Kind {
+		case rm.Started:
+			starts[ev.Job] = at
+		case rm.Ended:
+			ends[ev.Job] = at
+		}
+	}, jobs...)
+	return starts, ends
+}
+
+// playEvents calls a function with each event.
+func playEvents(t *testing.T, machine sim.Config, spec string, visit func(rm.Event), jobs ...*hpc.Job) {
+	t.Helper()
 	made, err := New(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	epoch := hpc.Unix(6000)
-	machine.Policy, machine.Epoch, machine.FileSystems = made, epoch, []hpc.FileSystem{{Name: "lustre", Bandwidth: 200 * mib}}
+	machine.Policy, machine.Epoch, machine.FileSystems = made, hpc.Unix(6000), []hpc.FileSystem{{Name: "lustre", Bandwidth: 200 * mib}}
 	engine, err := sim.New(machine)
 	if err != nil {
 		t.Fatal(err)
 	}
-	starts, ends = map[string]float64{}, map[string]float64{}
 	advance := func(until hpc.Time) {
 		for {
 			events, err := engine.AdvanceTo(context.Background(), until)
@@ -42,12 +56,7 @@ func playIOOn(t *testing.T, machine sim.Config, spec string, jobs ...*hpc.Job) (
 				t.Fatal(err)
 			}
 			for _, ev := range events {
-				switch at := ev.At.Sub(epoch).Seconds(); ev.Kind {
-				case rm.Started:
-					starts[ev.Job] = at
-				case rm.Ended:
-					ends[ev.Job] = at
-				}
+				visit(ev)
 			}
 			if len(events) == 0 {
 				return
@@ -61,7 +70,6 @@ func playIOOn(t *testing.T, machine sim.Config, spec string, jobs ...*hpc.Job) (
 		}
 	}
 	advance(hpc.Never)
-	return starts, ends
 }
 
 // writer writes at 150 MiB/s for 100 s, on one node.
@@ -106,6 +114,40 @@ func TestIOPolicies(t *testing.T) {
 		}
 		if starts["b"] != c.second || max(ends["a"], ends["b"]) != c.end {
 			t.Errorf("%s with %q: b starts at %v and the last end is at %v, want %v and %v", c.spec, c.licenses, starts["b"], max(ends["a"], ends["b"]), c.second, c.end)
+		}
+	}
+}
+
+// TestIOReasons checks that only a job that waits for the bandwidth of the file system waits for licenses. Another job
+// waits for the next round.
+func TestIOReasons(t *testing.T) {
+	at := func(j *hpc.Job, second int) *hpc.Job {
+		j.Submit = hpc.Unix(int64(6000 + second))
+		return j
+	}
+	for _, c := range []struct {
+		spec, licenses string
+		want           []string // the jobs that wait for licenses
+	}{
+		{"io-baseline", "", nil},
+		{"io-baseline", "lustre:7500", []string{"b"}},
+		{"bf-licenses", "", nil},
+		{"bf-licenses", "lustre:7500", []string{"b"}},
+		{"bf-licenses:estimate=perfect", "", []string{"b"}},
+		{"io-aware", "", []string{"b"}},
+		{"io-aware:interval=1m", "", []string{"b"}}, // not a, which waits for the first round
+		{"io-aware:estimate=none", "", nil},
+		{"workload-adaptive", "", []string{"b"}},
+		{"io-aware", "lustre:20000", []string{"a"}},
+	} {
+		var got []string
+		playEvents(t, sim.Config{Processors: 8}, c.spec, func(ev rm.Event) {
+			if ev.Kind == rm.Waiting && ev.Reason == "Licenses" {
+				got = append(got, ev.Job)
+			}
+		}, at(writer("a", c.licenses), 1), at(writer("b", c.licenses), 12), at(wide("idle", 1), 14))
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s with %q: %v wait for licenses, want %v", c.spec, c.licenses, got, c.want)
 		}
 	}
 }
