@@ -98,28 +98,50 @@ func TestPeriodsTestWhatTheyShow(t *testing.T) {
 	}
 }
 
-// The load does not depend on the hour at which a day begins.
+// The load does not depend on the hour at which a day begins. Both sides have one divisor, although jobs of b hold more
+// processors at once: another divisor would hide that b has the higher load. The text says why there is no utilization.
 func TestPeriodLoad(t *testing.T) {
-	sample := func(name string, begin int) Set {
+	sample := func(name string, begin, processors, machine int) Set {
 		var rows []run.Row
 		for i := range 4 {
 			r := job(fmt.Sprint(name, i), begin+i*3600, begin+i*3600, 3600, "n1")
-			r.Processors = 2
+			r.Processors = processors
 			rows = append(rows, r)
 		}
-		return single(name, rows...)
+		s := single(name, rows...)
+		s.Runs[0].Manifest.Cluster.Processors = machine
+		return s
 	}
-	noon, evening := sample("a", 12*3600), sample("b", 22*3600)
-	noon.Runs[0].Manifest.Cluster.Processors, evening.Runs[0].Manifest.Cluster.Processors = 4, 0
-	c := mustCompare(t, Options{}, noon, evening)
-	if p := c.Pairs[0].Periods; p == nil || math.Abs(float64(p.Load[0])-2./3) > 1e-9 || math.Abs(float64(p.Load[1])-4./3) > 1e-9 {
-		t.Fatalf("%+v, want the work of four hours in three, on 4 processors and on the 2 that were ever in use", p)
-	}
-	var b strings.Builder
-	err := c.Render(&b, time.UTC)
-	for _, want := range []string{"load 66.7% of 4 processors\n", "load 133.3% of the most processors in use at once"} {
-		if err != nil || !strings.Contains(b.String(), want) {
-			t.Errorf("%v, want %q in\n%s", err, want, b.String())
+	const missing = ": the size of the machine is not known. A trace has it as machine_processors in its first\nline, "
+	for _, test := range []struct {
+		machines, divisors [2]int
+		loads              [2]float64 // the work of four hours in three
+		texts              []string
+	}{
+		{[2]int{4, 4}, [2]int{4, 4}, [2]float64{2. / 3, 1}, []string{"load 66.7% of 4 processors\n", "load 100.0% of 4 processors\n"}},
+		{[2]int{4, 6}, [2]int{4, 6}, [2]float64{2. / 3, 2. / 3}, []string{"load 66.7% of 6 processors\n"}},
+		{[2]int{4, 0}, [2]int{4, 4}, [2]float64{2. / 3, 1}, []string{"load 66.7% of 4 processors\n", "no utilization of B" + missing,
+			"load 100.0% of 4 processors, as on the other side (the size of its own machine is not known)\n"}},
+		{[2]int{0, 0}, [2]int{3, 3}, [2]float64{8. / 9, 4. / 3}, []string{"no utilization of A and B" + missing,
+			"load 88.9% of 3 processors, the most in use at once on either side (the size of the machine is not known)\n"}},
+	} {
+		c := mustCompare(t, Options{}, sample("a", 12*3600, 2, test.machines[0]), sample("b", 22*3600, 3, test.machines[1]))
+		p := c.Pairs[0].Periods
+		for i := range 2 {
+			demand := float64(p.Quantities[4].Mean[i]) * float64(test.divisors[i])
+			if p.Divisor[i] != test.divisors[i] || math.Abs(float64(p.Load[i])-test.loads[i]) > 1e-9 || math.Abs(demand-math.Round(demand)) > 1e-9 {
+				t.Errorf("%v: side %d: %+v, want load %v", test.machines, i, p, test.loads[i])
+			}
+		}
+		var b strings.Builder
+		err := c.Render(&b, time.UTC)
+		for _, want := range test.texts {
+			if err != nil || !strings.Contains(b.String(), want) {
+				t.Errorf("%v: %v, want %q in\n%s", test.machines, err, want, b.String())
+			}
+		}
+		if got, want := strings.Contains(b.String(), "no utilization"), test.machines[1] == 0; got != want {
+			t.Errorf("%v: %v\n%s", test.machines, got, b.String())
 		}
 	}
 }
@@ -197,9 +219,9 @@ func TestCarriedJobsCountOnce(t *testing.T) {
 
 // If a record does not have the machine's size, the text does not call it 0.
 func TestPeriodsOfUnknownMachine(t *testing.T) {
-	for size, want := range map[int]string{0: "of the most processors in use at once (the size of the machine is not known)\n", 96: "of 96 processors\n"} {
+	for size, want := range map[int]string{0: "of 96 processors, the most in use at once on either side (the size of the machine is not known)\n", 96: "of 96 processors\n"} {
 		var b bytes.Buffer
-		p := periods.Comparison{Jobs: []int{3, 4}, Days: []int{1, 1}, Load: []metrics.Float{0.5, 0.5}, Processors: []int{size, size}}
+		p := periods.Comparison{Jobs: []int{3, 4}, Days: []int{1, 1}, Load: []metrics.Float{0.5, 0.5}, Processors: []int{size, size}, Divisor: []int{96, 96}}
 		if p.Render(&b, "A", "B"); !strings.Contains(b.String(), "A: 3 jobs on 1 day, offered load 50.0% "+want) {
 			t.Errorf("%d: %s", size, b.String())
 		}

@@ -94,6 +94,7 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 		fmt.Fprintf(b, "\n%s\n", plainSpaces(text))
 	}
 	c.renderTable(b, p, "", c.Metrics)
+	c.renderSizes(b, p)
 	if c.Inference {
 		b.WriteString("* is significant after Holm's correction for the whole table\n")
 		if text := c.Pairing(p); text != "" {
@@ -151,6 +152,22 @@ func (c *Comparison) JudgedRun(p *Pair) string {
 		return ""
 	}
 	return fmt.Sprintf("the run with seed %d, the first of %d runs", runs[0].Seed, len(runs))
+}
+
+// renderSizes writes why sides have no utilization, and what to do.
+func (c *Comparison) renderSizes(b *bytes.Buffer, p *Pair) {
+	use, _ := c.figure("utilization", p)
+	span, _ := c.figure("makespan_s", p)
+	var list []string
+	for _, set := range []int{p.Baseline, p.Set} {
+		if use != nil && !use.Sets[set].Mean.Known() && span.Sets[set].Mean > 0 {
+			list = append(list, Letter(set))
+		}
+	}
+	if list != nil {
+		fmt.Fprintf(b, "no utilization of %s: the size of the machine is not known. A trace has it as machine_processors in "+
+			"its first\nline, an SWF log as MaxProcs in its header\n", strings.Join(list, " and "))
+	}
 }
 
 // renderZeroRunTimes writes how many jobs have no slowdown, because the sides may leave out different jobs. For

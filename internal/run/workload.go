@@ -17,9 +17,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Workload reads the record in dir as a workload. It has the jobs as they were submitted. Each
-// job's Recorded is its history in the run. If users reacted, a job's Submit is its submit time
-// in this run.
+// Workload reads the record in dir as a workload. It has the jobs as they were submitted. Each job's Recorded is its
+// history in the run. If users reacted, a job's Submit is its submit time in this run.
 func Workload(dir string) (*workload.Workload, error) {
 	r, err := Open(dir)
 	if err != nil {
@@ -43,12 +42,14 @@ func Workload(dir string) (*workload.Workload, error) {
 		return nil, fmt.Errorf("reading workload: %w", err)
 	}
 	w.Jobs, w.Source = workload.JobsOf(jobs...), dir
+	if machine := r.Manifest.Cluster; machine.Processors > 0 { // the jobs ran on this machine
+		w.MachineNodes, w.MachineProcessors = machine.Nodes, machine.Processors
+	}
 	delete(w.Rules, finished.NoteRequeued) // this rule counts requeues before the run
 	return w, nil
 }
 
-// Played returns the workload that the run played. Its jobs are unchanged and in the order of
-// submission.
+// Played returns the workload that the run played. Its jobs are unchanged and in the order of submission.
 func (r *Run) Played() (*workload.Workload, error) {
 	jobs, err := r.Submissions()
 	if err != nil {

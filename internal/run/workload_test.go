@@ -18,7 +18,8 @@ import (
 // users reacted, the next run starts from their submissions in that run, in that run's order.
 func TestWorkloadRecorded(t *testing.T) {
 	for _, feedback := range []*Feedback{nil, {Model: "think-time"}} {
-		w, err := Create(filepath.Join(t.TempDir(), "run"), Manifest{Engine: "sim", Feedback: feedback}, Options{})
+		w, err := Create(filepath.Join(t.TempDir(), "run"), Manifest{Engine: "sim", Feedback: feedback,
+			Cluster: Cluster{Nodes: 3, Processors: 12}}, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,6 +77,9 @@ func TestWorkloadRecorded(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got.Jobs.List()); diff != "" {
 			t.Errorf("feedback %v (-want +got)\n%s", feedback, diff)
+		}
+		if got.MachineNodes != 3 || got.MachineProcessors != 12 {
+			t.Errorf("a machine of %d nodes and %d processors, want that of the run", got.MachineNodes, got.MachineProcessors)
 		}
 	}
 }

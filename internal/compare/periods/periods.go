@@ -24,12 +24,13 @@ import (
 // Comparison compares the jobs of two runs as two samples.
 type Comparison struct {
 	// Jobs counts the jobs that have a wait, and Days the days on which these jobs were submitted. Processors is the
-	// number of the machine's processors; 0 if the record does not have it. Load is the offered load of the jobs that
-	// were submitted in the window, or of all jobs without a window ([workload.OfferedLoad]). If the number of the
-	// machine's processors is not known, the highest number of processors that jobs held at once replaces it.
+	// number of the machine's processors; 0 if the record does not have it. Divisor is the number of processors that load
+	// and demand are divided by: Processors, or the result of [replacement]. Load is the offered load of the jobs that
+	// were submitted in the window, or of all jobs without a window ([workload.OfferedLoad]).
 	Jobs       []int           `json:"jobs"`
 	Days       []int           `json:"days"`
 	Processors []int           `json:"machine_processors"`
+	Divisor    []int           `json:"divisor_processors"`
 	Load       []metrics.Float `json:"load"`
 	// Quantities are the jobs' waits, run times and processors.
 	Quantities []Quantity `json:"quantities"`
@@ -94,7 +95,11 @@ func Compare(a, b Side, opts stats.TestOptions) *Comparison {
 	p := &Comparison{}
 	var sides [2][]sampled
 	for i, t := range []*Side{&a, &b} {
-		sides[i] = t.sample()
+		divisor := t.Manifest.Cluster.Processors
+		if divisor == 0 {
+			divisor = replacement(&a, &b)
+		}
+		sides[i] = t.sample(divisor)
 		if len(sides[i]) == 0 {
 			return nil
 		}
@@ -104,7 +109,7 @@ func Compare(a, b Side, opts stats.TestOptions) *Comparison {
 		}
 		p.Jobs, p.Days = append(p.Jobs, len(sides[i])), append(p.Days, len(days))
 		p.Processors = append(p.Processors, t.Manifest.Cluster.Processors)
-		p.Load = append(p.Load, t.offeredLoad())
+		p.Divisor, p.Load = append(p.Divisor, divisor), append(p.Load, t.offeredLoad(divisor))
 	}
 	for _, q := range quantities {
 		p.Quantities = append(p.Quantities, q.of(sides, opts))
@@ -115,9 +120,10 @@ func Compare(a, b Side, opts stats.TestOptions) *Comparison {
 	return p
 }
 
-// offeredLoad returns the offered load. Jobs that never started and rejected jobs count, because they are submissions.
-// If the record does not have a job's submission, the processor time that the job used counts.
-func (t *Side) offeredLoad() metrics.Float {
+// offeredLoad returns the offered load of a number of processors. Jobs that never started and rejected jobs count,
+// because they are submissions. If the record does not have a job's submission, the processor time that the job used
+// counts.
+func (t *Side) offeredLoad(processors int) metrics.Float {
 	begin, first, last, work := t.Manifest.WindowStart, hpc.Never, hpc.Time(0), 0.0
 	asked := "" // the last job whose submission the record has; it is in the first row of an array
 	for i := range t.Rows {
@@ -138,7 +144,7 @@ func (t *Side) offeredLoad() metrics.Float {
 			}
 		}
 	}
-	if load := workload.OfferedLoad(work, t.capacity(), cmp.Or(begin, first), last); load > 0 {
+	if load := workload.OfferedLoad(work, processors, cmp.Or(begin, first), last); load > 0 {
 		return metrics.Float(load)
 	}
 	return metrics.NoValue()
@@ -152,8 +158,9 @@ func used(row *run.Row) (sum float64) {
 	return sum
 }
 
-// sample returns the jobs that have a wait, with the demand at their submission.
-func (t *Side) sample() (list []sampled) {
+// sample returns the jobs that have a wait, with the demand at their submission, divided by a number of
+// processors.
+func (t *Side) sample(processors int) (list []sampled) {
 	type change struct {
 		at  hpc.Time
 		cpu int
@@ -169,11 +176,11 @@ func (t *Side) sample() (list []sampled) {
 	slices.SortStableFunc(changes, func(a, b change) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.cpu, b.cpu))
 	})
-	now, capacity := 0, float64(t.capacity())
+	now := 0
 	for _, c := range changes {
 		if c.job != nil && t.counts(c.job) {
 			if sums, ok := waits.Sum(c.job); ok {
-				list = append(list, sampled{c.job, sums, float64(now) / capacity})
+				list = append(list, sampled{c.job, sums, float64(now) / float64(processors)})
 			}
 		}
 		now += c.cpu
@@ -188,15 +195,15 @@ func (t *Side) counts(row *run.Row) bool {
 	return !started || row.Start >= t.Manifest.WindowStart && row.Submit >= t.Submitted
 }
 
-// capacity returns the number of processors of the machine, or, if that is unknown, the highest number of processors
-// that jobs held at once.
-func (t *Side) capacity() int {
-	if n := t.Manifest.Cluster.Processors; n > 0 {
-		return n
-	}
+// replacement returns the number that replaces an unknown size of a machine. It is the same for both sides, so that
+// their loads can be compared: the largest of the known size and the processors that jobs of a side held at once.
+func replacement(sides ...*Side) int {
 	most := 1
-	for _, p := range metrics.Timeline(t.Rows) {
-		most = max(most, p.Processors)
+	for _, t := range sides {
+		most = max(most, t.Manifest.Cluster.Processors)
+		for _, p := range metrics.Timeline(t.Rows) {
+			most = max(most, p.Processors)
+		}
 	}
 	return most
 }
@@ -331,9 +338,11 @@ func (f factorKind) of(sides [2][]sampled) Factor {
 func (p *Comparison) Render(b *bytes.Buffer, first, second string) {
 	fmt.Fprintf(b, "\ntwo samples of jobs, because few or no jobs are on both sides (first runs)\n")
 	for i, letter := range []string{first, second} {
-		machine := quantity.Regular(p.Processors[i], "processor")
-		if p.Processors[i] == 0 {
-			machine = "the most processors in use at once (the size of the machine is not known)"
+		machine := quantity.Regular(p.Divisor[i], "processor")
+		if other := p.Processors[1-i]; p.Processors[i] == 0 && p.Divisor[i] == other {
+			machine += ", as on the other side (the size of its own machine is not known)"
+		} else if p.Processors[i] == 0 {
+			machine += ", the most in use at once on either side (the size of the machine is not known)"
 		}
 		fmt.Fprintf(b, "  %s: %s on %s, offered load %s of %s\n", letter,
 			quantity.Regular(p.Jobs[i], "job"), quantity.Regular(p.Days[i], "day"), p.Load[i].Percent(), machine)
