@@ -53,6 +53,7 @@ type Realization struct {
 	Cluster map[string]string
 
 	record *run.Run          // the run's files: the workload, and the rows if Rows are nil; nil if the run has no files
+	arrays map[string]bool   // the IDs of the arrays of all sets, for [jobrows.Tasks]
 	ids    map[string]string // the result of [jobrows.Partners]
 	// matchedBy says by which values the jobs in ids match; [jobrows.ByID] if ids is nil.
 	matchedBy jobrows.Match
@@ -65,13 +66,13 @@ type Realization struct {
 // rows returns the rows. It reads them unless they are in memory.
 func (r *Realization) rows() ([]run.Row, error) {
 	if r.Rows != nil || r.record == nil {
-		return jobrows.Renamed(r.Rows, r.ids), nil
+		return jobrows.Renamed(jobrows.Tasks(r.Rows, r.arrays), r.ids), nil
 	}
 	rows, err := r.record.Histories()
 	if err != nil {
 		return nil, fmt.Errorf("reading run record %s: %w", r.Name, err)
 	}
-	return jobrows.Renamed(rows, r.ids), nil
+	return jobrows.Renamed(jobrows.Tasks(rows, r.arrays), r.ids), nil
 }
 
 // Set is one run, or several realizations of one experiment.

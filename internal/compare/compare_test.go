@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -601,5 +602,40 @@ func TestDateOfState(t *testing.T) {
 				t.Errorf("no %q in\n%s", want, text.String())
 			}
 		}
+	}
+}
+
+// A window of a workload has the tasks that ran when it began as jobs of their own (17_3); the other window has them in
+// the array. Jobs match by the ID that both windows print, in all runs of a set.
+func TestTasksThatAreJobs(t *testing.T) {
+	array := func(tasks ...int) (rows []run.Row) {
+		for _, task := range tasks {
+			rows = append(rows, with(job("17", 0, 10*task, 100, "n1"), func(r *run.Row) { r.Task = task }))
+		}
+		return rows
+	}
+	own := func(start int) []run.Row {
+		return append(array(3), job("17_1", 0, start, 100, "n1"), job("8_2", 0, 5, 5, "n2"))
+	}
+	first := single("a", append(array(1, 2, 3), job("8_2", 0, 5, 5, "n2"))...)
+	second := Set{Name: "b", Runs: []Realization{realization("b/1", own(10)...), realization("b/2", own(50)...)}}
+	before := slices.Clone(second.Runs[0].Rows)
+	for _, sets := range [][]Set{{first, second}, {second, first}} {
+		v := mustCompare(t, Options{}, sets...).Pairs[0].Jobs
+		if v.Matched != 3 || v.Only[0]+v.Only[1] != 1 || v.Wait.Changed != 1 || math.Abs(float64(v.Wait.Mean))*3 != 20 {
+			t.Errorf("%d jobs match (want 17_1, 17_3 and 8_2), %v on one side only, %+v", v.Matched, v.Only, v.Wait)
+		}
+		for _, d := range v.Differences() {
+			if name := d.String(); !slices.Contains([]string{"17_1", "17_3", "8_2"}, name) {
+				t.Errorf("job %s", name)
+			}
+		}
+	}
+	if !reflect.DeepEqual(second.Runs[0].Rows, before) {
+		t.Error("the comparison changed the caller's rows")
+	}
+	both := single("b", append(array(1, 2), job("17_1", 0, 70, 100, "n1"))...) // the job 17_1 is not the task
+	if v := mustCompare(t, Options{}, first, both).Pairs[0].Jobs; v.Matched != 2 || v.Only[1] != 1 || v.Wait.Changed != 0 {
+		t.Errorf("%+v", v)
 	}
 }

@@ -81,9 +81,11 @@ func tabulate(ctx context.Context, sets []Set, opts Options) ([][]table, error) 
 func tabulateBy(ctx context.Context, sets []Set, measure func(*table, []run.Row) error) ([][]table, error) {
 	out := make([][]table, len(sets))
 	numbers := jobNumbers{}
+	arrays := map[string]bool{}
 	for i, s := range sets {
 		out[i] = make([]table, len(s.Runs))
 		for k, r := range s.Runs {
+			r.arrays = arrays
 			out[i][k].Realization = r
 		}
 		first := &out[i][0]
@@ -91,6 +93,15 @@ func tabulateBy(ctx context.Context, sets []Set, measure func(*table, []run.Row)
 		if first.Rows, err = first.rows(); err != nil {
 			return nil, err
 		}
+		for k := range first.Rows {
+			if row := &first.Rows[k]; row.Task >= 0 {
+				arrays[row.Job] = true
+			}
+		}
+	}
+	for i := range out {
+		first := &out[i][0]
+		first.Rows = jobrows.Tasks(first.Rows, arrays)
 		if ids, by := jobrows.Partners(out[0][0].Rows, first.Rows); i > 0 && ids != nil {
 			for k := range out[i] {
 				out[i][k].ids, out[i][k].matchedBy = ids, by

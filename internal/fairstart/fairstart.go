@@ -257,7 +257,7 @@ func limitedArrays(rows []run.Row, m *run.Manifest) (map[string]bool, error) {
 			if err != nil {
 				return nil, fmt.Errorf("job %s: %w", r.Job, err)
 			}
-			limited[r.Job] = strings.Contains(asked.Array, "%")
+			limited[r.Job] = limited[r.Job] || strings.Contains(asked.Array, "%")
 		}
 	}
 	return limited, nil

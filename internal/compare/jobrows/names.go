@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/run"
 )
 
@@ -182,6 +183,35 @@ func Renamed(rows []run.Row, ids map[string]string) []run.Row {
 			}
 		}
 		list[i] = row
+	}
+	return list
+}
+
+// Tasks returns the rows, in which a job with the ID of a task of an array, such as 17_3, is that task. A window of a
+// workload has the tasks that ran when it began as jobs of their own, and other windows have them in the array. The
+// parameter arrays has the IDs of the arrays. A job stays if the rows also have that task.
+func Tasks(rows []run.Row, arrays map[string]bool) []run.Row {
+	type key struct {
+		job  string
+		task int
+	}
+	here, own := map[key]bool{}, map[int]key{} // own has the tasks that are jobs, by the indices of their rows
+	for i := range rows {
+		if row := &rows[i]; row.Task >= 0 {
+			here[key{row.Job, row.Task}] = true
+		} else if array, task, ok := hpc.SplitTask(row.Job); ok && arrays[array] {
+			own[i] = key{array, task}
+		}
+	}
+	list := rows
+	for i, k := range own {
+		if here[k] {
+			continue
+		}
+		if &list[0] == &rows[0] {
+			list = slices.Clone(rows) // the caller's rows do not change
+		}
+		list[i].Job, list[i].Task = k.job, k.task
 	}
 	return list
 }
