@@ -41,6 +41,9 @@ type Quantity struct {
 type Measurement struct {
 	Objective float64
 	Limited   map[Quantity]float64
+	// Started is the number of jobs that started, for each quantity in Limited. Means such as the mean wait are over
+	// these jobs.
+	Started map[Quantity]int
 	// Failure says why the run has no result: it failed, is not valid, or lacks a value of the
 	// objective. It is empty for a good run.
 	Failure string

@@ -82,6 +82,10 @@ type Kept struct {
 	Allowed     metrics.Float `json:"allowed"`      // in the metric's unit
 	Broken      bool          `json:"broken"`       // the mean is beyond the limit
 	NotExcluded bool          `json:"not_excluded"` // part of the interval is beyond the limit
+	// SiteStarted and BestStarted are how many jobs started, on average over the pairs. If they differ, Site and Best
+	// describe different jobs.
+	SiteStarted metrics.Float `json:"site_started"`
+	BestStarted metrics.Float `json:"best_started"`
 }
 
 // compareQuantities sorts by constraint, then by group.
@@ -218,6 +222,7 @@ func (g *Goal) kept(p *Proof, pairs []Pair, options stats.BootstrapOptions) []Ke
 		if len(site) == 0 {
 			k.Site, k.Best, k.Worse, k.WorseLow, k.WorseHigh, k.Allowed = metrics.NoValue(), metrics.NoValue(),
 				metrics.NoValue(), metrics.NoValue(), metrics.NoValue(), metrics.NoValue()
+			k.SiteStarted, k.BestStarted = metrics.NoValue(), metrics.NoValue()
 			out = append(out, k)
 			continue
 		}
@@ -226,6 +231,12 @@ func (g *Goal) kept(p *Proof, pairs []Pair, options stats.BootstrapOptions) []Ke
 			worse[i] = worsening(c.Lower, site[i], best[i])
 		}
 		k.Site, k.Best = metrics.Float(stats.Mean(site)), metrics.Float(stats.Mean(best))
+		started, also := p.units(pairs, func(pair Pair) (a, b float64, ok bool) {
+			n, have := pair.Site.Started[q]
+			m, ok := pair.Best.Started[q]
+			return float64(n), float64(m), ok && have
+		})
+		k.SiteStarted, k.BestStarted = metrics.Float(stats.Mean(started)), metrics.Float(stats.Mean(also))
 		interval := stats.Bootstrap(stats.Mean, options, worse)
 		k.Worse, k.WorseLow, k.WorseHigh = metrics.Float(interval.Estimate), metrics.Float(interval.Low),
 			metrics.Float(interval.High)

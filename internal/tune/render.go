@@ -108,7 +108,7 @@ const shownKept = 12
 func renderConstraints(b *strings.Builder, list []Kept) {
 	b.WriteString("\nconstraints on the held-out data, the site's own setting -> the best:\n")
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	kept := 0
+	kept, others := 0, false
 	for _, k := range list {
 		name := k.Metric
 		if k.By != "" {
@@ -126,11 +126,19 @@ func renderConstraints(b *strings.Builder, list []Kept) {
 			kept++
 			continue
 		}
+		if k.SiteStarted.Known() && k.SiteStarted != k.BestStarted {
+			others = true
+			verdict += fmt.Sprintf("; jobs that start: %s -> %s", k.SiteStarted.Text(), k.BestStarted.Text())
+		}
 		fmt.Fprintf(w, "  %s\t%s -> %s\tworse by %s (%s to %s)\tallowed %s\t%s\n",
 			name, amount(k.Site), amount(k.Best), amount(k.Worse), amount(k.WorseLow), amount(k.WorseHigh), amount(k.Allowed),
 			verdict)
 	}
 	_ = w.Flush() // writing to a strings.Builder cannot fail
+	if others {
+		b.WriteString("  where another number of jobs starts, the two values are of different jobs, which may be the whole " +
+			"difference:\n  rmreplay compare shows job by job what the jobs that start in both wait\n")
+	}
 	if kept > 0 {
 		fmt.Fprintf(b, "  %d others are kept, and their intervals exclude a break\n", kept)
 	}

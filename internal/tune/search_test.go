@@ -313,4 +313,19 @@ func TestProve(t *testing.T) {
 	if outcome != Broken || !p.Constraints[0].Broken || p.Constraints[1].Broken {
 		t.Errorf("%s %+v", outcome, p.Constraints)
 	}
+	// If another number of jobs starts, the means are of different jobs, and the text says so.
+	for n, want := range map[int]string{4: "", 5: "; jobs that start: 4 -> 4.75"} {
+		for i := range limited {
+			limited[i].Site.Started = map[Quantity]int{{0, ""}: 90, {1, "high"}: 4}
+			limited[i].Best.Started = map[Quantity]int{{0, ""}: 90, {1, "high"}: n}
+		}
+		limited[1].Best.Started[Quantity{1, "high"}], limited[2].Best.Started[Quantity{1, "high"}] = 4, 4
+		p, _ := goal.Prove(limited, 1)
+		var b strings.Builder
+		renderConstraints(&b, p.Constraints)
+		if got := strings.Count(b.String(), "; jobs that start: "); want == "" && got != 0 || want != "" && got != 1 || !strings.Contains(b.String(), want) ||
+			strings.Contains(b.String(), "are of different jobs") != (want != "") {
+			t.Errorf("%d jobs start: want %q in\n%s", n, want, b.String())
+		}
+	}
 }

@@ -206,12 +206,12 @@ func (f *File) read(dir string) (m Measurement, seconds float64, err error) {
 		return Measurement{Failure: fmt.Sprintf("%s is not valid: %s", dir, summary.Doubt)}, seconds, nil
 	}
 	m = Measurement{Objective: float64(metrics.FigureOf(f.Goal.Metric).Of(&summary.Metrics)),
-		Limited: map[Quantity]float64{}}
+		Limited: map[Quantity]float64{}, Started: map[Quantity]int{}}
 	for i, c := range f.Goal.Constraints {
 		figure := metrics.FigureOf(c.Metric)
 		add := func(group string, of *metrics.Metrics) {
 			if v := figure.Of(of); v.Known() {
-				m.Limited[Quantity{i, group}] = float64(v)
+				m.Limited[Quantity{i, group}], m.Started[Quantity{i, group}] = float64(v), of.Started
 			}
 		}
 		if c.By == "" {
