@@ -7,6 +7,7 @@ import (
 	"rmreplay/internal/compare/clusters"
 	"rmreplay/internal/compare/jobrows"
 	"rmreplay/internal/compare/releases"
+	"rmreplay/internal/explain"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
@@ -54,20 +55,46 @@ func (d *Divergence) causes(a, b *table, between *releases.Difference, sides [2]
 		}
 		proven("in %s it was %s", side, jobrows.Lost(lost))
 	case DivergedRunTime:
-		if text := jobrows.Why(x, y, a.Log != nil && b.Log != nil); text != "" {
+		asked := [2]*hpc.Job{jobrows.Asked(a.Rows, x), jobrows.Asked(b.Rows, y)}
+		if text := jobrows.Why(x, y, asked, a.Log != nil && b.Log != nil); text != "" {
 			proven("%s", text)
 		}
 	case DivergedStart:
+		for i, t := range []*table{a, b} {
+			for _, text := range d.neverStarted(t) {
+				proven("in %s %s", sides[i], text)
+			}
+		}
 		x, y := d.moments(sides[0], a), d.moments(sides[1], b)
 		if text := jobrows.NotEligible(x, y); text != "" {
 			proven("%s", text)
-			d.explained = (y.Submit.Sub(x.Submit) - y.Start.Sub(x.Start)).Abs() <= time.Second
+			d.explained = d.explained || (y.Submit.Sub(x.Submit)-y.Start.Sub(x.Start)).Abs() <= time.Second
 		}
 	}
 	if !d.explained && (d.Kind == DivergedStart || d.Kind == DivergedNodes) {
 		d.circumstances(between, jobrows.Machines(a.Manifest, b.Manifest), likely)
 	}
 	return list
+}
+
+// neverStarted returns why the record of a side has no start of the job. An unmet dependency explains the whole
+// difference. After a cancellation, it is open why the job waited for so long.
+func (d *Divergence) neverStarted(t *table) []string {
+	row := t.row(d.Key)
+	if row.FirstStart() != 0 {
+		return nil
+	}
+	asked := jobrows.Asked(t.Rows, row)
+	if t.ids == nil { // otherwise the dependency has other IDs than the rows
+		if texts := explain.NeverMet(t.Rows, row, asked); texts != nil {
+			d.explained = true
+			return texts
+		}
+	}
+	if text := jobrows.NeverStarted(row, asked); text != "" {
+		return []string{text}
+	}
+	return nil
 }
 
 // jitter returns the largest time by which a run moved submissions at random.

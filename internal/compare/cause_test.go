@@ -83,6 +83,60 @@ func TestCausesOfRunTimes(t *testing.T) {
 	}
 }
 
+// The record proves these causes, so there are no guesses: the job on which another one depends ended in another state,
+// and the workload cancels a job a fixed time after its submission.
+func TestCausesInTheRecord(t *testing.T) {
+	asks := func(r run.Row, change func(*hpc.Job)) run.Row {
+		j := &hpc.Job{ID: r.Job, Submit: r.Submit}
+		change(j)
+		r.Request = string(run.EncodeJob(j))
+		return r
+	}
+	state := func(r run.Row, s hpc.State, end int) run.Row {
+		r.State, r.End = s, monday.Add(time.Duration(end)*time.Second)
+		return r
+	}
+	depends := func(j *hpc.Job) { j.Dependency = "afterok:x" }
+	cancels := func(j *hpc.Job) { j.CancelAfter = 870 * time.Second }
+	end := monday.Add(200 * time.Second).Text(time.UTC)
+	x, other := job("x", 0, 0, 300, "n1"), job("z", 1, 1, 900, "n3")
+	late := state(x, hpc.TimedOut, 200)
+	never := state(job("y", 5, -1, 0, ""), hpc.Cancelled, 200)
+	byUser := state(job("y", 5, -1, 0, ""), hpc.Cancelled, 875)
+	for _, test := range []struct {
+		name string
+		kind DivergenceKind
+		a, b []run.Row
+		want string
+	}{
+		{"dependency", DivergedStart, []run.Row{x, other, asks(job("y", 5, 300, 10, "n2"), depends)}, []run.Row{late, asks(never, depends)},
+			"true: in B job x ended at " + monday.Add(200*time.Second).String() + " in the state TIMEOUT, so afterok:x can never be met"},
+		{"array", DivergedStart, []run.Row{x, with(asks(job("y", 5, 300, 10, "n2"), depends), func(r *run.Row) { r.Task = 0 }),
+			with(job("y", 5, 300, 10, "n2"), func(r *run.Row) { r.Task = 1 })},
+			[]run.Row{late, with(asks(job("y", 5, 300, 10, "n2"), depends), func(r *run.Row) { r.Task = 0 }), with(never, func(r *run.Row) { r.Task = 1 })},
+			"true: in B job x ended at " + monday.Add(200*time.Second).String() + " in the state TIMEOUT, so afterok:x can never be met"},
+		{"cancelled by somebody", DivergedStart, []run.Row{x, job("y", 5, 300, 10, "n2")}, []run.Row{x, with(never, func(r *run.Row) { r.Reason = "Resources" })},
+			"true: in B it ended as CANCELLED at " + end + ", before it started (Resources)"},
+		{"planned while it waits", DivergedStart, []run.Row{x, asks(byUser, cancels)}, []run.Row{x, asks(job("y", 5, 300, 10, "n2"), cancels)},
+			"true: in A the workload cancels it 870 s after its submission, and it still waited then"},
+		{"planned while it runs", DivergedRunTime, []run.Row{asks(state(job("y", 5, 194, 0, "n2"), hpc.Cancelled, 875), cancels)},
+			[]run.Row{asks(state(job("y", 5, 543, 0, "n2"), hpc.Cancelled, 876), cancels)},
+			"true: the workload cancels it 870 s after its submission, and it waited for 538 s instead of 189 s"},
+		{"planned on one side", DivergedRunTime, []run.Row{asks(job("y", 5, 5, 600, "n2"), cancels)},
+			[]run.Row{asks(state(job("y", 5, 543, 0, "n2"), hpc.Cancelled, 875), cancels)},
+			"true: it ended as CANCELLED instead of COMPLETED: the workload cancels it 870 s after its submission"},
+		{"another cancellation", DivergedRunTime, []run.Row{asks(state(job("y", 5, 194, 0, "n2"), hpc.Cancelled, 475), cancels)},
+			[]run.Row{asks(state(job("y", 5, 194, 0, "n2"), hpc.Cancelled, 575), cancels)}, ""},
+		{"another workload", DivergedRunTime, []run.Row{with(job("y", 5, 5, 600, "n2"), func(r *run.Row) { r.AskedRunTime = 600 * time.Second })},
+			[]run.Row{with(job("y", 5, 5, 900, "n2"), func(r *run.Row) { r.AskedRunTime = 900 * time.Second })},
+			"true: its run time in the workload is 900 s instead of 600 s"},
+	} {
+		if got := causesOf(t, test.kind, single("a", test.a...), single("b", test.b...)); got != test.want {
+			t.Errorf("%s:\n%s\nwant\n%s", test.name, got, test.want)
+		}
+	}
+}
+
 // A job that was not eligible could not start: the record proves it, whichever run is the baseline.
 func TestCauseNotEligible(t *testing.T) {
 	early := single("a", with(job("x", 0, 10, 60, "n1"), func(r *run.Row) { r.Eligible = r.Submit }))

@@ -9,41 +9,41 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// unmet sets Unmet for a job that never started: the ends of other jobs that make it impossible to meet the job's
-// dependencies.
-func (s *Story) unmet(rec *Record, row *run.Row) {
-	s.Unmet = []string{}
-	job := rec.requests[row.Job]
-	if row.Start != 0 || job == nil || job.Dependency == "" {
-		return
+// NeverMet returns texts about the ends of other jobs that make it impossible to meet a job's dependencies; nil for a
+// job that started. The parameter rows has all rows of the run. The parameter asked is the job's submission; nil if
+// the record does not have it.
+func NeverMet(rows []run.Row, row *run.Row, asked *hpc.Job) (texts []string) {
+	if row.Start != 0 || asked == nil || asked.Dependency == "" {
+		return nil
 	}
-	deps, err := sbatch.ParseDependency(job.Dependency)
+	deps, err := sbatch.ParseDependency(asked.Dependency)
 	if err != nil {
-		return
+		return nil
 	}
 	failed := 0
 	for _, d := range deps.List {
-		ends := rec.failing(row, d)
+		ends := failing(rows, row, d)
 		if len(ends) == 0 {
 			continue
 		}
 		failed++
 		for _, end := range ends[:min(listed, len(ends))] {
-			s.Unmet = append(s.Unmet, fmt.Sprintf("job %s ended at %s in the state %s, so %s:%s can never be met",
+			texts = append(texts, fmt.Sprintf("job %s ended at %s in the state %s, so %s:%s can never be met",
 				key{end.Job, end.Task}, end.End, end.State, d.Type, d.Job))
 		}
 	}
 	if deps.Any && failed < len(deps.List) { // the job can also start if another condition is met
-		s.Unmet = []string{}
+		return nil
 	}
+	return texts
 }
 
 // failing returns the jobs, or the tasks of an array, whose ends make it impossible to meet the condition d of a job's
 // dependencies.
-func (rec *Record) failing(row *run.Row, d sbatch.Dependency) (list []*run.Row) {
+func failing(rows []run.Row, row *run.Row, d sbatch.Dependency) (list []*run.Row) {
 	all := 0
-	for i := range rec.rows {
-		other := &rec.rows[i]
+	for i := range rows {
+		other := &rows[i]
 		whole := other.Job == d.Job && (d.Type != "aftercorr" || other.Task == row.Task)
 		if !whole && (key{other.Job, other.Task}).String() != d.Job {
 			continue

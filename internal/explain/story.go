@@ -239,7 +239,7 @@ func (rec *Record) Job(name string) (*Story, error) {
 	s.outranking(rec, row)
 	s.holders(rec, row)
 	s.letStart(rec, row)
-	s.unmet(rec, row)
+	s.Unmet = append([]string{}, NeverMet(rec.rows, row, rec.requests[row.Job])...)
 	s.judge(rec, row)
 	return s, nil
 }

@@ -212,7 +212,7 @@ var rules = []rule{
 	{"use cases", "internal/jobtable", []string{"internal/hpc", "internal/inert", "internal/metrics", "internal/run", "internal/spelling", "internal/waits", "internal/workload", "internal/workload/transform", "internal/quantity"}, computes,
 		"a table follows only from a run record; its caller prints it"},
 	{"use cases", "internal/compare", []string{
-		"internal/compare/clusters", "internal/compare/draws", "internal/compare/jobrows", "internal/compare/periods", "internal/compare/releases", "internal/compare/schedules", "internal/compare/warned", "internal/fairstart", "internal/formats", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/waits", "internal/workload"}, computes,
+		"internal/compare/clusters", "internal/compare/draws", "internal/compare/jobrows", "internal/compare/periods", "internal/compare/releases", "internal/compare/schedules", "internal/compare/warned", "internal/explain", "internal/fairstart", "internal/formats", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/waits", "internal/workload"}, computes,
 		"a comparison follows only from run records"},
 	{"use cases", "internal/figure", []string{"internal/hpc", "internal/quantity"}, computes,
 		"a figure draws any series of numbers"},
