@@ -217,6 +217,32 @@ func TestCarriedJobsCountOnce(t *testing.T) {
 	}
 }
 
+// Of two windows, the first one may begin with the workload, so that it has no start. Jobs that are in both do not make
+// the windows one workload. Their equal waits need no table, and no distance between the runs.
+func TestFirstWindowWithoutStart(t *testing.T) {
+	a, b := month("a", 5, 9, 1), month("b", 4, 5, 5)
+	b.Runs[0].Manifest.WindowStart = monday.Add(10 * time.Second)
+	for i := range 10 {
+		late := job(fmt.Sprint("late", i), 5, 50, 100, "n1")
+		a.Runs[0].Rows, b.Runs[0].Rows = append(a.Runs[0].Rows, late), append(b.Runs[0].Rows, late)
+	}
+	c := mustCompare(t, Options{}, a, b)
+	var text strings.Builder
+	if err := c.Render(&text, time.UTC); err != nil || c.Pairs[0].Periods == nil || c.Distances == nil {
+		t.Fatalf("%v, samples %+v, distances %+v", err, c.Pairs[0].Periods, c.Distances)
+	}
+	for _, useless := range []string{"distances between runs", "  seconds"} {
+		if strings.Contains(text.String(), useless) || !strings.Contains(text.String(), "job by job, B - A: 10 jobs on both sides, 50 and 40 on one only\n\n") {
+			t.Errorf("it has %q:\n%s", useless, text.String())
+		}
+	}
+	b.Runs[0].Rows[len(b.Runs[0].Rows)-1].Start = monday.Add(70 * time.Second)
+	text.Reset()
+	if err := mustCompare(t, Options{}, a, b).Render(&text, time.UTC); err != nil || !strings.Contains(text.String(), "  seconds") {
+		t.Errorf("%v: a job has another wait, but there is no table:\n%s", err, text.String())
+	}
+}
+
 // If a record does not have the machine's size, the text does not call it 0.
 func TestPeriodsOfUnknownMachine(t *testing.T) {
 	for size, want := range map[int]string{0: "of 96 processors, the most in use at once on either side (the size of the machine is not known)\n", 96: "of 96 processors\n"} {

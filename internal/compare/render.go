@@ -33,7 +33,8 @@ func (c *Comparison) Render(w io.Writer, zone *time.Location) error {
 			c.renderFairness(&b, &c.Pairs[i])
 		}
 	}
-	if c.Distances != nil {
+	sameJobs := func(p Pair) bool { return p.Periods == nil }
+	if c.Distances != nil && (len(c.Pairs) == 0 || slices.ContainsFunc(c.Pairs, sameJobs)) {
 		c.renderDistances(&b)
 	}
 	for _, by := range metrics.Groupings {
@@ -129,7 +130,7 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	if p.Draws != nil {
 		p.Draws.Render(b)
 	}
-	renderJobs(b, &p.Jobs, name)
+	renderJobs(b, &p.Jobs, name, p.Periods != nil)
 	clusters.Render(b, p.Clusters, Letter(p.Baseline), Letter(p.Set))
 	jobrows.RenderLimits(b, p.OtherLimits, Letter(p.Set), Letter(p.Baseline))
 	if p.Releases != nil {
@@ -332,7 +333,8 @@ func signedPercent(v metrics.Float) string {
 	return fmt.Sprintf("%+.1f%%", 100*float64(v))
 }
 
-func renderJobs(b *bytes.Buffer, v *JobView, name string) {
+// renderJobs writes the differences job by job. The parameter periods says that the sets are two samples of jobs.
+func renderJobs(b *bytes.Buffer, v *JobView, name string, periods bool) {
 	fmt.Fprintf(b, "\njob by job, %s: %s on both sides", name, quantity.Regular(v.Matched, "job"))
 	b.WriteString(v.MatchedBy.Text())
 	if v.Only[0]+v.Only[1] > 0 {
@@ -343,6 +345,10 @@ func renderJobs(b *bytes.Buffer, v *JobView, name string) {
 	}
 	if v.NotReached > 0 {
 		fmt.Fprintf(b, ", %d not reached by a run that ended early", v.NotReached)
+	}
+	if periods && v.Submit.Changed+v.Start.Changed+v.Wait.Changed+v.RunTime.Changed == 0 {
+		b.WriteString("\n") // few or no jobs, without a difference
+		return
 	}
 	table := quantity.NewTable(14, 14, 12, 12, 12, 12, 12, 12)
 	table.Row("  seconds", "changed > "+v.Tolerance.Text(), "mean", "mean abs", "p5", "median", "p95", "largest")

@@ -184,7 +184,7 @@ func inCommon(a, b *table) float64 {
 
 // periodsOf returns nil for runs with many jobs in common, and for runs without jobs.
 func periodsOf(a, b *table, opts Options) *periods.Comparison {
-	if a.submitted == 0 && inCommon(a, b) >= fewInCommon {
+	if a.submitted == 0 && b.submitted == 0 && inCommon(a, b) >= fewInCommon {
 		return nil
 	}
 	side := func(t *table) periods.Side {
