@@ -500,6 +500,41 @@ func TestLimitLetStart(t *testing.T) {
 	}
 }
 
+// If each of three ends let another task start, the end of the fourth task allowed this one. A start takes as many
+// processors as it needs: the rest of what an end leaves may be for this job.
+func TestLimitTakenByOthers(t *testing.T) {
+	after := func(seconds int) hpc.Time { return at(100).Add(time.Duration(seconds) * time.Second) }
+	ended := func(task int, what string) string {
+		return fmt.Sprintf("job a_%d of the same %s ended at %s, so that the limit allowed this job", task, what, after(10*task))
+	}
+	for reason, want := range map[string][]string{
+		"JobArrayTaskLimit": {ended(4, "array")}, "AssocGrpCpuLimit": {ended(3, "account"), ended(4, "account")},
+	} {
+		var h history
+		for task := 1; task <= 8; task++ {
+			h.job("a", "ann", fmt.Sprint("n", task), 1, 0, 1, 500, 600)
+			row := &h.rows[task-1]
+			row.Task, row.Account = task, "physics"
+			if task > 4 {
+				row.Start = after(10 * (task - 4))
+			} else {
+				row.End = after(10 * task)
+			}
+			if task == 3 {
+				row.Processors *= 2
+			}
+		}
+		h.events = []run.Event{{At: at(0), Kind: rm.Waiting, Job: "a", Task: 8, Reason: reason}}
+		s, err := h.record().Job("a_8")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(s.LetStart, want) {
+			t.Errorf("%s: %q, want %q", reason, s.LetStart, want)
+		}
+	}
+}
+
 // TestUnmet checks the texts about the jobs whose ends exclude that a job's dependencies are ever met.
 func TestUnmet(t *testing.T) {
 	end := at(30).String()

@@ -176,6 +176,9 @@ type cause struct {
 func (g *Group) causes(rec *Record, rows []*run.Row) {
 	found := map[cause]map[*run.Row]time.Duration{}
 	add := func(c cause, row *run.Row, d time.Duration) {
+		if c.kind == Reserved && c.subject == "" { // a reason does not name the reservation
+			c.subject = rec.reservation(row)
+		}
 		if found[c] == nil {
 			found[c] = map[*run.Row]time.Duration{}
 		}
@@ -220,6 +223,18 @@ func (g *Group) causes(rec *Record, rows []*run.Row) {
 		}
 	}
 	g.list(rec, found)
+}
+
+// reservation returns the reservation for which a job can have waited: the reservation that the job asks for, or the
+// record's only one; "" if the record has several reservations.
+func (rec *Record) reservation(row *run.Row) string {
+	name := row.Reservation
+	for _, e := range rec.admin.Reservations {
+		if name = cmp.Or(name, e.Name); row.Reservation == "" && name != e.Name {
+			return ""
+		}
+	}
+	return name
 }
 
 // causeAt returns the largest cause of a wait for nodes at an instant.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
 	"rmreplay/internal/waits"
@@ -169,5 +170,40 @@ func TestBeforeWindow(t *testing.T) {
 	}
 	if len(stall.Causes) != 1 || stall.Causes[0].Kind != Before {
 		t.Errorf("causes at an instant: %+v", stall.Causes)
+	}
+}
+
+// The reasons of jobs do not name a reservation, and the nodes that it keeps do. Both are one cause.
+func TestGroupOfReservation(t *testing.T) {
+	maintenance := func(name string) hpc.ReservationEvent {
+		return hpc.ReservationEvent{At: at(0), Action: "create", Reservation: hpc.Reservation{Name: name, Start: at(2), Duration: time.Hour, Nodes: "n[1-4]"}}
+	}
+	for _, test := range []struct {
+		events []hpc.ReservationEvent
+		asks   string
+		want   int // causes that are a reservation
+	}{
+		{[]hpc.ReservationEvent{maintenance("maint")}, "", 1},
+		{[]hpc.ReservationEvent{maintenance("maint"), maintenance("maint")}, "", 1},
+		{[]hpc.ReservationEvent{maintenance("maint"), maintenance("course")}, "maint", 1},
+		{[]hpc.ReservationEvent{maintenance("maint"), maintenance("course")}, "", 2}, // which one it was is not known
+	} {
+		h := &history{}
+		h.job("told", "ann", "n1", 1, 5, 65, 80, 30)
+		h.job("blocked", "ann", "n2", 1, 5, 65, 80, 30)
+		h.waits("told", 5, "ReqNodeNotAvail: May be reserved for other job", 0)
+		h.waits("blocked", 5, "Resources", 0)
+		h.rows[0].Reservation, h.rows[1].Reservation = test.asks, test.asks
+		h.admin.Reservations = test.events
+		rec := h.record()
+		var texts []string
+		for _, c := range rec.Groups(pointers(rec, everything)).Groupings[0].Groups[0].Causes {
+			if c.Kind == Reserved {
+				texts = append(texts, c.Text)
+			}
+		}
+		if len(texts) != test.want || test.want == 1 && !strings.HasSuffix(texts[0], ": maint") {
+			t.Errorf("%d events, asks for %q: causes %q", len(test.events), test.asks, texts)
+		}
 	}
 }

@@ -485,14 +485,15 @@ func (s *Story) letStart(rec *Record, row *run.Row) {
 		s.LetStart = append(s.LetStart, "it started at once: its resources were free")
 		return
 	}
+	taken := s.taken(rec, row, recent)
 	for i := range rec.rows {
 		other := &rec.rows[i]
-		if other == row || !recent(other.End) || other.Start == 0 {
+		if other == row || !recent(other.End) || other.Start == 0 || taken[other] {
 			continue
 		}
 		name := key{other.Job, other.Task}.String()
 		freed := slices.ContainsFunc(nodesIn(other.Nodes), func(node string) bool { return own[node] })
-		same := s.belowLimit(row, other)
+		same, _ := s.belowLimit(row, other)
 		switch {
 		case depends[other.Job] || depends[name]:
 			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s, on which it depends, ended at %s", name, other.End))
@@ -522,6 +523,56 @@ func (s *Story) letStart(rec *Record, row *run.Row) {
 		s.LetStart = append(s.LetStart, fmt.Sprintf("it became eligible at %s", row.Eligible))
 	}
 	s.LetStart = s.LetStart[:min(most, len(s.LetStart))]
+}
+
+// taken returns the recently ended jobs that counted for the limit for which row waited, if other jobs that started
+// before row took all that these ends allowed. The first end allows the first start. The last end always remains.
+func (s *Story) taken(rec *Record, row *run.Row, recent func(hpc.Time) bool) map[*run.Row]bool {
+	type change struct {
+		at     hpc.Time
+		amount int // negative at a start
+		of     *run.Row
+	}
+	var changes []change
+	for i := range rec.rows {
+		other := &rec.rows[i]
+		what, jobs := s.belowLimit(row, other)
+		if what == "" || other == row || other.Start == 0 {
+			continue
+		}
+		amount := 1
+		if !jobs {
+			amount = other.Processors
+		}
+		if recent(other.End) {
+			changes = append(changes, change{other.End, amount, other})
+		}
+		if recent(other.Start) && other.Start < row.Start {
+			changes = append(changes, change{other.Start, -amount, other})
+		}
+	}
+	slices.SortStableFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), b.amount-a.amount) })
+	list, ends := map[*run.Row]bool{}, []change{}
+	for _, c := range changes {
+		if c.amount > 0 {
+			ends = append(ends, c)
+			continue
+		}
+		for need := -c.amount; need > 0 && len(ends) > 0; {
+			use := min(need, ends[0].amount)
+			need, ends[0].amount = need-use, ends[0].amount-use
+			if ends[0].amount == 0 {
+				list[ends[0].of], ends = true, ends[1:]
+			}
+		}
+	}
+	for i := len(changes) - 1; i >= 0; i-- {
+		if c := changes[i]; c.amount > 0 {
+			delete(list, c.of)
+			break
+		}
+	}
+	return list
 }
 
 // madeRoom finds the jobs that the resource manager preempted for this job, or suspended when this
@@ -559,12 +610,12 @@ const (
 )
 
 // belowLimit says whether the largest part of row's wait was for a limit that also counts the job other. If so, it
-// returns what both jobs have in common: "array", "user", "account" or "QOS". Otherwise it returns "". If row waited
-// for several limits, the last limit decides. A limit of a parent account or of a partition's QOS has the same reason
+// returns what both jobs have in common: "array", "user", "account" or "QOS". Otherwise it returns "". The result jobs
+// is true for a limit on the number of jobs, and false for a limit on resources. If row waited for several limits, the last limit decides. A limit of a parent account or of a partition's QOS has the same reason
 // as a limit of the job's own account or QOS, and counts as a limit of the job's own account or QOS.
-func (s *Story) belowLimit(row, other *run.Row) string {
+func (s *Story) belowLimit(row, other *run.Row) (what string, jobs bool) {
 	if len(s.Parts) == 0 || s.Parts[0].Part != waits.Limit && s.Parts[0].Part != waits.OwnLimit {
-		return ""
+		return "", false
 	}
 	reason := ""
 	for _, span := range s.Reasons {
@@ -572,7 +623,8 @@ func (s *Story) belowLimit(row, other *run.Row) string {
 			reason = cmp.Or(span.Reason, reason)
 		}
 	}
-	what, mine, its := "user", row.User, other.User
+	mine, its := row.User, other.User
+	what = "user"
 	switch {
 	case strings.HasPrefix(reason, "JobArrayTaskLimit"):
 		what, mine, its = "array", row.Job, other.Job
@@ -582,9 +634,9 @@ func (s *Story) belowLimit(row, other *run.Row) string {
 		what, mine, its = "account", row.Account, other.Account
 	}
 	if mine != its {
-		return ""
+		return "", false
 	}
-	return what
+	return what, strings.Contains(reason, "Job")
 }
 
 // forNodes returns the causes at an instant at which a job waited for nodes or for an unknown
