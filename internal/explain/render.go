@@ -80,6 +80,9 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 		fmt.Fprintf(&b, "%-12s job %s of %s: %s, %s %s\n", label, h.Job, orNone(h.User),
 			quantity.Regular(h.Processors, "processor"), h.Since.Text(zone), h.Until.toEnd(zone))
 	}
+	if s.HolderJobs > len(s.Holders) {
+		fmt.Fprintf(&b, "%-12s …, %s in all\n", "", quantity.Regular(s.HolderJobs, "job"))
+	}
 	for i, text := range s.LetStart {
 		label := ""
 		if i == 0 {
