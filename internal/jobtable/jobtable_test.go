@@ -73,6 +73,9 @@ func TestFilter(t *testing.T) {
 		`task == 1 and end_s == 30 and array`:      "b_1",
 		`node_list == "n[1-2]" and node_count > 1`: "a",
 		`name contains "y"`:                        "a",
+		`id == "b_2" or id == "a"`:                 "a b_2",
+		`array_id == "b"`:                          "b_1 b_2",
+		`array_id == ""`:                           "a",
 		`state == "CANCELLED"`:                     "b_2",
 	} {
 		table, err := FromRun(history(t), Options{Filter: filter, Columns: []string{"id"}})
