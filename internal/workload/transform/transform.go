@@ -91,13 +91,13 @@ func (env *Environment) checkPartition(partition string, named map[string]bool) 
 
 // Result describes the effect of a step.
 type Result struct {
-	Step    string `json:"step"`
+	Step string `json:"step"`
 	// By the IDs of jobs: Added and Removed count the IDs that exist only after or only before the step. Changed counts
 	// the IDs that exist before and after it, for jobs that differ in any way, such as by a dependency that was dropped.
-	Added   int    `json:"jobs_added"`
-	Removed int    `json:"jobs_removed"`
-	Changed int    `json:"jobs_changed"`
-	Jobs    int    `json:"jobs"`         // the number of jobs after the step
+	Added   int `json:"jobs_added"`
+	Removed int `json:"jobs_removed"`
+	Changed int `json:"jobs_changed"`
+	Jobs    int `json:"jobs"` // the number of jobs after the step
 	// Notes are side effects that a user may not expect.
 	Notes []string `json:"notes,omitempty"`
 }
