@@ -205,3 +205,11 @@ func TestCPUTime(t *testing.T) {
 		}
 	}
 }
+
+// TestArrayAsID: a filter for an array's ID as the id of a job says which field has it.
+func TestArrayAsID(t *testing.T) {
+	table, err := FromRun(history(t), Options{Filter: `id == "b"`})
+	if err != nil || table.Absent != `; no job has id "b" (it is an array: want array_id == "b")` {
+		t.Errorf("%q, %v", table.Absent, err)
+	}
+}
