@@ -88,7 +88,7 @@ func (c *Comparison) answer(p *Pair) string {
 	}
 	text += c.lost(p)
 	switch {
-	case d.Difference == 0: // if the waits are equal, there is nothing to test
+	case d.Difference == 0, c.Inference && !d.P.Known(): // if the waits are equal, there is nothing to test
 	case !c.Inference && p.Periods != nil && len(p.Periods.Quantities) > 0 && p.Periods.Quantities[0].P.Known():
 		of := "this difference"
 		if len(c.Sets[p.Baseline].Runs)+len(c.Sets[p.Set].Runs) > 2 {
@@ -98,7 +98,6 @@ func (c *Comparison) answer(p *Pair) string {
 			quantity.Probability(p.Periods.Quantities[0].P))
 	case !c.Inference:
 		text += ". These runs do not show how much of this difference is chance"
-	case !d.P.Known():
 	case float64(d.P) <= 1-c.Level:
 		text += fmt.Sprintf(". The mean waits differ by more than chance (p = %s, not corrected for other figures)",
 			quantity.Probability(d.P))
