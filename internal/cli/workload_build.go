@@ -132,8 +132,9 @@ SubmitLine > week.sacct
 type buildReport struct {
 	Source       string         `json:"source"`
 	Output       string         `json:"output"`
-	Records      int            `json:"records"`  // 0 if the source does not count them
-	LeftOut      int            `json:"left_out"` // records that are neither a job nor a part of one
+	Records      int            `json:"records"`          // 0 if the source does not count them
+	Parts        int            `json:"records_of_parts"` // records of parts of jobs, such as steps
+	LeftOut      int            `json:"left_out"`         // records that are neither a job nor a part of one
 	Jobs         int            `json:"jobs"`
 	Presets      int            `json:"preset_jobs"`
 	Users        int            `json:"users"`
@@ -246,7 +247,7 @@ func (o *buildOptions) parse() (how build.Options, err error) {
 func newBuildReport(b *build.Result, output string, files []string) *buildReport {
 	w := b.Workload
 	r := &buildReport{
-		Source: w.Source, Output: output, Records: w.Rows.Read, LeftOut: w.Rows.Dropped, Jobs: w.Jobs.Len(), Presets: w.Presets(), Users: len(w.Users),
+		Source: w.Source, Output: output, Records: w.Rows.Read, Parts: w.Rows.Parts, LeftOut: w.Rows.Dropped, Jobs: w.Jobs.Len(), Presets: w.Presets(), Users: len(w.Users),
 		Reservations: len(w.Reservations), NodeEvents: len(w.NodeEvents), Usage: len(w.Usage), Rules: orEmpty(w.Rules), Mistake: w.Mistake,
 		Missing: slices.Concat([]string{}, b.Missing), Files: slices.Concat([]string{}, files),
 	}
@@ -283,6 +284,9 @@ func (r *buildReport) show(g *globals, asJSON bool) error {
 	left := ""
 	if r.LeftOut > 0 {
 		left = fmt.Sprintf(", %d of %s left out", r.LeftOut, quantity.Regular(r.Records, "record"))
+		if r.Parts > 0 {
+			left += fmt.Sprintf(" (%d %s)", r.Parts, quantity.Plural(r.Parts, "is a part of a job", "are parts of jobs, such as steps"))
+		}
 	}
 	fmt.Fprintf(&b, "wrote %s: %d %s (%d preset)%s, %s, %d reservation events, %d node events\n",
 		r.Output, r.Jobs, quantity.Plural(r.Jobs, "job", "jobs"), r.Presets, left, r.users,

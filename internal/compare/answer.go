@@ -88,6 +88,7 @@ func (c *Comparison) answer(p *Pair) string {
 	}
 	text += c.lost(p)
 	switch {
+	case d.Difference == 0, c.Inference && !d.P.Known(): // if the waits are equal, there is nothing to test
 	case !c.Inference && p.Periods != nil && len(p.Periods.Quantities) > 0 && p.Periods.Quantities[0].P.Known():
 		of := "this difference"
 		if len(c.Sets[p.Baseline].Runs)+len(c.Sets[p.Set].Runs) > 2 {
@@ -97,7 +98,6 @@ func (c *Comparison) answer(p *Pair) string {
 			quantity.Probability(p.Periods.Quantities[0].P))
 	case !c.Inference:
 		text += ". These runs do not show how much of this difference is chance"
-	case !d.P.Known() || d.Difference == 0: // if the waits are equal, there is nothing to test
 	case float64(d.P) <= 1-c.Level:
 		text += fmt.Sprintf(". The mean waits differ by more than chance (p = %s, not corrected for other figures)",
 			quantity.Probability(d.P))
@@ -160,12 +160,7 @@ func (c *Comparison) enough(m *Metric, d *MetricDifference) int {
 	if significant(m.Sets[d.Baseline].Runs, m.Sets[d.Set].Runs) {
 		return 0
 	}
-	for n := 2; n < 1000; n++ {
-		if significant(n, n) {
-			return n
-		}
-	}
-	return 0
+	return max(fewRuns, c.runsFor(1, d.Paired))
 }
 
 // fewJobs is the largest share of jobs that count as few: without these jobs the mean wait hardly changes.

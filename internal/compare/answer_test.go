@@ -49,6 +49,9 @@ func TestAnswer(t *testing.T) {
 				t.Errorf("%v: %q lacks %q", test.wait, got, want)
 			}
 		}
+		if test.wait[0] == test.wait[1] && strings.Contains(got, "chance") {
+			t.Errorf("%q: there is no difference", got)
+		}
 		if test.use[0] == test.use[1] && strings.Contains(got, "machine") {
 			t.Errorf("%q: the use of the machine is the same", got)
 		}
@@ -85,7 +88,7 @@ func TestAnswerOfFewRuns(t *testing.T) {
 		paired       bool
 		want         string
 	}{
-		{3, 3, false, "A test of so few runs (3 and 3) cannot show that mean waits differ, however much they do (want 4 or more on each side)."},
+		{3, 3, false, "A test of so few runs (3 and 3) cannot show that mean waits differ, however much they do (want 5 or more on each side)."},
 		{2, 5, false, "may be chance (p = 0.1"}, // these runs can prove a difference: p can be 1/21, which is below 0.05
 		{2, 4, false, "so few runs (2 and 4)"},
 		{4, 4, false, "may be chance (p = 0.1"},

@@ -58,7 +58,7 @@ func TestFreeNodes(t *testing.T) {
 		if math.Abs(v.FreeNodes-c.want) > 1e-12 {
 			t.Errorf("%d: %+v on %d nodes: %g, want %g", i, c.jobs, c.nodes, v.FreeNodes, c.want)
 		}
-		if said := strings.Contains(strings.Join(v.LookAt, "\n"), "jobs got were free during"); said != (c.want > 0.8) {
+		if said := strings.Contains(strings.Join(v.LookAt, "\n"), "enough nodes for the jobs were free during"); said != (c.want > 0.8) {
 			t.Errorf("%d: %.2f of the waits, and %q", i, c.want, v.LookAt)
 		}
 	}

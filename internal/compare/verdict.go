@@ -289,15 +289,23 @@ func causes(v *run.Verdict, ended [len(notStarted)]int, lacks map[string]string,
 		codes, known = setFree, "nodes, CPUs or memory that production had and slurm.conf does not, and time limits that "+
 			"users raised"
 	}
-	list := []string{}
+	list, others := []string{}, 0 // others: without reservations and outages, which most records lack
 	for _, code := range codes {
 		if text := lacks[code]; text != "" {
 			list = append(list, text)
+			if code != "reservations" && code != "node-events" {
+				others++
+			}
 		}
 	}
+	place := len(list)
+	if others == 0 {
+		place = 0
+	}
+	list = slices.Insert(list, place, "another configuration or release of Slurm in production")
 	if v.FreeNodes > 0.8 {
-		list = slices.Insert(list, 0, fmt.Sprintf("if production had the replay's nodes, the nodes "+
-			"that jobs got were free during %s of the jobs' waits: the record does not say why the jobs waited",
+		list = slices.Insert(list, 0, fmt.Sprintf("if production had the replay's nodes, enough nodes "+
+			"for the jobs were free during %s of their waits: the record does not say why the jobs waited",
 			metrics.Float(v.FreeNodes).Percent()))
 	}
 	if v.OnlyRecorded > v.Jobs/100 {

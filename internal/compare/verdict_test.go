@@ -133,6 +133,18 @@ func TestNotStarted(t *testing.T) {
 	}
 }
 
+// TestConfigurationIsACause: if the record lacks only reservations and outages, as most records do, the first cause is
+// another configuration of Slurm. Other data that it lacks comes first.
+func TestConfigurationIsACause(t *testing.T) {
+	for code, first := range map[string]string{"node-events": "another configuration or release of Slurm", "qos": "lacks qos"} {
+		lacks := map[string]string{"reservations": "lacks reservations", code: "lacks " + code}
+		list := causes(&run.Verdict{}, [len(notStarted)]int{}, lacks, &run.Manifest{}, &run.Manifest{})
+		if !strings.HasPrefix(list[0], first) || !strings.Contains(strings.Join(list, "\n"), "another configuration or release") {
+			t.Errorf("%s: %q", code, list)
+		}
+	}
+}
+
 // TestLaterSubmissions: a window lacks the jobs that were submitted after it. If jobs waited for those in production,
 // this is the first cause of the verdict, before fields that the workload does not record.
 func TestLaterSubmissions(t *testing.T) {

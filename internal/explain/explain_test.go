@@ -497,6 +497,31 @@ func TestLimitLetStart(t *testing.T) {
 		if got := fmt.Sprint(s.LetStart); got != want {
 			t.Errorf("%s: %s, want %s", reason, got, want)
 		}
+		h.rows[5].Segments = []run.Segment{{Start: at(2), End: at(10), EndedBy: rm.Requeue}, {Start: at(100), EndedBy: rm.Ended}}
+		h.events = append(h.events, run.Event{At: at(10), Kind: rm.Waiting, Job: "me", Task: 2, Reason: "BeginTime"},
+			run.Event{At: at(12), Kind: rm.Waiting, Job: "me", Task: 2, Reason: reason})
+		if s, err = h.record().Job("me_2"); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(s.LetStart); len(s.Lost) != 1 || got != want {
+			t.Errorf("%s after a lost run: %s, want %s", reason, got, want)
+		}
+	}
+}
+
+// The list of the jobs that held the nodes says that it is cut, and how many jobs there are.
+func TestHoldersAreCut(t *testing.T) {
+	for _, n := range []int{10, 12} {
+		var h history
+		for i := range n {
+			h.job(fmt.Sprint("on", i), "ann", "n1", 1, 0, 1, 60, 90)
+			h.rows[i].Processors = 1
+		}
+		h.job("me", "bob", "n1", 1, 2, 60, 90, 30)
+		s, text := storyOf(t, &h)
+		if s.HolderJobs != n || len(s.Holders) != 10 || strings.Contains(text, "\n             …, 12 jobs in all\n") != (n == 12) {
+			t.Errorf("%d of %d jobs\n%s", len(s.Holders), s.HolderJobs, text)
+		}
 	}
 }
 

@@ -316,7 +316,7 @@ func (c cause) text(m *run.Manifest) string {
 	case Backfill:
 		return "they fit on free nodes, and the scheduler did not reach them"
 	case Burst:
-		return "user " + orNone(c.subject) + " had at least half of the processors that jobs used and requested"
+		return "user " + orNone(c.subject) + " had at least half of the processors that jobs used and requested in their partitions"
 	}
 	for _, part := range waits.Parts {
 		if kindOf(part, "") != c.kind {

@@ -207,3 +207,46 @@ func TestGroupOfReservation(t *testing.T) {
 		}
 	}
 }
+
+// Only jobs that compete for nodes of a waiting job's partition explain its wait: for a group, and for one job.
+func TestOtherPartitions(t *testing.T) {
+	h := &history{}
+	h.job("quinn1", "quinn", "n[1-2]", 2, 0, 1, 400, 600)
+	h.job("quinn2", "quinn", "n3", 1, 0, 1, 400, 600) // n3 is in both partitions
+	h.job("before", "ann", "n4", 1, 0, 1, 10, 600)
+	h.job("ann1", "ann", "n3", 1, 400, 401, 410, 30)
+	h.job("me", "bob", "n4", 1, 2, 100, 130, 30)
+	for i, partition := range []string{"batch", "batch", "gpu", "gpu", "gpu"} {
+		h.rows[i].Partition = partition
+	}
+	h.rows[2].End = at(100)
+	h.waits("me", 2, "Resources", 100)
+	rec := h.record()
+	rec.manifest.Cluster.Partitions = []run.Partition{{Name: "batch", Nodes: 3, Processors: 12}, {Name: "gpu", Nodes: 2, Processors: 8}}
+	explained := func(user string) (kinds []Kind, causes []Cause) {
+		h.rows[1].User = user
+		for _, c := range rec.Groups([]*run.Row{&rec.rows[4]}).Groupings[0].Groups[0].Causes {
+			kinds = append(kinds, c.Kind)
+		}
+		story, err := rec.Job("me")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kinds, story.Causes
+	}
+	// Quinn holds 12 of the machine's 16 processors, and 4 of the 8 on which jobs of gpu run; 4 more are requested.
+	kinds, causes := explained("quinn")
+	if !slices.Equal(kinds, []Kind{Full}) || causes[0].Kind != Full || causes[0].Weight != 0.5 ||
+		!strings.HasPrefix(causes[0].Text, "jobs on nodes of partition gpu use 8 of 8 processors on 2 of 2 nodes, ") {
+		t.Errorf("%v, %+v", kinds, causes)
+	}
+	kinds, causes = explained("bob") // bob holds 4 of these 8 processors, and requests 4 more
+	if !slices.Equal(kinds, []Kind{Burst}) || causes[0].Kind != Burst || math.Abs(causes[0].Weight-8.0/12) > 1e-9 ||
+		!strings.Contains(causes[0].Text, "running jobs on 4 of 8 processors in use on nodes of partition gpu: 67 %") {
+		t.Errorf("%v, %+v", kinds, causes)
+	}
+	rec.manifest.Cluster.Partitions = nil // the sizes of the partitions are unknown
+	if kinds, causes = explained("quinn"); !slices.Equal(kinds, []Kind{Full}) || causes[0].Kind != Full {
+		t.Errorf("%v, %+v", kinds, causes)
+	}
+}

@@ -70,16 +70,7 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	s.Ahead.render(&b, "ahead", quantity.Plural(s.Ahead.Jobs, "was", "were")+
 		" in the queue of its partition at its submission and "+before)
 	s.Overtook.render(&b, "overtook", "came to this queue later and "+before)
-	for i, h := range s.Holders {
-		label := ""
-		if i == 0 {
-			longest, _ := s.longest(true)
-			fmt.Fprintf(&b, "held by      at %s, in the middle of its longest wait %s:\n",
-				Instant(longest.middle()).Text(zone), longest.Part.MeaningIn(s.manifest))
-		}
-		fmt.Fprintf(&b, "%-12s job %s of %s: %s, %s %s\n", label, h.Job, orNone(h.User),
-			quantity.Regular(h.Processors, "processor"), h.Since.Text(zone), h.Until.toEnd(zone))
-	}
+	s.renderHolders(&b, zone)
 	for i, text := range s.LetStart {
 		label := ""
 		if i == 0 {
@@ -96,6 +87,23 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// renderHolders writes the jobs that held the nodes.
+func (s *Story) renderHolders(b *bytes.Buffer, zone *time.Location) {
+	for i, h := range s.Holders {
+		label := ""
+		if i == 0 {
+			longest, _ := s.longest(true)
+			fmt.Fprintf(b, "held by      at %s, in the middle of its longest wait %s:\n",
+				Instant(longest.middle()).Text(zone), longest.Part.MeaningIn(s.manifest))
+		}
+		fmt.Fprintf(b, "%-12s job %s of %s: %s, %s %s\n", label, h.Job, orNone(h.User),
+			quantity.Regular(h.Processors, "processor"), h.Since.Text(zone), h.Until.toEnd(zone))
+	}
+	if s.HolderJobs > len(s.Holders) {
+		fmt.Fprintf(b, "%-12s …, %s in all\n", "", quantity.Regular(s.HolderJobs, "job"))
+	}
 }
 
 // renderStart writes when the job started. If the job waits again after a lost run, it writes since

@@ -80,8 +80,10 @@ func kindOf(part waits.Part, reason string) Kind {
 //	                              that the explained job had at that time. If the record does not
 //	                              have this priority, the weight is the share of the wait
 //	machine-full                  half of the share of the machine's processors or nodes in use,
-//	                              because this cause is the least specific. If one job is
-//	                              explained, the share of its partition counts if it is larger
+//	                              because this cause is the least specific
+//
+// For the wait of a job, and for each job of a group, only jobs that compete for nodes of its partitions count: in
+// user-burst, large-job and machine-full, the machine is these partitions, if the record has their sizes.
 type Cause struct {
 	Kind   Kind    `json:"kind"`
 	Weight float64 `json:"weight"`
@@ -138,6 +140,8 @@ type situation struct {
 	perNode  int             // average number of processors of a node
 	reserved map[string]string
 	down     map[string]bool
+	used     use                     // see [situation.use]
+	held     int                     // processors that count, see [situation.contested]
 	taken    map[string]int          // see [situation.take]
 	waiting  map[waits.Part][]string // the reasons of the pending jobs, by part
 	stall    *Stall
@@ -189,6 +193,7 @@ func (rec *Record) look(t hpc.Time, only *run.Row) *situation {
 		s.stall.BusyNodes = min(s.stall.BusyNodes, s.stall.Nodes)
 	}
 	s.administration()
+	s.used = s.use()
 	s.count()
 	switch {
 	case len(s.pending) == 0:
@@ -291,9 +296,12 @@ func (s *situation) count() {
 		u.PendingCPUs += s.cpusOf(row)
 	}
 	for _, row := range s.running {
-		u := load(row.Row)
-		u.Running++
-		u.HeldCPUs += row.run.Processors
+		if _, processors := s.contested(row); processors > 0 {
+			u := load(row.Row)
+			u.Running++
+			u.HeldCPUs += processors
+			s.held += processors
+		}
 	}
 	for name, n := range reasons {
 		s.stall.Reasons = append(s.stall.Reasons, Count{name, n})
@@ -323,31 +331,29 @@ const beforeWindow = "for the time before the window, the run does not have the 
 func (s *situation) judge() {
 	unusable := s.nodesAway() // reservations and outages explain more than the reasons
 	s.byReason()
-	inUse, ofNodes := s.use().share()
+	inUse, ofNodes := s.used.share()
 	s.freeNodes(unusable)
 	if len(s.stall.Users) > 0 && s.stall.Processors > 0 {
 		u := s.stall.Users[0]
-		share := float64(u.PendingCPUs+u.HeldCPUs) / float64(max(1, s.stall.PendingCPUs+s.stall.BusyProcessors))
+		share := float64(u.PendingCPUs+u.HeldCPUs) / float64(max(1, s.stall.PendingCPUs+s.held))
 		if share >= 0.5 {
 			s.add(Burst, u.User, share*inUse,
-				"user %s has %d of %d pending jobs%s, and running jobs on %d of %d %s in use: %.0f %% of what jobs hold and "+
+				"user %s has %d of %d pending jobs%s, and running jobs on %d of %d %s in use%s: %.0f %% of what jobs hold and "+
 					"ask for",
-				u.User, u.Pending, s.stall.Pending, s.queue(), u.HeldCPUs, s.stall.BusyProcessors,
-				quantity.Plural(s.stall.BusyProcessors, "processor", "processors"), 100*share)
-		}
-	}
-	where, held := "", s.use()
-	if name, part := s.partition(); name != "" {
-		if share, nodes := part.share(); share > inUse {
-			where, held, inUse, ofNodes = " of partition "+name, part, share, nodes
+				u.User, u.Pending, s.stall.Pending, s.queue(), u.HeldCPUs, s.held,
+				quantity.Plural(s.held, "processor", "processors"), s.where(), 100*share)
 		}
 	}
 	larger := "processors"
 	if ofNodes {
 		larger = "nodes"
 	}
+	where := s.where()
+	if s.used == s.whole() {
+		where = ""
+	}
 	s.add(Full, "", inUse/2, "jobs%s use %s, and pending jobs%s ask for %s more; the weight is half of the share of the "+
-		"%s in use", where, held, s.queue(), quantity.Regular(s.stall.PendingCPUs, "processor"), larger)
+		"%s in use", where, s.used, s.queue(), quantity.Regular(s.stall.PendingCPUs, "processor"), larger)
 	slices.SortStableFunc(s.stall.Causes, func(a, b Cause) int { return cmp.Compare(b.Weight, a.Weight) })
 }
 
@@ -363,7 +369,15 @@ func (s *situation) queue() string {
 	return " of partition " + s.only.Partition
 }
 
-// use has the numbers of processors and nodes of the machine, or of a partition, that jobs hold.
+// where returns a text about the nodes of the explained job's partitions; "" if all nodes of the machine count.
+func (s *situation) where() string {
+	if s.held == s.stall.BusyProcessors && s.used == s.whole() {
+		return ""
+	}
+	return " on nodes" + s.queue()
+}
+
+// use has the numbers of processors and nodes of the machine, or of partitions, that jobs hold.
 type use struct {
 	heldProcessors, processors int
 	heldNodes, nodes           int
@@ -391,36 +405,62 @@ func (u use) String() string {
 	return text
 }
 
-// use returns how much of the machine is in use.
-func (s *situation) use() use {
+// whole returns how much of the machine is in use.
+func (s *situation) whole() use {
 	return use{s.stall.BusyProcessors, s.stall.Processors, s.stall.BusyNodes, s.stall.Nodes}
 }
 
-// partition returns the name of the explained job's partition, and how much of the partition is in use. The name is
-// empty if no job is explained, or if the record does not have the partition.
-func (s *situation) partition() (name string, u use) {
+// contested returns the nodes and processors of a run for which the pending jobs compete. If one job is explained,
+// these are on nodes of its partitions.
+func (s *situation) contested(h holding) (nodes []string, processors int) {
+	nodes, processors = nodesIn(h.run.Nodes), h.run.Processors
+	if s.only == nil || shareNodes(s.only, h.Row) {
+		return nodes, processors
+	}
+	all := len(nodes)
+	nodes = slices.DeleteFunc(nodes, func(name string) bool {
+		for partition := range s.partitionsOf(name) {
+			if shareNodes(s.only, &run.Row{Partition: partition}) {
+				return false
+			}
+		}
+		return true
+	})
+	return nodes, processors * len(nodes) / max(1, all)
+}
+
+// use returns how much is in use of the machine or, if one job is explained and the record has the sizes of its
+// partitions, of these partitions.
+func (s *situation) use() use {
+	whole := s.whole()
 	if s.only == nil {
-		return "", use{}
+		return whole
 	}
-	name, _, _ = strings.Cut(s.only.Partition, ",")
-	at := slices.IndexFunc(s.manifest.Cluster.Partitions, func(p run.Partition) bool { return p.Name == name })
-	if at < 0 {
-		return "", use{}
-	}
-	p := s.manifest.Cluster.Partitions[at]
-	nodes := map[string]bool{}
-	u = use{processors: p.Processors, nodes: p.Nodes}
-	for _, row := range s.running {
-		if row.Partition != name {
-			continue
-		}
-		u.heldProcessors += row.run.Processors
-		for _, node := range nodesIn(row.run.Nodes) {
-			nodes[node] = true
+	u, nodes, known := use{}, map[string]bool{}, true
+	for name := range strings.SplitSeq(s.only.Partition, ",") {
+		at := slices.IndexFunc(s.manifest.Cluster.Partitions, func(p run.Partition) bool { return p.Name == name })
+		if known = known && at >= 0; known {
+			p := s.manifest.Cluster.Partitions[at]
+			u.processors, u.nodes = u.processors+p.Processors, u.nodes+p.Nodes
+			u.heldNodes += s.unnamed[name]
 		}
 	}
-	u.heldNodes = len(nodes)
-	return name, u
+	if !known {
+		return whole
+	}
+	for _, h := range s.running {
+		names, processors := s.contested(h)
+		u.heldProcessors += processors
+		for _, name := range names {
+			nodes[name] = true
+		}
+	}
+	u.heldNodes += len(nodes)
+	if u.nodes > 0 { // jobs whose nodes have no names may share nodes
+		u.heldNodes = min(u.heldNodes, u.nodes)
+	}
+	u.processors, u.nodes = min(u.processors, whole.processors), min(u.nodes, whole.nodes)
+	return u
 }
 
 // byReason adds the causes that follow directly from the parts of waits.
@@ -568,6 +608,9 @@ func (s *situation) freeNodes(unusable int) {
 		}
 		room := 0
 		for name := range strings.SplitSeq(row.Partition, ",") {
+			if s.only != nil && !shareNodes(s.only, &run.Row{Partition: name}) {
+				continue
+			}
 			if _, known := free[name]; !known {
 				free[name] = s.freeIn(name, machine)
 				empty += free[name]
@@ -605,7 +648,7 @@ func (s *situation) freeNodes(unusable int) {
 		return
 	}
 	if large {
-		s.add(Draining, "", float64(empty)/float64(max(1, s.stall.Nodes)), "%s no jobs, and no pending job fits there in time",
+		s.add(Draining, "", float64(empty)/float64(max(1, cmp.Or(s.used.nodes, s.stall.Nodes))), "%s no jobs, and no pending job fits there in time",
 			quantity.Plural(empty, "1 node has", fmt.Sprintf("%d nodes have", empty)))
 	}
 }

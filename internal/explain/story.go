@@ -75,8 +75,10 @@ type Story struct {
 	gap            time.Duration
 	// Holders are the jobs that held the nodes on which the job ran next. They are taken from the
 	// middle of the job's longest wait for nodes, behind other jobs or without a reason. The wait may
-	// be after a lost run. The holders are in descending order of their processors.
-	Holders []Holder `json:"holders"`
+	// be after a lost run. Holders has at most listed of these jobs, in descending order of their processors; HolderJobs
+	// is the number of all of them.
+	Holders    []Holder `json:"holders"`
+	HolderJobs int      `json:"holder_jobs"`
 	// LetStart says what happened when the job started.
 	LetStart []string `json:"let_it_start"`
 	// Unmet is for a job that never started: the ends of other jobs that make it impossible to meet the job's
@@ -453,6 +455,7 @@ func (s *Story) holders(rec *Record, row *run.Row) {
 		}
 	}
 	slices.SortStableFunc(s.Holders, func(a, b Holder) int { return cmp.Compare(b.Processors, a.Processors) })
+	s.HolderJobs = len(s.Holders)
 	s.Holders = s.Holders[:min(listed, len(s.Holders))]
 }
 
@@ -609,19 +612,41 @@ const (
 	worthHolders = 0.1
 )
 
-// belowLimit says whether the largest part of row's wait was for a limit that also counts the job other. If so, it
-// returns what both jobs have in common: "array", "user", "account" or "QOS". Otherwise it returns "". The result jobs
-// is true for a limit on the number of jobs, and false for a limit on resources. If row waited for several limits, the last limit decides. A limit of a parent account or of a partition's QOS has the same reason
-// as a limit of the job's own account or QOS, and counts as a limit of the job's own account or QOS.
-func (s *Story) belowLimit(row, other *run.Row) (what string, jobs bool) {
-	if len(s.Parts) == 0 || s.Parts[0].Part != waits.Limit && s.Parts[0].Part != waits.OwnLimit {
-		return "", false
+// lastWait returns the largest part of the job's wait since its last lost run, by the reasons of that time, and the last
+// reason of this part.
+func (s *Story) lastWait() (part waits.Part, reason string) {
+	sums, reasons, from := map[waits.Part]float64{}, map[waits.Part]string{}, Instant(0)
+	for _, l := range s.Lost {
+		from = l.End
 	}
-	reason := ""
 	for _, span := range s.Reasons {
-		if span.Part == s.Parts[0].Part {
-			reason = cmp.Or(span.Reason, reason)
+		if span.From < from {
+			continue
 		}
+		of := span.Part
+		if of == waits.Requeued {
+			of = waits.PartOf(span.Reason)
+		}
+		sums[of] += span.Seconds
+		reasons[of] = cmp.Or(span.Reason, reasons[of])
+	}
+	for _, p := range waits.Parts {
+		if sums[p] > sums[part] {
+			part = p
+		}
+	}
+	return part, reasons[part]
+}
+
+// belowLimit says whether the largest part of row's last wait was for a limit that also counts the job other. If so, it
+// returns what both jobs have in common: "array", "user", "account" or "QOS". Otherwise it returns "". The result jobs
+// is true for a limit on the number of jobs, and false for a limit on resources. If row waited for several limits, the
+// last limit decides. A limit of a parent account or of a partition's QOS has the same reason as a limit of the job's
+// own account or QOS, and counts as a limit of the job's own account or QOS.
+func (s *Story) belowLimit(row, other *run.Row) (what string, jobs bool) {
+	part, reason := s.lastWait()
+	if part != waits.Limit && part != waits.OwnLimit {
+		return "", false
 	}
 	mine, its := row.User, other.User
 	what = "user"

@@ -40,23 +40,24 @@ var Default = []string{"id", "user", "account", "partition", "qos", "cpus", "nod
 // Fields are the names that a filter can use: the fields of `workload transform --filter`, and the
 // fields of the job's outcome. A duration is in seconds, or -1 if the job did not reach its end.
 type Fields struct {
-	transform.Fields
-	Task       int     `expr:"task"`    // task of an array, or -1
-	Started    bool    `expr:"started"` // also true if the job waits again after a lost run
-	Ended      bool    `expr:"ended"`
-	Wait       float64 `expr:"wait_s"`
-	Ran        float64 `expr:"ran_s"` // from start to end; run_time_s is the run time without interruption
-	Turnaround float64 `expr:"turnaround_s"`
-	Slowdown   float64 `expr:"slowdown"`
-	Start      float64 `expr:"start_s"` // since the window's start or the epoch, like submit_s
-	End        float64 `expr:"end_s"`
-	NodeCount  int     `expr:"node_count"` // allocated
-	Processors int     `expr:"processors"` // allocated
-	NodeList   string  `expr:"node_list"`
-	Priority   int     `expr:"priority"`
-	Restarts   int     `expr:"restarts"`
-	Signal     int     `expr:"signal"`
-	Reason     string  `expr:"reason"`
+	transform.Fields         // ID is as in the column id
+	ArrayID          string  `expr:"array_id"` // the ID of a task's array, or ""
+	Task             int     `expr:"task"`     // task of an array, or -1
+	Started          bool    `expr:"started"`  // also true if the job waits again after a lost run
+	Ended            bool    `expr:"ended"`
+	Wait             float64 `expr:"wait_s"`
+	Ran              float64 `expr:"ran_s"` // from start to end; run_time_s is the run time without interruption
+	Turnaround       float64 `expr:"turnaround_s"`
+	Slowdown         float64 `expr:"slowdown"`
+	Start            float64 `expr:"start_s"` // since the window's start or the epoch, like submit_s
+	End              float64 `expr:"end_s"`
+	NodeCount        int     `expr:"node_count"` // allocated
+	Processors       int     `expr:"processors"` // allocated
+	NodeList         string  `expr:"node_list"`
+	Priority         int     `expr:"priority"`
+	Restarts         int     `expr:"restarts"`
+	Signal           int     `expr:"signal"`
+	Reason           string  `expr:"reason"`
 	// The parts of the wait, as the columns of the same names.
 	WaitSinceEligible float64 `expr:"wait_since_eligible_s"`
 	WaitDependency    float64 `expr:"wait_dependency_s"`
@@ -219,6 +220,9 @@ func fieldsOf(w *workload.Workload, job *hpc.Job, row *run.Row, start hpc.Time) 
 	of.Submit = row.Submit
 	of.Recorded = &hpc.Recorded{Start: row.Start, State: row.State}
 	f := Fields{Fields: transform.FieldsOf(w, &of, start), Task: row.Task}
+	if f.ID = id(row); row.Task >= 0 {
+		f.ArrayID = row.Job
+	}
 	f.Name, f.User, f.Group, f.Account = row.Name, row.User, row.Group, row.Account
 	f.Partition, f.QOS, f.Reservation, f.ExitCode = row.Partition, row.QOS, row.Reservation, row.ExitCode
 	f.Started, f.Ended = row.FirstStart() != 0, row.End != 0

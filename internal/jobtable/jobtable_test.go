@@ -73,6 +73,9 @@ func TestFilter(t *testing.T) {
 		`task == 1 and end_s == 30 and array`:      "b_1",
 		`node_list == "n[1-2]" and node_count > 1`: "a",
 		`name contains "y"`:                        "a",
+		`id == "b_2" or id == "a"`:                 "a b_2",
+		`array_id == "b"`:                          "b_1 b_2",
+		`array_id == ""`:                           "a",
 		`state == "CANCELLED"`:                     "b_2",
 	} {
 		table, err := FromRun(history(t), Options{Filter: filter, Columns: []string{"id"}})
@@ -200,5 +203,13 @@ func TestCPUTime(t *testing.T) {
 		if cpu := cpuTime(&test.row); cpu != float64(held) && held != 0 {
 			t.Errorf("%s: CPU time %v, metrics have %v", test.state, cpu, held)
 		}
+	}
+}
+
+// TestArrayAsID: a filter for an array's ID as the id of a job says which field has it.
+func TestArrayAsID(t *testing.T) {
+	table, err := FromRun(history(t), Options{Filter: `id == "b"`})
+	if err != nil || table.Absent != `; no job has id "b" (it is an array: want array_id == "b")` {
+		t.Errorf("%q, %v", table.Absent, err)
 	}
 }

@@ -539,10 +539,10 @@ func (info *Info) Render(w io.Writer, zone *time.Location) error {
 		p.line("  time          the jobs have no time limits, so the use of limits is not known")
 	}
 	p.kinds(info)
-	p.tally("users", info.Users)
-	p.tally("accounts", info.Accounts)
-	p.tally("partitions", info.Partitions)
-	p.tally("QOS", info.QOS)
+	p.tally("user", "users", info.Users)
+	p.tally("account", "accounts", info.Accounts)
+	p.tally("partition", "partitions", info.Partitions)
+	p.tally("QOS", "QOS", info.QOS)
 	p.sizes(info.Sizes, info.WithCancellation > 0)
 	p.deciles(info.UsedDeciles, info.WithCancellation > 0)
 	p.hours(info.PerHour)
@@ -571,13 +571,14 @@ func (p *printer) kinds(info *Info) {
 		n    int
 		what string
 	}{
-		{info.UntilLimit, "run until their limit"}, {info.Failing, "end with an exit code"},
+		{info.UntilLimit, "would reach their limit unless cancelled"}, {info.Failing, "end with an exit code"},
 		{info.WithCancellation, "with a planned cancellation"},
 		{info.WithDependency, "with a dependency"}, {info.WithGPUs, "with GRES"}, {info.Exclusive, "exclusive"},
 		{info.Endless, "without run time and limit"}, {info.DuplicateIDs, "have the ID of another job"},
-		{info.NodeEvents, "node events"},
-		{info.Reservations, "reservation events"}, {info.Actions, "actions"},
-		{info.Unusable, "unusable records"},
+		{info.NodeEvents, quantity.Plural(info.NodeEvents, "node event", "node events")},
+		{info.Reservations, quantity.Plural(info.Reservations, "reservation event", "reservation events")},
+		{info.Actions, quantity.Plural(info.Actions, "action", "actions")},
+		{info.Unusable, quantity.Plural(info.Unusable, "unusable record", "unusable records")},
 	} {
 		if k.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", k.n, k.what))
@@ -607,7 +608,7 @@ func (p *printer) wrapped(heading string, parts []string) {
 // maxNames is the number of names of a tally that are printed.
 const maxNames = 8
 
-func (p *printer) tally(what string, list []Tally) {
+func (p *printer) tally(one, many string, list []Tally) {
 	var parts []string
 	for i, t := range list {
 		if i == maxNames {
@@ -623,7 +624,7 @@ func (p *printer) tally(what string, list []Tally) {
 		}
 		parts = append(parts, fmt.Sprintf("%s %d", name, t.Jobs))
 	}
-	p.wrapped(fmt.Sprintf("  %-13s ", fmt.Sprintf("%d %s", len(list), what)), parts)
+	p.wrapped(fmt.Sprintf("  %-13s ", fmt.Sprintf("%d %s", len(list), quantity.Plural(len(list), one, many))), parts)
 }
 
 func (p *printer) sizes(t SizeTable, cancelled bool) {

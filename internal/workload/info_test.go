@@ -306,3 +306,18 @@ func TestCancellationsNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestInfoOfOne: one user, account, partition or unusable record has a singular noun.
+func TestInfoOfOne(t *testing.T) {
+	w := &workload.Workload{Unusable: []workload.Unusable{{}}, NodeEvents: []hpc.NodeEvent{{Nodes: "n1", State: "down"}},
+		Jobs: workload.JobsOf(&hpc.Job{ID: "a", Request: hpc.Request{User: "ann", Account: "phys", Partition: "batch", Tasks: 1}})}
+	var text strings.Builder
+	if err := workload.NewInfo(w).Render(&text, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1 user ", "1 account ", "1 partition ", "1 unusable record\n", "1 node event,"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+}

@@ -239,13 +239,18 @@ func (l *Jobs) Sort() {
 	copy(l.origins, sorted.origins)
 }
 
+// Same reports whether job i equals job k of another list. Their origins may differ.
+func (l *Jobs) Same(i int, other *Jobs, k int) bool {
+	return l.store == other.store && l.list[i] == other.list[k] || reflect.DeepEqual(l.At(i), other.At(k))
+}
+
 // Equal reports whether both lists have the same jobs with the same origins in the same order.
 func (l Jobs) Equal(other Jobs) bool {
 	if l.Len() != other.Len() {
 		return false
 	}
-	for i, job := range l.All() {
-		if !reflect.DeepEqual(job, other.At(i)) || l.Origin(i) != other.Origin(i) {
+	for i := range l.list {
+		if !l.Same(i, &other, i) || l.Origin(i) != other.Origin(i) {
 			return false
 		}
 	}

@@ -395,7 +395,7 @@ func (v *validator) user(job *hpc.Job) {
 	switch {
 	case job.User == "" && v.usersSaid:
 	case job.User == "":
-		v.report(Warning, job.ID, RuleNoUser, "it has no user (want --uid=NAME, or user in a trace)")
+		v.report(Warning, job.ID, RuleNoUser, "it has no user (want --uid=NAME, or user in a trace; rmreplay workload complete makes users)")
 	case job.IsMade("user"): // a replay creates the user
 	case v.cluster.Users != nil && !v.cluster.Users[job.User] && !v.users[job.User]:
 		v.report(Warning, job.ID, RuleUnknownUser, "user %s is neither the cluster's nor the workload's", job.User)

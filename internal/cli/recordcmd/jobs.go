@@ -32,10 +32,11 @@ func Jobs(out console.Output) *cobra.Command {
 over what happened to the job:
 
 ` + console.Words(jobtable.FilterFields()) + `
-A duration is in seconds. It is -1 if the job did not get that far, for example if the
-job never started. start_s and end_s count from the beginning of the workload, as
-submit_s does. state is the state in the run. run_time_s is how long the job would run
-undisturbed, and ran_s is end - start.
+id is ID_TASK for a task of an array, as in the column id. array_id is the array's ID, and
+"" for other jobs. A duration is in seconds. It is -1 if the job did not get that far, for
+example if the job never started. start_s and end_s count from the beginning of the
+workload, as submit_s does. state is the state in the run. run_time_s is how long the job
+would run undisturbed, and ran_s is end - start.
 
 The columns are
 

@@ -80,7 +80,10 @@ func (c *Compared) Absent() string {
 		}
 		names := slices.DeleteFunc(sortedKeys(values), func(name string) bool { return name == "" })
 		meant := spelling.Meant(asked.text, names)
+		isTask := func(name string) bool { return strings.HasPrefix(name, asked.text+"_") }
 		switch {
+		case asked.field == "id" && c.paths["array_id"] != nil && slices.ContainsFunc(names, isTask):
+			meant = fmt.Sprintf("it is an array: want array_id == %q", asked.text)
 		case len(names) == 0:
 			meant = "no job has a " + asked.field
 		case len(names) > mostValues && strings.HasPrefix(meant, "want "):

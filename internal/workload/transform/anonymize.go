@@ -298,21 +298,22 @@ func (a *Anonymizer) nodes(list string) (string, error) {
 // features, licenses and generic resources stay. The step fails for a workload with administrators'
 // actions, which are free text.
 func (a *Anonymizer) Step() Step {
-	return Step{"--anonymize", func(w *workload.Workload, _ *Environment) (int, error) {
+	return Step{"--anonymize", func(w *workload.Workload, env *Environment) error {
 		if len(w.Actions) > 0 {
-			return 0, errors.New("the workload has administrators' actions, which are free text (remove their records first)")
+			return errors.New("the workload has administrators' actions, which are free text (remove their records first)")
 		}
+		env.renumbered = true
 		ids := a.jobIDs(w)
 		for i, job := range w.Jobs.All() {
 			if err := a.job(job, ids); err != nil {
-				return 0, fmt.Errorf("job %s: %w", job.ID, err)
+				return fmt.Errorf("job %s: %w", job.ID, err)
 			}
 			a.dependency(job, ids)
 			w.Jobs.Set(i, job)
 		}
 		w.Jobs.DropOrigins() // records of the source have the original names
 		if err := a.events(w); err != nil {
-			return 0, err
+			return err
 		}
 		for i, u := range w.Users {
 			w.Users[i] = a.user(u)
@@ -327,14 +328,14 @@ func (a *Anonymizer) Step() Step {
 		if c := w.Completion; c != nil { // its rules and facts name partitions, QOS and the log from which rules learned
 			var err error
 			if w.Completion, err = a.completion(c); err != nil {
-				return 0, err
+				return err
 			}
 		}
 		w.Source, w.Header, w.Unusable = "anonymous", nil, nil
 		for i, text := range w.Transforms { // a filter may name a user
 			w.Transforms[i], _, _ = strings.Cut(text, " ")
 		}
-		return w.Jobs.Len(), nil
+		return nil
 	}}
 }
 

@@ -26,8 +26,8 @@ func LongestLimit(partition string, longest time.Duration) (Step, error) {
 	if partition != "*" {
 		text += partition + "="
 	}
-	return Step{text + hpc.FormatDuration(longest), func(w *workload.Workload, env *Environment) (int, error) {
-		n, preset, unknown, several := 0, 0, 0, 0
+	return Step{text + hpc.FormatDuration(longest), func(w *workload.Workload, env *Environment) error {
+		preset, unknown, several := 0, 0, 0
 		named := map[string]bool{}
 		for i, job := range w.Jobs.All() {
 			limit, in := cmp.Or(job.TimeLimit, env.defaultTime(job.Partition)), strings.Split(job.Partition, ",")
@@ -46,7 +46,6 @@ func LongestLimit(partition string, longest time.Duration) (Step, error) {
 			default:
 				setLimit(job, longest)
 				w.Jobs.Set(i, job)
-				n++
 			}
 		}
 		for _, kept := range []struct {
@@ -59,9 +58,9 @@ func LongestLimit(partition string, longest time.Duration) (Step, error) {
 			}
 		}
 		if partition == "*" {
-			return n, nil
+			return nil
 		}
-		return n, env.checkPartition(partition, named)
+		return env.checkPartition(partition, named)
 	}}, nil
 }
 
@@ -85,7 +84,7 @@ func Chains(longest, checkpoint time.Duration) (Step, error) {
 			hpc.FormatDuration(checkpoint), hpc.FormatDuration(longest))
 	}
 	text := fmt.Sprintf("--chain %s --checkpoint %s", hpc.FormatDuration(longest), hpc.FormatDuration(checkpoint))
-	return Step{text, func(w *workload.Workload, env *Environment) (int, error) {
+	return Step{text, func(w *workload.Workload, env *Environment) error {
 		c := chains{longest: longest, checkpoint: checkpoint, taken: map[string]bool{}, last: map[string]string{},
 			later: map[string]bool{}}
 		return c.apply(w, env)
@@ -100,7 +99,7 @@ type chains struct {
 	later               map[string]bool   // IDs of the parts that are not the first
 }
 
-func (c *chains) apply(w *workload.Workload, env *Environment) (int, error) {
+func (c *chains) apply(w *workload.Workload, env *Environment) error {
 	for _, job := range w.Jobs.All() {
 		c.taken[job.ID] = true
 	}
@@ -126,7 +125,7 @@ func (c *chains) apply(w *workload.Workload, env *Environment) (int, error) {
 		}
 		parts := c.parts(job, total)
 		if len(added)+len(parts) > maxJobs-w.Jobs.Len() {
-			return 0, fmt.Errorf("more than %d jobs (want a longer time limit)", maxJobs)
+			return fmt.Errorf("more than %d jobs (want a longer time limit)", maxJobs)
 		}
 		w.Jobs.Set(i, parts[0])
 		added = append(added, parts[1:]...)
@@ -145,7 +144,7 @@ func (c *chains) apply(w *workload.Workload, env *Environment) (int, error) {
 	if preset > 0 {
 		env.note("jobs that run when the window begins stay as they are: %d", preset)
 	}
-	return len(c.last), nil
+	return nil
 }
 
 // parts cuts a job that runs for total.

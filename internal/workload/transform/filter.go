@@ -64,7 +64,7 @@ func Filter(text string) (Step, error) {
 	if err != nil {
 		return Step{}, err
 	}
-	return Step{"--filter " + quote(text), func(w *workload.Workload, _ *Environment) (int, error) {
+	return Step{"--filter " + quote(text), func(w *workload.Workload, _ *Environment) error {
 		return filter(w, program, NewCompared(text, Fields{}))
 	}}, nil
 }
@@ -173,14 +173,14 @@ func withoutUnit(text string, fields []string) string {
 	return ""
 }
 
-func filter(w *workload.Workload, program *vm.Program, compared *Compared) (int, error) {
+func filter(w *workload.Workload, program *vm.Program, compared *Compared) error {
 	start := w.Start
 	if start == 0 {
 		start = w.Epoch
 	}
 	var failed error
 	machine := vm.VM{}
-	removed := keep(w, func(job *hpc.Job) bool {
+	keep(w, func(job *hpc.Job) bool {
 		fields := FieldsOf(w, job, start)
 		compared.Add(fields)
 		value, err := machine.Run(program, fields)
@@ -192,11 +192,11 @@ func filter(w *workload.Workload, program *vm.Program, compared *Compared) (int,
 	})
 	switch {
 	case failed != nil:
-		return 0, failed
+		return failed
 	case w.Jobs.Len() == 0:
-		return 0, fmt.Errorf("no job is left%s", compared.Absent())
+		return fmt.Errorf("no job is left%s", compared.Absent())
 	}
-	return removed, nil
+	return nil
 }
 
 // FieldsOf returns the fields of a job. start is the instant from which Fields.Submit counts.
@@ -254,8 +254,7 @@ func MapPartition(from, to string) (Step, error) {
 		}
 		return strings.Join(out, ",")
 	}
-	return Step{fmt.Sprintf("--map-partition %s=%s", from, to), func(w *workload.Workload, env *Environment) (int, error) {
-		n := 0
+	return Step{fmt.Sprintf("--map-partition %s=%s", from, to), func(w *workload.Workload, env *Environment) error {
 		named := map[string]bool{}
 		for i, job := range w.Jobs.All() {
 			for name := range strings.SplitSeq(job.Partition, ",") {
@@ -264,7 +263,6 @@ func MapPartition(from, to string) (Step, error) {
 			if p := mapped(job.Partition); p != job.Partition {
 				job.Partition = p
 				w.Jobs.Set(i, job)
-				n++
 			}
 		}
 		for i := range w.Reservations {
@@ -274,14 +272,14 @@ func MapPartition(from, to string) (Step, error) {
 			}
 		}
 		if _, known := env.Partitions[to]; env.Partitions != nil && !known {
-			return 0, fmt.Errorf("the cluster has no partition %s (%s)", to, spelling.Meant(to, sortedKeys(env.Partitions)))
+			return fmt.Errorf("the cluster has no partition %s (%s)", to, spelling.Meant(to, sortedKeys(env.Partitions)))
 		}
 		switch {
 		case from == "" && !named[from]:
 			env.note("every job names a partition")
 		case from != "" && from != "*":
-			return n, env.checkPartition(from, named)
+			return env.checkPartition(from, named)
 		}
-		return n, nil
+		return nil
 	}}, nil
 }

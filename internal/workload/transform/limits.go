@@ -30,9 +30,8 @@ func TimeLimitAccuracy(factor, share float64) (Step, error) {
 	if share < 1 {
 		text += fmt.Sprintf(" --share %g", share)
 	}
-	return Step{text, func(w *workload.Workload, env *Environment) (int, error) {
+	return Step{text, func(w *workload.Workload, env *Environment) error {
 		limits := newCaps(w, env)
-		n := 0
 		for i, job := range w.Jobs.All() {
 			// Every job draws a number, so that the draws do not depend on earlier jobs.
 			chosen := env.rng.Float64() < share
@@ -43,9 +42,8 @@ func TimeLimitAccuracy(factor, share float64) (Step, error) {
 			limit := time.Duration(math.Ceil(run.Seconds()*factor-rounding)) * time.Second
 			setLimit(job, max(min(limit, limits.of(job)), run, time.Second))
 			w.Jobs.Set(i, job)
-			n++
 		}
-		return n, nil
+		return nil
 	}}, nil
 }
 
@@ -110,7 +108,7 @@ var estimateCounts = []struct{ jobs, estimates float64 }{
 // its four logs. ModalEstimates pairs popularity with length at random, except that the largest estimate is the most
 // popular.
 func ModalEstimates() Step {
-	return Step{"--time-limit-model tsafrir", func(w *workload.Workload, env *Environment) (int, error) {
+	return Step{"--time-limit-model tsafrir", func(w *workload.Workload, env *Environment) error {
 		limits := newCaps(w, env)
 		byPartition := map[string][]estimated{}
 		for i, job := range w.Jobs.All() {
@@ -118,17 +116,15 @@ func ModalEstimates() Step {
 				byPartition[job.Partition] = append(byPartition[job.Partition], estimated{i, run})
 			}
 		}
-		n := 0
 		for _, name := range sortedKeys(byPartition) {
 			jobs := byPartition[name]
 			longest := limits.of(w.Jobs.At(jobs[0].job))
 			if longest == hpc.Unlimited {
-				return 0, fmt.Errorf("partition %q has no time limit, but the model needs one as the largest estimate", name)
+				return fmt.Errorf("partition %q has no time limit, but the model needs one as the largest estimate", name)
 			}
 			assignEstimates(env.rng, w, jobs, drawEstimates(env.rng, len(jobs), longest))
-			n += len(jobs)
 		}
-		return n, nil
+		return nil
 	}}
 }
 

@@ -27,9 +27,9 @@ func Maintenance(from hpc.Time, length time.Duration, nodes string) (Step, error
 	if nodes != "ALL" {
 		text += "/" + nodes
 	}
-	return Step{text, func(w *workload.Workload, env *Environment) (int, error) {
+	return Step{text, func(w *workload.Workload, env *Environment) error {
 		if err := env.hasNodes(nodes); err != nil {
-			return 0, err
+			return err
 		}
 		begin := w.Start
 		if begin == 0 {
@@ -39,7 +39,7 @@ func Maintenance(from hpc.Time, length time.Duration, nodes string) (Step, error
 			}
 		}
 		if from < begin {
-			return 0, fmt.Errorf("%s is before the workload begins, at %s (want a later instant)", from, begin)
+			return fmt.Errorf("%s is before the workload begins, at %s (want a later instant)", from, begin)
 		}
 		if last, ok := lastSubmit(w); ok && from > last {
 			env.note("the maintenance begins after the last submission, at %s: it delays only jobs that wait until then, "+
@@ -57,7 +57,7 @@ func Maintenance(from hpc.Time, length time.Duration, nodes string) (Step, error
 		if n := w.PresetsInto(&reservation); n > 0 {
 			env.note("jobs that run when the window begins, and still run when the maintenance begins: %d", n)
 		}
-		return 0, nil
+		return nil
 	}}, nil
 }
 

@@ -19,10 +19,10 @@ import (
 // The notes say how many jobs each rule concerns, how many jobs run longer than their new limit, and how much work
 // these jobs lose.
 func PredictedLimits(text string, predict func(*workload.Workload) ([]float64, error)) Step {
-	return Step{text, func(w *workload.Workload, env *Environment) (int, error) {
+	return Step{text, func(w *workload.Workload, env *Environment) error {
 		seconds, err := predict(w)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		var c limitCounts
 		for i, job := range w.Jobs.All() {
@@ -46,7 +46,7 @@ func PredictedLimits(text string, predict func(*workload.Workload) ([]float64, e
 			c.changed++
 		}
 		c.note(env)
-		return c.changed, nil
+		return nil
 	}}
 }
 

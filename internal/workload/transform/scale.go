@@ -34,8 +34,7 @@ func Switches(o SwitchOptions) (Step, error) {
 	if o.Wait > 0 {
 		text += fmt.Sprintf(" --switch-wait %g", o.Wait.Seconds())
 	}
-	return Step{text, func(w *workload.Workload, _ *Environment) (int, error) {
-		n := 0
+	return Step{text, func(w *workload.Workload, _ *Environment) error {
 		for i, job := range w.Jobs.All() {
 			run := min(job.RunTime, limitOf(job))
 			if w.Preset(job) || job.MinNodes < o.MinNodes || run <= o.MinRuntime {
@@ -43,9 +42,8 @@ func Switches(o SwitchOptions) (Step, error) {
 			}
 			job.Switches, job.SwitchWait = o.Switches, o.Wait
 			w.Jobs.Set(i, job)
-			n++
 		}
-		return n, nil
+		return nil
 	}}, nil
 }
 
@@ -64,17 +62,16 @@ func ScaleArrivals(factor float64) (Step, error) {
 	if err := checkFactor(factor); err != nil {
 		return Step{}, err
 	}
-	return Step{fmt.Sprintf("--scale-arrivals %g", factor), func(w *workload.Workload, _ *Environment) (int, error) {
-		start, n := origin(w), 0
+	return Step{fmt.Sprintf("--scale-arrivals %g", factor), func(w *workload.Workload, _ *Environment) error {
+		start := origin(w)
 		for i, job := range w.Jobs.All() {
 			if job.Submit < start {
 				continue
 			}
 			job.Submit = start.Add(scaled(job.Submit.Sub(start), factor))
 			w.Jobs.Set(i, job)
-			n++
 		}
-		return n, nil
+		return nil
 	}}, nil
 }
 
@@ -84,7 +81,7 @@ func ScaleRuntime(factor float64) (Step, error) {
 	if err := checkFactor(factor); err != nil {
 		return Step{}, err
 	}
-	return Step{fmt.Sprintf("--scale-runtime %g", factor), func(w *workload.Workload, env *Environment) (int, error) {
+	return Step{fmt.Sprintf("--scale-runtime %g", factor), func(w *workload.Workload, env *Environment) error {
 		limits := newCaps(w, env)
 		for i, job := range w.Jobs.All() {
 			done := time.Duration(0)
@@ -109,7 +106,7 @@ func ScaleRuntime(factor float64) (Step, error) {
 			}
 			w.Jobs.Set(i, job)
 		}
-		return w.Jobs.Len(), nil
+		return nil
 	}}, nil
 }
 
@@ -121,28 +118,23 @@ func ScaleNodes(factor float64) (Step, error) {
 	if err := checkFactor(factor); err != nil {
 		return Step{}, err
 	}
-	return Step{fmt.Sprintf("--scale-nodes %g", factor), func(w *workload.Workload, env *Environment) (int, error) {
-		n := 0
+	return Step{fmt.Sprintf("--scale-nodes %g", factor), func(w *workload.Workload, env *Environment) error {
 		for i, job := range w.Jobs.All() {
-			changed, err := scaleNodes(w, env, job, factor)
-			if err != nil {
-				return 0, fmt.Errorf("job %s: %w", job.ID, err)
+			if err := scaleNodes(w, env, job, factor); err != nil {
+				return fmt.Errorf("job %s: %w", job.ID, err)
 			}
 			w.Jobs.Set(i, job)
-			if changed {
-				n++
-			}
 		}
 		w.MachineNodes = int(math.Round(float64(w.MachineNodes) * factor))
 		w.MachineProcessors = int(math.Round(float64(w.MachineProcessors) * factor))
-		return n, nil
+		return nil
 	}}, nil
 }
 
-func scaleNodes(w *workload.Workload, env *Environment, job *hpc.Job, factor float64) (bool, error) {
+func scaleNodes(w *workload.Workload, env *Environment, job *hpc.Job, factor float64) error {
 	pinned := job.NodeList != "" || w.Preset(job)
 	if pinned && factor > 1 {
-		return false, nil
+		return nil
 	}
 	before := *job
 	most := env.Partitions[job.Partition].Nodes
@@ -157,11 +149,10 @@ func scaleNodes(w *workload.Workload, env *Environment, job *hpc.Job, factor flo
 	}
 	if pinned {
 		if err := shrinkLists(job); err != nil {
-			return false, err
+			return err
 		}
 	}
-	return job.MinNodes != before.MinNodes || job.MaxNodes != before.MaxNodes || job.Tasks != before.Tasks ||
-		job.GPUs != before.GPUs, nil
+	return nil
 }
 
 // shrinkLists cuts the job's node lists to the number of nodes that it asks for.

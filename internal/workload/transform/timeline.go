@@ -27,10 +27,9 @@ func Shake(maxShift time.Duration) (Step, error) {
 	if maxShift <= 0 {
 		return Step{}, fmt.Errorf("%s: not a time (want seconds, more than 0)", maxShift)
 	}
-	return Step{fmt.Sprintf("--jitter %g", maxShift.Seconds()), func(w *workload.Workload, env *Environment) (int, error) {
+	return Step{fmt.Sprintf("--jitter %g", maxShift.Seconds()), func(w *workload.Workload, env *Environment) error {
 		at := make(map[string]hpc.Time, w.Jobs.Len())
 		latest := w.LatestSubmissions()
-		n := 0
 		for i, job := range w.Jobs.All() { // in the order of their submission
 			shift := time.Duration((2*env.rng.Float64() - 1) * float64(maxShift)).Round(time.Millisecond)
 			if w.Preset(job) {
@@ -48,10 +47,9 @@ func Shake(maxShift time.Duration) (Step, error) {
 			}
 			job.Submit, at[job.ID] = to, to
 			w.Jobs.Set(i, job)
-			n++
 		}
 		lowerEpoch(w)
-		return n, nil
+		return nil
 	}}, nil
 }
 
@@ -84,9 +82,9 @@ func Repeat(times int) (Step, error) {
 	if times < 1 {
 		return Step{}, fmt.Errorf("%d: not a number of times (want 1 or more)", times)
 	}
-	return Step{fmt.Sprintf("--repeat %d", times), func(w *workload.Workload, _ *Environment) (int, error) {
+	return Step{fmt.Sprintf("--repeat %d", times), func(w *workload.Workload, _ *Environment) error {
 		if w.Jobs.Len() > maxJobs/times {
-			return 0, fmt.Errorf("%d times %d %s: too many (want at most %d)", times, w.Jobs.Len(),
+			return fmt.Errorf("%d times %d %s: too many (want at most %d)", times, w.Jobs.Len(),
 				quantity.Plural(w.Jobs.Len(), "job", "jobs"), maxJobs)
 		}
 		start := firstInput(w)
@@ -95,7 +93,7 @@ func Repeat(times int) (Step, error) {
 		for i := 1; i < times; i++ {
 			appendCopy(w, &once, start, time.Duration(i)*period, fmt.Sprintf("~%d", i+1))
 		}
-		return w.Jobs.Len() - once.Jobs.Len(), nil
+		return nil
 	}}, nil
 }
 
@@ -229,11 +227,10 @@ func Window(from, to hpc.Time) (Step, error) {
 		return Step{}, fmt.Errorf("%s to %s: the end is not after the start", from, to)
 	}
 	text := "--window " + instant(from) + "/" + instant(to)
-	return Step{text, func(w *workload.Workload, env *Environment) (int, error) {
+	return Step{text, func(w *workload.Workload, env *Environment) error {
 		if from != 0 && w.Start != 0 && from < w.Start {
-			return 0, fmt.Errorf("%s is before the window's start %s", from, w.Start)
+			return fmt.Errorf("%s is before the window's start %s", from, w.Start)
 		}
-		n := 0
 		waited := map[string]bool{}
 		if from != 0 {
 			for _, job := range w.Jobs.All() {
@@ -241,24 +238,24 @@ func Window(from, to hpc.Time) (Step, error) {
 					waited[job.ID] = true
 				}
 			}
-			n = arrays.Split(w, from)
+			arrays.Split(w, from)
 		}
 		remedy := jobsBefore(w, from)
-		n += keep(w, func(job *hpc.Job) bool {
+		keep(w, func(job *hpc.Job) bool {
 			if to != 0 && job.Submit >= to {
 				return false
 			}
 			return from == 0 || job.Submit >= from || stillThere(job, from)
 		})
 		if w.Jobs.Len() == 0 {
-			return 0, errors.New("no job is in the window")
+			return errors.New("no job is in the window")
 		}
 		if from != 0 {
 			if n := len(w.Usage); n > 0 {
 				env.note("records of fair-share usage removed, because they are not of %s: %d", from, n)
 			}
 			actions := openAt(w, from)
-			n += settle(w, env)
+			settle(w, env)
 			if text := w.EmptyAtBegin(remedy); text != "" {
 				env.note("%s", text)
 			}
@@ -276,7 +273,7 @@ func Window(from, to hpc.Time) (Step, error) {
 			w.Reservations = slices.DeleteFunc(w.Reservations, func(ev hpc.ReservationEvent) bool { return ev.At >= to })
 			w.Actions = slices.DeleteFunc(w.Actions, func(a hpc.Action) bool { return a.At >= to })
 		}
-		return n, nil
+		return nil
 	}}, nil
 }
 
@@ -320,20 +317,19 @@ func jobsBefore(w *workload.Workload, at hpc.Time) string {
 const toKeep = " (rmreplay workload complete --cluster gives such jobs nodes)"
 
 // settle gives nodes to the jobs that run when the window begins, and removes the jobs for which
-// there are no nodes. It returns the number of jobs that it left out.
-func settle(w *workload.Workload, env *Environment) (homeless int) {
+// there are no nodes.
+func settle(w *workload.Workload, env *Environment) {
 	if env.Place != nil {
 		if n := env.Place(w); n > 0 {
 			env.note("jobs that ran at %s and got nodes by a rule, because their nodes are not recorded: %d", w.Start, n)
 		}
 	}
-	homeless = keep(w, func(job *hpc.Job) bool { return !w.Preset(job) || job.Recorded.Nodes != "" })
+	homeless := keep(w, func(job *hpc.Job) bool { return !w.Preset(job) || job.Recorded.Nodes != "" })
 	if homeless > 0 {
 		env.note("jobs left out, because they ran at %s on nodes that the record does not name: %d%s",
 			w.Start, homeless, toKeep)
 		w.Note(workload.RuleLeftRunning, homeless)
 	}
-	return homeless
 }
 
 // openAt makes an instant the window's start. The node events and reservations before it take effect when the window
@@ -396,7 +392,7 @@ func clipReservations(events []hpc.ReservationEvent, from hpc.Time) []hpc.Reserv
 // of a new reservation already exists, the step appends "~" and a number. The step fails if two different users have
 // the same name, or if both workloads have windows with different starts.
 func Merge(other *workload.Workload, name string) Step {
-	return Step{"--merge " + name, func(w *workload.Workload, env *Environment) (int, error) {
+	return Step{"--merge " + name, func(w *workload.Workload, env *Environment) error {
 		add := clone(other)
 		add.Sort()
 		end, has := lastSubmit(w)
@@ -406,11 +402,11 @@ func Merge(other *workload.Workload, name string) Step {
 				add.Jobs.Submit(0), last, w.Jobs.Submit(0), end)
 		}
 		if w.Start != 0 && add.Start != 0 && w.Start != add.Start {
-			return 0, fmt.Errorf("both workloads have a window, one begins at %s and the other at %s (want at most one, or "+
+			return fmt.Errorf("both workloads have a window, one begins at %s and the other at %s (want at most one, or "+
 				"equal ones)", w.Start, add.Start)
 		}
 		if err := mergeUsers(w, add); err != nil {
-			return 0, err
+			return err
 		}
 		renameClashes(w, add)
 		w.Start = max(w.Start, add.Start)
@@ -423,7 +419,7 @@ func Merge(other *workload.Workload, name string) Step {
 		w.Actions = append(w.Actions, add.Actions...)
 		w.Usage = append(w.Usage, add.Usage...)
 		lowerEpoch(w)
-		return add.Jobs.Len(), nil
+		return nil
 	}}
 }
 

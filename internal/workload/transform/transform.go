@@ -28,9 +28,9 @@ type Step struct {
 	// Text is the step's entry in [workload.Workload.Transforms]: the command's option with
 	// its arguments.
 	Text string
-	// Apply changes the workload in place. It returns how many jobs it changed, added or
-	// removed. It may change the workload's lists too, because [Apply] copies them.
-	Apply func(w *workload.Workload, env *Environment) (int, error)
+	// Apply changes the workload in place. It may change the workload's lists too, because [Apply]
+	// copies them.
+	Apply func(w *workload.Workload, env *Environment) error
 }
 
 // Environment has the data that steps need besides the workload.
@@ -46,6 +46,8 @@ type Environment struct {
 	Place func(w *workload.Workload) int
 	rng   *rand.Rand
 	notes []string // notes of the current step
+	// renumbered says that the current step gave all jobs new IDs, and neither added nor removed jobs.
+	renumbered bool
 }
 
 // note records a side effect of the step.
@@ -89,25 +91,58 @@ func (env *Environment) checkPartition(partition string, named map[string]bool) 
 
 // Result describes the effect of a step.
 type Result struct {
-	Step    string `json:"step"`
-	Changed int    `json:"jobs_changed"` // also those that the step added or removed
-	Removed int    `json:"jobs_removed"` // how many jobs fewer there are than before the step
-	Jobs    int    `json:"jobs"`         // the number of jobs after the step
+	Step string `json:"step"`
+	// By the IDs of jobs: Added and Removed count the IDs that exist only after or only before the step. Changed counts
+	// the IDs that exist before and after it, for jobs that differ in any way, such as by a dependency that was dropped.
+	Added   int `json:"jobs_added"`
+	Removed int `json:"jobs_removed"`
+	Changed int `json:"jobs_changed"`
+	Jobs    int `json:"jobs"` // the number of jobs after the step
 	// Notes are side effects that a user may not expect.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Effect says in words how many jobs the step changed or removed.
+// Effect says in words how many jobs the step added, removed and changed.
 func (r *Result) Effect() string {
-	jobs, verb := r.Changed, "changed"
-	switch {
-	case r.Removed > 0 && r.Removed == r.Changed:
-		verb = "removed"
-	case r.Removed > 0 && r.Removed < r.Changed:
-		verb = fmt.Sprintf("changed, %d removed", r.Removed)
-		jobs -= r.Removed
+	var parts []string
+	for _, part := range []struct {
+		jobs int
+		verb string
+	}{{r.Added, "added"}, {r.Removed, "removed"}, {r.Changed, "changed"}} {
+		switch {
+		case part.jobs == 0:
+		case len(parts) == 0:
+			parts = append(parts, quantity.Regular(part.jobs, "job")+" "+part.verb)
+		default:
+			parts = append(parts, fmt.Sprintf("%d %s", part.jobs, part.verb))
+		}
 	}
-	return quantity.Regular(jobs, "job") + " " + verb
+	if len(parts) == 0 {
+		return "0 jobs changed"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// count compares the jobs before and after the step.
+func (r *Result) count(before, after *workload.Jobs, renumbered bool) {
+	if r.Jobs = after.Len(); renumbered {
+		r.Changed = r.Jobs
+		return
+	}
+	places := make(map[string]int, before.Len())
+	for i, job := range before.All() {
+		places[job.ID] = i
+	}
+	for i, job := range after.All() {
+		switch was, known := places[job.ID]; {
+		case !known:
+			r.Added++
+		case !after.Same(i, before, was):
+			r.Changed++
+		}
+		delete(places, job.ID)
+	}
+	r.Removed = len(places)
 }
 
 // Apply applies the steps in order to a copy of the workload. It returns the copy and the effect of
@@ -116,15 +151,15 @@ func Apply(w *workload.Workload, env Environment, steps ...Step) (*workload.Work
 	out := clone(w)
 	results := make([]Result, len(steps))
 	for i, step := range steps {
-		env.rng, env.notes = rand.New(rand.NewPCG(env.Seed, streamOf(i, step.Text))), nil
-		before := out.Jobs.Len()
-		n, err := step.Apply(out, &env)
-		if err != nil {
+		env.rng, env.notes, env.renumbered = rand.New(rand.NewPCG(env.Seed, streamOf(i, step.Text))), nil, false
+		before := out.Jobs.Clone()
+		if err := step.Apply(out, &env); err != nil {
 			return nil, nil, fmt.Errorf("transforming workload: %s: %w", step.Text, err)
 		}
 		out.Sort()
 		out.Transforms = append(out.Transforms, step.Text)
-		results[i] = Result{Step: step.Text, Changed: n, Removed: max(before-out.Jobs.Len(), 0), Jobs: out.Jobs.Len(), Notes: env.notes}
+		results[i] = Result{Step: step.Text, Notes: env.notes}
+		results[i].count(&before, &out.Jobs, env.renumbered)
 	}
 	return out, results, nil
 }

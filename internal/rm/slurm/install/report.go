@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmstore"
 )
 
 // The values of [Row.Status].
@@ -52,9 +53,13 @@ func Examine(slurm string, needs Needs) *Report {
 func newReport(in *Installation, installErr error, machine []Check) *Report {
 	r := &Report{SlurmVersion: in.Version, SupportedSlurm: slurmspec.SupportedList(), installErr: installErr}
 	if in.wrong != nil {
-		r.Checks = append(r.Checks, Row{Name: "Slurm", Status: Missing, Found: in.wrong.Error(),
-			Why: "the Slurm on which replays run",
-			Fix: "name a directory or a version of Slurm with --slurm, or none for the machine's own"})
+		row := Row{Name: "Slurm", Status: Missing, Found: in.wrong.Error(), Why: "the Slurm on which replays run",
+			Fix: "name a directory or a version of Slurm with --slurm, or none for the machine's own"}
+		var absent *slurmstore.NotInstalledError
+		if errors.As(in.wrong, &absent) {
+			row.Fix = "choose an installed Slurm below, or install this one as the first line says"
+		}
+		r.Checks = append(r.Checks, row)
 	}
 	for _, it := range in.Items {
 		r.Checks = append(r.Checks, it.row(installErr))

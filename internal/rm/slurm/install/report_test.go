@@ -4,7 +4,27 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"rmreplay/internal/slurmstore"
 )
+
+// TestProcWithoutCommands: the check of /proc needs no other command.
+func TestProcWithoutCommands(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	if c := checkProc(); !c.OK {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestAbsentRelease: the fix of a release that the store lacks agrees with the error, which has its installation.
+func TestAbsentRelease(t *testing.T) {
+	absent := &slurmstore.NotInstalledError{Version: "23.11", Installed: []string{"24.11.5"}}
+	r := newReport(&Installation{wrong: absent}, absent, nil)
+	row := r.Checks[0]
+	if !strings.Contains(row.Found, "rmreplay slurm install 23.11") || !strings.Contains(row.Fix, "install this one") {
+		t.Errorf("%+v", row)
+	}
+}
 
 func TestReport(t *testing.T) {
 	slurmctld := Item{Requirement: Requirement{Name: "slurmctld", Why: "replays", Fix: "apt-get install slurmctld"}}
