@@ -19,6 +19,7 @@ import (
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/replay"
+	"rmreplay/internal/sweep"
 )
 
 // noon is an instant of the tests.
@@ -172,5 +173,22 @@ func TestProgressOfExample(t *testing.T) {
 	}
 	if last.LastEnd < last.LastInput || last.WorkDone > 2*last.Work || last.WorkDone < last.Work/2 || hpc.Time(0) == last.Begin {
 		t.Errorf("%+v", last)
+	}
+}
+
+// TestProofStep: the time left for the proof on Slurm does not come from the runs of the search on the model.
+func TestProofStep(t *testing.T) {
+	var out bytes.Buffer
+	table := newSweepTable(console.Output{Stderr: &out}.Progress(false), 3, 1)
+	for i := range 2 {
+		name := fmt.Sprint("search", i)
+		table.observe(sweep.Progress{Name: name, Phase: sweep.Began})
+		table.observe(sweep.Progress{Name: name, Phase: sweep.Failed, Err: io.EOF, Took: time.Minute})
+	}
+	out.Reset()
+	table.step("held out", 4)
+	table.observe(sweep.Progress{Name: "proof", Phase: sweep.Failed, Err: io.EOF, Took: time.Hour})
+	if text := out.String(); !strings.Contains(text, "[3/6] proof") || !strings.Contains(text, "3 h") {
+		t.Errorf("progress of the proof: %s", text)
 	}
 }

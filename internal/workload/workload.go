@@ -108,8 +108,8 @@ func (w *Workload) EmptyAtBegin(remedy string) string {
 	if w.Presets() > 0 {
 		return ""
 	}
-	return "no job runs when the workload begins: the machine is empty then, and the first jobs wait for too short a " +
-		"time (want " + remedy + ")"
+	return "no job runs when the workload begins: in a replay or simulation, the machine is empty then, and the first jobs " +
+		"wait for too short a time (want " + remedy + ")"
 }
 
 // NothingSubmitted returns a warning if the window begins after the last submission in the source's records, and

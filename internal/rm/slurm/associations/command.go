@@ -270,7 +270,7 @@ func (k kind) check(value string) error {
 		case err != nil && k == isShare:
 			return errors.New("not a whole number (want a number of shares, or parent)")
 		case err != nil:
-			return errors.New("not a whole number (want -1 for no limit)")
+			return errors.New("not a whole number (want, for example, 10, or -1 for none)")
 		case n > maxCount && k != isTotal:
 			return fmt.Errorf("too large (want at most %d)", maxCount)
 		}
