@@ -19,6 +19,7 @@ import (
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/replay"
+	"rmreplay/internal/sweep"
 )
 
 // noon is an instant of the tests.
@@ -172,5 +173,23 @@ func TestProgressOfExample(t *testing.T) {
 	}
 	if last.LastEnd < last.LastInput || last.WorkDone > 2*last.Work || last.WorkDone < last.Work/2 || hpc.Time(0) == last.Begin {
 		t.Errorf("%+v", last)
+	}
+}
+
+// TestProofStep: the time left for the proof on Slurm does not come from the runs of the search on the model.
+func TestProofStep(t *testing.T) {
+	table := newSweepTable(console.Output{Stderr: io.Discard}.Progress(false), 3, 1)
+	for i := range 2 {
+		name := fmt.Sprint("search", i)
+		table.observe(sweep.Progress{Name: name, Phase: sweep.Began})
+		table.observe(sweep.Progress{Name: name, Phase: sweep.Failed, Err: io.EOF, Took: time.Minute})
+	}
+	table.step("held out", 4)
+	if left := table.left().Text; left != "" {
+		t.Errorf("before the first run of the proof has ended: %s", left)
+	}
+	table.observe(sweep.Progress{Name: "proof", Phase: sweep.Failed, Err: io.EOF, Took: time.Hour})
+	if left := table.left().Text; left != "left 3h0m" {
+		t.Errorf("after the first run of the proof: %s", left)
 	}
 }

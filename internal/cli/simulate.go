@@ -29,7 +29,7 @@ func (o *simulateOptions) addFlags(c *cobra.Command) {
 	f.StringVar((*string)(&o.simulator.Ties), "ties", string(sim.EndsFirst), "`ORDER` of events at one instant: ends-first, or arrivals-first as in the simulator pyss")
 	f.StringVar(&o.simulator.Cluster, "cluster", "", "simulate the cluster in `DIR`: the nodes and partitions of its slurm.conf")
 	console.AddCount(f, &o.simulator.Processors, "processors", 0, "the machine has `N` processors (default: that of the machine that the workload was recorded on)")
-	f.StringVar(&o.nodes, "nodes", "", "simulate `N` nodes of equal size, or, with a factor such as x2 or 50%, a larger or smaller machine")
+	f.StringVar(&o.nodes, "nodes", "", "simulate `N` nodes of equal size (not with --cluster) or, with a factor such as x2 or 50%, a larger or smaller machine")
 	flags.FileSystems(f, &o.simulator.FileSystems)
 	f.StringVar(&o.simulator.Release, "slurm", "", "which Slurm: the `RELEASE` that --policy slurm models, such as 24.11 (default 22.05)")
 	flags.Duration(f, &o.simulator.Lead, "lead", 0, "start Slurm `DURATION` before the workload begins, with --policy slurm (default: "+

@@ -21,10 +21,14 @@ func newTuneCommand(g *globals) *cobra.Command {
 	})
 }
 
-// step shows the beginning of a step.
-func (t *sweepTable) step(text string) {
+// step shows the beginning of a step. If the rest is not 0, the step begins the last runs, on another engine: the rest
+// is their number, and the times of the earlier runs do not predict theirs.
+func (t *sweepTable) step(text string, rest int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if rest > 0 {
+		t.runs, t.batch.Ended = t.over+rest, nil
+	}
 	if !t.Quiet() {
 		t.Line(text)
 	}

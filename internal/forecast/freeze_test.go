@@ -14,6 +14,7 @@ import (
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/forecast"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/predict"
 	"rmreplay/internal/workload"
 )
 
@@ -354,6 +355,40 @@ func TestVariants(t *testing.T) {
 	}
 	if r.WhatIf[0].P50.Before(q.At.Std()) {
 		t.Errorf("it starts at %s, before it is submitted", r.WhatIf[0].P50)
+	}
+}
+
+// TestVariantsAlike checks that identical variants have identical figures, wherever they are in the list, and the figures
+// of a forecast of the job alone: a learner must not learn the history again for each variant.
+func TestVariantsAlike(t *testing.T) {
+	c := simulate(t, draw(300, 5), "easy")
+	q, err := c.Freeze(at(9000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := hpc.Request{User: "u1", MinNodes: 4, MaxNodes: 4, Tasks: 16, TimeLimit: time.Hour}
+	for name, learner := range map[string]func() forecast.Learner{
+		"history": func() forecast.Learner { return forecast.NewShares() },
+		"model":   func() forecast.Learner { return forecast.Modelled{Predictor: predict.NewLastTwo(predict.RunTime)} },
+	} {
+		opts := options(t, c).Options
+		opts.RunTimes, opts.Arrivals, opts.Realizations = forecast.FromHistory, forecast.Recent, 10
+		figures := func(w *forecast.Waiting) string { return fmt.Sprint(w.P10, w.P50, w.P90) }
+		opts.Learner = learner()
+		alone, _, err := forecast.Try(t.Context(), q, forecast.Variant{Name: "alone", Request: request}, 0, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts.Learner = learner()
+		r, err := forecast.NewReport(t.Context(), "run", q, slices.Repeat([]forecast.Variant{{Name: "again", Request: request}}, 3), 0, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range r.WhatIf {
+			if one := &r.WhatIf[i]; one.P50 == nil || figures(one) != figures(&alone) {
+				t.Errorf("%s: variant %d starts at %s, and the job alone at %s", name, i, figures(one), figures(&alone))
+			}
+		}
 	}
 }
 

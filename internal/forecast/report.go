@@ -102,6 +102,9 @@ func NewReport(ctx context.Context, source string, q *Queue, variants []Variant,
 		Realizations: opts.realizations(), Seed: opts.Seed, Horizon: instant(horizon), By: instant(by), Running: q.Running(),
 		Jobs: []Waiting{}, Notes: append(slices.Clip(q.Notes), q.uncounted(&opts.Engine)...),
 	}
+	if err := q.teach(ctx, &opts); err != nil { // once, for the queue and all variants
+		return nil, err
+	}
 	if err := r.forecast(ctx, q, by, opts); err != nil {
 		return nil, err
 	}

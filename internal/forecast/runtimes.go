@@ -69,20 +69,34 @@ func newUntilLimit(r *hpc.Request, onSlurm bool) untilLimit {
 // learned has the distribution of each job of a queue, and of each unfinished job that [Recent] repeats ([arrival]).
 type learned map[string]Distribution
 
-// learn returns the distributions of the run times of a queue's jobs.
-func (q *Queue) learn(ctx context.Context, opts Options) (learned, error) {
-	of, learner := learned{}, opts.Learner
-	if m, given := learner.(Modelled); given && q.future != nil {
+// taught is a [Learner] that has learned the history of a queue.
+type taught struct{ Learner }
+
+// teach plays the history of a queue to the options' learner. A learner that knows the history does not learn it again,
+// because each job would count several times.
+func (q *Queue) teach(ctx context.Context, opts *Options) error {
+	if _, done := opts.Learner.(taught); done || opts.Learner == nil {
+		return nil
+	}
+	if m, given := opts.Learner.(Modelled); given && q.future != nil {
 		if t, ok := m.Predictor.(*trained); ok && t.until > q.At {
-			return nil, fmt.Errorf("the model was trained on data up to %v, after the forecast's instant "+
+			return fmt.Errorf("the model was trained on data up to %v, after the forecast's instant "+
 				"(want a model that was trained with --until %v or earlier)", t.until, q.At)
 		}
 	}
-	if learner != nil {
-		if err := predict.PlayUntil(ctx, q.History.List, q.At, learner); err != nil {
-			return nil, fmt.Errorf("learning run times: %w", err)
-		}
+	if err := predict.PlayUntil(ctx, q.History.List, q.At, opts.Learner); err != nil {
+		return fmt.Errorf("learning run times: %w", err)
 	}
+	opts.Learner = taught{opts.Learner}
+	return nil
+}
+
+// learn returns the distributions of the run times of a queue's jobs.
+func (q *Queue) learn(ctx context.Context, opts Options) (learned, error) {
+	if err := q.teach(ctx, &opts); err != nil {
+		return nil, err
+	}
+	of, learner := learned{}, opts.Learner
 	if opts.Arrivals == Recent {
 		list, _ := q.recent()
 		for i := range list {

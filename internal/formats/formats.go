@@ -98,7 +98,7 @@ func Write(w io.Writer, wl *workload.Workload, format string) (workload.Losses, 
 		if losses == nil {
 			losses = workload.Losses{}
 		}
-		losses.Add("earlier runs of requeued jobs", n)
+		losses.Add("earlier runs of requeued jobs of the whole source", n)
 	}
 	return losses, err
 }

@@ -44,10 +44,10 @@ func (r *Result) renderSearch(b *strings.Builder) {
 		quantity.Plural(r.SearchRuns, "run", "runs"), len(r.Tried), r.Plan.Blocks,
 		strings.Join(r.Plan.Workloads, ", "))
 	if broken > 0 {
-		fmt.Fprintf(b, "; %d of them with a broken constraint", broken)
+		fmt.Fprintf(b, "; %s %s a constraint", quantity.Regular(broken, "setting"), quantity.Plural(broken, "breaks", "break"))
 	}
 	if failed > 0 {
-		fmt.Fprintf(b, "; %d of them with a failed run", failed)
+		fmt.Fprintf(b, "; %s with a failed run", quantity.Regular(failed, "setting"))
 	}
 	b.WriteString("\n")
 	if r.SearchGain.Known() {

@@ -33,6 +33,9 @@ type Tuner struct {
 	Step    func(Step)
 }
 
+// HeldOut is the name of the step that makes the runs of the proof.
+const HeldOut = "held out"
+
 // The files in the directory of a tuning.
 const (
 	ResultFile = "tune.json"
@@ -230,7 +233,7 @@ func (t *Tuner) prove(ctx context.Context, found *Found, r *Result) error {
 		trials = append(trials, Trial{nil, b}, Trial{found.Best.Setting, b})
 	}
 	if t.Step != nil {
-		t.Step(Step{"held out", len(trials), found.Runs, f.Budget, 2, blocks})
+		t.Step(Step{HeldOut, len(trials), found.Runs, f.Budget, 2, blocks})
 	}
 	results, err := proving.measure(ctx, trials)
 	if err != nil {
@@ -252,7 +255,7 @@ func (t *Tuner) prove(ctx context.Context, found *Found, r *Result) error {
 		if r.Outcome == Better {
 			kept = 1
 		}
-		r.Stages = append(r.Stages, Stage{"held out", "slurm", len(trials), 1, kept, metrics.Float(proving.seconds)})
+		r.Stages = append(r.Stages, Stage{HeldOut, "slurm", len(trials), 1, kept, metrics.Float(proving.seconds)})
 	}
 	for w := range proving.workloads {
 		plan, err := proving.plan(w)

@@ -91,9 +91,11 @@ type Info struct {
 	// submissions before the window.
 	PerHour []int `json:"submissions_by_hour"`
 	// PerHourOfDay counts the submissions of each hour of the day, in UTC.
-	PerHourOfDay [24]int        `json:"submissions_by_hour_of_day"`
-	Rules        map[string]int `json:"rules,omitempty"`
-	// Unusable is the number of records of the source that are not jobs to replay.
+	PerHourOfDay [24]int `json:"submissions_by_hour_of_day"`
+	// Rules counts the records of the whole source by rule, even if the workload has only some of the source's jobs.
+	Rules map[string]int `json:"rules,omitempty"`
+	// Unusable is the number of records of the source that are not jobs to replay; 0 if the workload has only some of the
+	// source's jobs.
 	Unusable int `json:"unusable_records"`
 	// MachineProcessors is the size of the machine that the workload was recorded on. OfferedLoad
 	// is the load that the submissions of the window offer ([OfferedLoad]). Both are 0 if the size is not known.
@@ -565,26 +567,36 @@ func (p *printer) line(format string, args ...any) {
 	}
 }
 
+// kind is a number of jobs or of other entries of a workload.
+type kind struct {
+	n    int
+	what string
+}
+
 func (p *printer) kinds(info *Info) {
-	var parts []string
-	for _, k := range []struct {
-		n    int
-		what string
-	}{
+	p.counts("  of them       ", []kind{
 		{info.UntilLimit, "would reach their limit unless cancelled"}, {info.Failing, "end with an exit code"},
 		{info.WithCancellation, "with a planned cancellation"},
 		{info.WithDependency, "with a dependency"}, {info.WithGPUs, "with GRES"}, {info.Exclusive, "exclusive"},
 		{info.Endless, "without run time and limit"}, {info.DuplicateIDs, "have the ID of another job"},
+	})
+	p.counts("  besides jobs  ", []kind{
 		{info.NodeEvents, quantity.Plural(info.NodeEvents, "node event", "node events")},
 		{info.Reservations, quantity.Plural(info.Reservations, "reservation event", "reservation events")},
 		{info.Actions, quantity.Plural(info.Actions, "action", "actions")},
-		{info.Unusable, quantity.Plural(info.Unusable, "unusable record", "unusable records")},
-	} {
+		{info.Unusable, quantity.Plural(info.Unusable, "unusable record", "unusable records") + " of the source"},
+	})
+}
+
+// counts prints the numbers that are not 0.
+func (p *printer) counts(heading string, kinds []kind) {
+	var parts []string
+	for _, k := range kinds {
 		if k.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", k.n, k.what))
 		}
 	}
-	p.wrapped("  of them       ", parts)
+	p.wrapped(heading, parts)
 }
 
 // wrapped prints a comma list after a heading, in lines of at most 100 columns.

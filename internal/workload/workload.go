@@ -35,7 +35,8 @@ type Workload struct {
 	Epoch hpc.Time
 	// Source names the file or database from which the workload was read.
 	Source string
-	// Rules counts the records of the source to which each named rule applied.
+	// Rules counts the records of the whole source to which each named rule applied, also those of jobs that a transform
+	// has left out.
 	Rules map[string]int
 	// Mistake describes the source's first mistake for which there is a rule, for people who read
 	// the counts. It is "" if there was no mistake, or if the workload was written and read again.
@@ -55,7 +56,8 @@ type Workload struct {
 	FileSystems []hpc.FileSystem
 	// Header has the comment lines at the source's beginning, without the comment character.
 	Header []string
-	// Unusable are the records of the source that are not jobs to replay, with their text.
+	// Unusable are the records of the source that are not jobs to replay, with their text. A workload with only some of
+	// the source's jobs has none.
 	Unusable []Unusable
 	// Rows counts the records of an accounting source by how the reader used them.
 	Rows Rows
@@ -106,8 +108,8 @@ func (w *Workload) EmptyAtBegin(remedy string) string {
 	if w.Presets() > 0 {
 		return ""
 	}
-	return "no job runs when the workload begins: the machine is empty then, and the first jobs wait for too short a " +
-		"time (want " + remedy + ")"
+	return "no job runs when the workload begins: in a replay or simulation, the machine is empty then, and the first jobs " +
+		"wait for too short a time (want " + remedy + ")"
 }
 
 // NothingSubmitted returns a warning if the window begins after the last submission in the source's records, and

@@ -122,7 +122,7 @@ func (o commands) evaluateRun(ctx context.Context, dir string, opts evaluateOpti
 		}
 		how.At = append(how.At, at)
 	}
-	show := o.Progress(false)
+	show := o.Progress(opts.quiet)
 	defer show.End()
 	how.Instant = func(i, n int, at hpc.Time) { show.Update(fmt.Sprintf("%s: instant %d of %d: %s", dir, i+1, n, at)) }
 	result, err := forecast.Evaluate(ctx, course, how)

@@ -60,7 +60,7 @@ func (o *drawOptions) check() error {
 type engineOptions struct {
 	drawOptions
 	cluster, policy, slurm, on string
-	fromStart                  bool
+	fromStart, quiet           bool
 }
 
 func (o *engineOptions) addFlags(f *pflag.FlagSet) {
@@ -70,6 +70,7 @@ func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.slurm, "slurm", "", "which Slurm: with --engine slurm, a `DIR` or the version of an installed release; with --policy slurm, the release to model")
 	f.BoolVar(&o.fromStart, "from-start", false, "play the run of --freeze from its beginning up to the instant (takes longer, but is exact on the simulator)")
 	o.add(f, 0)
+	console.AddQuiet(f, &o.quiet)
 }
 
 // check returns an error for invalid values of flags.
@@ -351,7 +352,7 @@ func (o commands) forecast(ctx context.Context, args []string, opts forecastOpti
 		return err
 	}
 	defer resources.CollectSeldom()()
-	show := o.Progress(false)
+	show := o.Progress(opts.quiet)
 	defer show.End()
 	src, err := o.source(ctx, args, opts, show.Update)
 	if err != nil {
@@ -395,6 +396,9 @@ func (o commands) forecast(ctx context.Context, args []string, opts forecastOpti
 	variants, notes, err := o.variants(opts, src.queue.At)
 	if err != nil {
 		return err
+	}
+	if like && len(variants) > 0 && variants[0].Request.User == "" {
+		return console.Usagef("--submit-as is missing: Slurm accepts jobs of the cluster's users only (want --submit-as USER)")
 	}
 	src.queue.Notes = append(src.queue.Notes, notes...)
 	made.Progress = func(done, all int) { show.Update(fmt.Sprintf("realization %d of %d", done, all)) }

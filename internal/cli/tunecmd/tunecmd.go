@@ -38,10 +38,11 @@ type commands struct {
 	Lent
 }
 
-// Display shows the progress. End may be called more than once.
+// Display shows the progress. End may be called more than once. The parameter rest of Step is the number of the last
+// runs if these begin, on another engine than the runs before, and otherwise 0.
 type Display struct {
 	Run  func(sweep.Progress)
-	Step func(text string)
+	Step func(text string, rest int)
 	End  func()
 }
 
@@ -124,15 +125,23 @@ func (o commands) run(ctx context.Context, path string, opts options) error {
 		return fmt.Errorf("finding this program: %w", err)
 	}
 	plan := file.Plan()
-	display := o.Display(o.Progress(opts.quiet), plan.Budget+plan.HeldOutRuns, opts.parallel)
+	runs := plan.Budget + plan.HeldOutRuns
+	if opts.policy != "" {
+		runs = plan.Budget // the runs of the proof follow on Slurm
+	}
+	display := o.Display(o.Progress(opts.quiet), runs, opts.parallel)
 	defer display.End()
 	tuner := &tune.Tuner{
 		File: file, Dir: dir, Program: program, Version: o.Version, Parallel: opts.parallel, Model: opts.policy != "",
 		CheckOption: o.CheckOption, CheckVariant: o.CheckVariant, Observe: display.Run,
 		Step: func(s tune.Step) {
+			rest := 0
+			if opts.policy != "" && s.What == tune.HeldOut {
+				rest = s.Runs
+			}
 			display.Step(fmt.Sprintf("%s: %d %s of %d settings on %d blocks (%d of %d %s used)", s.What, s.Runs,
 				quantity.Plural(s.Runs, "run", "runs"),
-				s.Settings, s.Blocks, s.Used, s.Budget, quantity.Plural(s.Budget, "run is", "runs are")))
+				s.Settings, s.Blocks, s.Used, s.Budget, quantity.Plural(s.Budget, "run is", "runs are")), rest)
 		},
 	}
 	if err := tuner.Check(); err != nil {

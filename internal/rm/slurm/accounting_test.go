@@ -233,6 +233,39 @@ func testMistypedTRES(t *testing.T, slurm *install.Installation) {
 	}
 }
 
+// TestMistypedValues: package associations refuses the values that sacctmgr refuses. sacctmgr names each of them.
+func TestMistypedValues(t *testing.T) { eachSlurm(t, testMistypedValues) }
+
+func testMistypedValues(t *testing.T, slurm *install.Installation) {
+	commands := []string{"add cluster tiny"}
+	answers := []string{"(high)", "(soon)", "(abc)", "(x)", "(z)", "'Foo'", "PreemptMode=maybe", "MaxWall=long", "PreemptExemptTime=never",
+		"(half)"}
+	for i, value := range []string{"Priority=high", "GraceTime=soon", "UsageFactor=abc", "UsageThreshold=x", "LimitFactor=z", "Flags=Foo",
+		"PreemptMode=maybe", "MaxWall=long", "PreemptExemptTime=never"} {
+		commands = append(commands, fmt.Sprintf("add qos q%d %s", i, value))
+	}
+	commands = append(commands, "add account a fairshare=half")
+	files := clusterFiles(t, "AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd")
+	files["accounts.sacctmgr"] = strings.Join(commands, "\n") + "\n"
+	s := scenario{slurm: slurm, cluster: writeCluster(t, files), accounting: true}
+	s.workload.Epoch = epoch
+	e := s.start(t.Context(), t)
+	log, err := os.ReadFile(filepath.Join(s.logs, "sacctmgr.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := associations.Read([]byte(files["accounts.sacctmgr"]), "a", "tiny", "").Mistakes
+	for i, answer := range answers {
+		if !strings.Contains(string(log), answer) {
+			t.Errorf("%s: sacctmgr accepts the value, no %s in\n%s", commands[i+1], answer, log)
+		}
+		if !strings.Contains(strings.Join(known, "\n"), fmt.Sprintf("a:%d: ", i+2)) {
+			t.Errorf("%s: package associations accepts the value: %q", commands[i+1], known)
+		}
+	}
+	e.takeWarnings()
+}
+
 // TestNewQOS: a command may name every QOS that a command before it adds.
 func TestNewQOS(t *testing.T) { eachSlurm(t, testNewQOS) }
 

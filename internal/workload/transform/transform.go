@@ -156,6 +156,9 @@ func Apply(w *workload.Workload, env Environment, steps ...Step) (*workload.Work
 		if err := step.Apply(out, &env); err != nil {
 			return nil, nil, fmt.Errorf("transforming workload: %s: %w", step.Text, err)
 		}
+		if out.Jobs.Len() < before { // nobody knows which unusable records belong to the remaining jobs
+			out.Unusable = nil
+		}
 		out.Sort()
 		out.Transforms = append(out.Transforms, step.Text)
 		results[i] = Result{Step: step.Text, Notes: env.notes}

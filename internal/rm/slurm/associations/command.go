@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/spelling"
 )
 
@@ -203,15 +205,57 @@ func (c *command) list(option string) []string { return c.values[option] }
 type kind int
 
 const (
-	isText  kind = iota
-	isList       // names, separated by commas
-	isCount      // a number, or -1 for no limit
-	isShare      // a number or "parent"
-	isTRES       // trackable resources, checked by [Set.resources]
+	isText   kind = iota
+	isList        // names, separated by commas
+	isCount       // a number of 32 bits, or -1 for no value (get_uint of sacctmgr's common.c)
+	isTotal       // a number of 64 bits, or -1 for no value (get_uint64)
+	isShare       // a number or "parent"
+	isFactor      // a number with a fraction, or -1 for no value (get_double)
+	isTime        // a span of time (time_str2secs)
+	isFlags       // flags of a QOS, or -1 for none (str_2_qos_flags)
+	isMode        // a mode of preemption (preempt_mode_num)
+	isTRES        // trackable resources, checked by [Set.resources]
 )
 
+// maxCount is the largest number of 32 bits that has no other meaning (NO_VAL and INFINITE in slurm.h).
+const maxCount = 1<<32 - 3
+
+// qosFlags are the flags of a QOS in all releases. 22.05 does not know Relative.
+var qosFlags = map[string]bool{"denyonlimit": true, "enforceusagethreshold": true, "partitionminnodes": true,
+	"partitionmaxnodes": true, "partitiontimelimit": true, "requiresreservation": true, "overpartqos": true,
+	"noreserve": true, "nodecay": true, "relative": true, "usagefactorsafe": true}
+
+// modes are the modes of preemption, in lower case. A value has one mode at most of those that are true. GANG, WITHIN and
+// PRIORITY may be added to each mode.
+var modes = map[string]bool{"cancel": true, "cluster": true, "off": true, "on": true, "requeue": true, "suspend": true,
+	"gang": false, "within": false, "priority": false}
+
+// ExclusiveModes checks the modes of preemption in one value (preempt_mode_num in slurm_protocol_defs.c). They are in
+// lower case.
+func ExclusiveModes(list []string) error {
+	count := 0
+	for _, mode := range list {
+		if modes[mode] {
+			count++
+		}
+	}
+	gang := slices.Contains(list, "gang")
+	switch {
+	case count > 1:
+		return errors.New("more than one mode (want one of OFF, CANCEL, REQUEUE and SUSPEND, with or without GANG)")
+	case gang && slices.Contains(list, "within"):
+		return errors.New("GANG and WITHIN exclude each other")
+	case gang && slices.Contains(list, "priority"):
+		return errors.New("GANG and PRIORITY exclude each other")
+	}
+	return nil
+}
+
+// check refuses a value that sacctmgr refuses. It also refuses the values that sacctmgr reads as another number:
+// sacctmgr 22.05 reads 1.5 as 1, and every release reads numbers of more than 32 bits modulo 2^32. Every negative number
+// means no value.
 func (k kind) check(value string) error {
-	if value == "" && k == isCount {
+	if value == "" && (k >= isCount && k <= isMode && k != isShare) {
 		return errors.New("no value")
 	}
 	switch k {
@@ -220,10 +264,43 @@ func (k kind) check(value string) error {
 			return nil
 		}
 		fallthrough
-	case isCount:
-		if _, err := strconv.ParseInt(value, 10, 64); err != nil {
-			return errors.New("not a whole number (want -1 for no limit)")
+	case isCount, isTotal:
+		n, err := strconv.ParseInt(value, 10, 64)
+		switch {
+		case err != nil && k == isShare:
+			return errors.New("not a whole number (want a number of shares, or parent)")
+		case err != nil:
+			return errors.New("not a whole number (want, for example, 10, or -1 for none)")
+		case n > maxCount && k != isTotal:
+			return fmt.Errorf("too large (want at most %d)", maxCount)
 		}
+	case isFactor:
+		if f, err := strconv.ParseFloat(value, 64); err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+			return errors.New("not a number (want, for example, 0.5)")
+		}
+	case isTime:
+		_, err := slurmspec.ParseTimeSpec(value)
+		return err
+	case isFlags:
+		if value == "-1" {
+			return nil
+		}
+		for flag := range strings.SplitSeq(strings.ToLower(value), ",") {
+			isFlag := func(name string) bool { return flag != "" && strings.HasPrefix(name, flag) }
+			if !slices.ContainsFunc(slices.Collect(maps.Keys(qosFlags)), isFlag) {
+				return fmt.Errorf("%.40q is not a flag of a QOS (want %s)%s", flag,
+					strings.Join(slices.Sorted(maps.Keys(qosFlags)), ", "), didYouMean(flag, qosFlags))
+			}
+		}
+	case isMode:
+		list := strings.Split(strings.ToLower(value), ",")
+		for _, mode := range list {
+			if _, known := modes[mode]; !known {
+				return fmt.Errorf("%.40q is not a mode of preemption (want cluster, off, cancel, requeue or suspend)%s", mode,
+					didYouMean(mode, modes))
+			}
+		}
+		return ExclusiveModes(list)
 	}
 	return nil
 }
@@ -281,15 +358,15 @@ var (
 		"WithRawQOSLevel", "WithSubAccounts", "WOPInfo", "WOPLimits", "WOLimits")
 
 	limitOptions = conditionOptions.
-			with(isCount, "GrpCPUs", "GrpJobs", "GrpJobsAccrue", "GrpNodes", "GrpSubmitJobs", "MaxCPUsPerJob", "MaxNodes",
-			"MaxNodesPerJob", "MinPrioThresh").
+			with(isCount, "GrpJobs", "GrpJobsAccrue", "GrpSubmitJobs", "MinPrioThresh", "Priority").
+			with(isTotal, "GrpCPUMins", "GrpCPURunMins", "GrpCPUs", "GrpMemory", "GrpNodes", "MaxCPUMinsPerJob", "MaxCPUsPerJob",
+			"MaxNodes", "MaxNodesPerJob").
 		with(isTRES, "GrpTRES", "GrpTRESMins", "GrpTRESRunMins", "MaxTRESPerJob", "MaxTRESPerNode", "MaxTRESMinsPerJob").
-		with(isText, "GrpCPUMins", "GrpCPURunMins", "GrpMemory", "GrpWall", "MaxCPUMinsPerJob", "MaxWallDurationPerJob",
-			"Priority")
+		with(isTime, "GrpWall", "MaxWallDurationPerJob")
 
 	associationOptions = limitOptions.
 				with(isCount, "MaxJobs", "MaxJobsAccrue", "MaxSubmitJobs").
-				with(isText, "MaxCPURunMins").
+				with(isTotal, "MaxCPURunMins").
 				with(isTRES, "MaxTRESRunMins").
 				with(isShare, "Fairshare", "Shares").
 				with(isList, "QOS", "QosLevel", "DefaultQOS", "Cluster", "Clusters")
@@ -305,16 +382,18 @@ var (
 		"Clusters")
 
 	qosOptions = limitOptions.with(isList, "Name", "Names", "Preempt").
-			with(isText, "Description", "Flags", "GraceTime", "LimitFactor", "PreemptMode", "PreemptExemptTime", "UsageFactor",
-			"UsageThreshold",
-			"MaxCPUMins", "MaxCPUs", "MaxWall").
+			with(isText, "Description").
+			with(isFlags, "Flags").
+			with(isMode, "PreemptMode").
+			with(isFactor, "LimitFactor", "UsageFactor", "UsageThreshold").
+			with(isTime, "MaxWall", "PreemptExemptTime").
+			with(isTotal, "MaxCPUMins", "MaxCPUs", "MaxCPUsPerUser", "MaxCPUsPU", "MaxNodesPerUser", "MaxNodesPU",
+			"MinCPUsPerJob").
 		with(isTRES, "MaxTRES", "MaxTRESMins", "MaxTRESPerUser", "MaxTRESPU", "MaxTRESPerAccount", "MaxTRESPA",
 			"MaxTRESRunMinsPU", "MaxTRESRunMinsPA", "MinTRESPerJob").
-		with(isCount, "MaxCPUsPerUser", "MaxCPUsPU", "MaxNodesPerUser", "MaxNodesPU", "MaxJobsPerUser", "MaxJobsPU",
-			"MaxJobsPerAccount", "MaxJobsPA",
-			"MaxJobsAccruePerUser", "MaxJobsAccruePU", "MaxJobsAccruePerAccount", "MaxJobsAccruePA", "MaxSubmitJobsPerUser",
-			"MaxSubmitJobsPU",
-			"MaxSubmitJobsPerAccount", "MaxSubmitJobsPA", "MinCPUsPerJob")
+		with(isCount, "GraceTime", "MaxJobsPerUser", "MaxJobsPU", "MaxJobsPerAccount", "MaxJobsPA", "MaxJobsAccruePerUser",
+			"MaxJobsAccruePU", "MaxJobsAccruePerAccount", "MaxJobsAccruePA", "MaxSubmitJobsPerUser", "MaxSubmitJobsPU",
+			"MaxSubmitJobsPerAccount", "MaxSubmitJobsPA")
 )
 
 // didYouMean suggests the known name that is nearest to a wrong one.

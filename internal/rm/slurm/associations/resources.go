@@ -3,6 +3,7 @@ package associations
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -47,6 +48,10 @@ func (r resources) list(value string) (string, error) {
 		word, amount, ok := strings.Cut(item, "=")
 		if !ok {
 			return "", fmt.Errorf("%.40q has no amount (want %s=10)", item, builtinResources[0])
+		}
+		digits := strings.TrimRight(amount, "kmgtpKMGTP")
+		if _, err := strconv.ParseInt(digits, 10, 64); err != nil || len(amount)-len(digits) > 1 {
+			return "", fmt.Errorf("%.40q: the amount is not a whole number (want %s=10, or -1 for no limit)", item, word)
 		}
 		if word != "" && strings.Trim(word, "0123456789") == "" {
 			continue

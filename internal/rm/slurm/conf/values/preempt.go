@@ -8,30 +8,8 @@ import (
 	"rmreplay/internal/rm/slurm/associations"
 )
 
-// actions are the modes of PreemptMode of which a value may have only one. GANG, WITHIN and
-// PRIORITY may be added to each mode.
-var actions = []string{"cancel", "cluster", "off", "on", "requeue", "suspend"}
-
-// preemptMode checks the modes in one value (preempt_mode_num in slurm_protocol_defs.c). The caller
-// has checked that the release knows each mode.
-func preemptMode(value string) error {
-	modes, count := words(value), 0
-	for _, mode := range modes {
-		if slices.Contains(actions, mode) {
-			count++
-		}
-	}
-	gang := slices.Contains(modes, "gang")
-	switch {
-	case count > 1:
-		return errors.New("more than one mode (want one of OFF, CANCEL, REQUEUE and SUSPEND, with or without GANG)")
-	case gang && slices.Contains(modes, "within"):
-		return errors.New("GANG and WITHIN exclude each other")
-	case gang && slices.Contains(modes, "priority"):
-		return errors.New("GANG and PRIORITY exclude each other")
-	}
-	return nil
-}
+// preemptMode checks the modes in one value. The caller has checked that the release knows each mode.
+func preemptMode(value string) error { return associations.ExclusiveModes(words(value)) }
 
 // preemption checks whether PreemptMode fits PreemptType.
 func preemption(get Settings) error {
@@ -41,7 +19,7 @@ func preemption(get Settings) error {
 		return errors.New("slurmctld refuses SUSPEND without GANG (want SUSPEND,GANG)")
 	}
 	off := !slices.ContainsFunc(modes, func(mode string) bool {
-		return slices.Contains(actions, mode) && mode != "off" && mode != "cluster"
+		return slices.Contains([]string{"cancel", "on", "requeue", "suspend"}, mode)
 	})
 	switch plugin {
 	case "", "preempt/none":
