@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"rmreplay/internal/forecast/periodic"
 	"rmreplay/internal/forecast/unmet"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict"
@@ -36,7 +37,7 @@ type Queue struct {
 	// comes from a run has no reasons.
 	Reasons map[Key]string
 	// Phase says when slurmctld does its periodic work.
-	Phase Phase
+	Phase periodic.Phase
 	// Notes say which data the source of the queue lacks.
 	Notes []string
 
@@ -93,8 +94,8 @@ type Course struct {
 	cases    *predict.Cases
 	rmJobs   map[uint32]Key // keys by the resource manager's numbers of jobs
 	asked    map[hpc.Time]map[Key]hpc.Time
-	halfLife time.Duration // half-life of fair-share usage; 0 if the usage does not matter
-	phase    Phase         // the phase without the instants of the backfill scheduler
+	halfLife time.Duration  // half-life of fair-share usage; 0 if the usage does not matter
+	phase    periodic.Phase // the phase without the instants of the backfill scheduler
 	cycles   map[hpc.Time]hpc.Time
 }
 

@@ -90,14 +90,14 @@ func (q *Queue) spec(w *workload.Workload, opts Options, dir string, seed uint64
 		simulator := *spec.Simulator
 		spec.Simulator = &simulator
 		if q.states == nil && LikeSlurm(&spec) {
-			simulator.Lead, _ = q.Phase.align(w.Begin(), q.At) // the model's first backfill cycle is within 30 seconds
+			simulator.Lead, _ = q.Phase.Align(w.Begin(), q.At) // the model's first backfill cycle is within 30 seconds
 		}
 		return spec
 	}
 	slurm := *spec.Slurm
 	spec.Slurm = &slurm
 	if q.states == nil {
-		slurm.Lead, slurm.PreRollBackfill = q.Phase.align(w.Begin(), q.At)
+		slurm.Lead, slurm.PreRollBackfill = q.Phase.Align(w.Begin(), q.At)
 	}
 	return spec
 }

@@ -40,7 +40,7 @@ func (c *Course) UseCluster(dir string) error {
 		}
 		c.phase.Began = c.Manifest.VirtualStart.Add(-lead)
 	}
-	return c.phase.use(cluster)
+	return c.phase.Use(cluster)
 }
 
 // UseCluster sets the periods of slurmctld's periodic work in a queue from a site's slurm.conf.
@@ -49,7 +49,7 @@ func (q *Queue) UseCluster(dir string) error {
 	if err != nil {
 		return err
 	}
-	return q.Phase.use(cluster)
+	return q.Phase.Use(cluster)
 }
 
 // Priorities returns a note if the slurm.conf in a directory configures priorities that a

@@ -315,7 +315,7 @@ func TestInfoOfOne(t *testing.T) {
 	if err := workload.NewInfo(w).Render(&text, time.UTC); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"1 user ", "1 account ", "1 partition ", "1 unusable record\n", "1 node event,"} {
+	for _, want := range []string{"1 user ", "1 account ", "1 partition ", "1 unusable record of the source\n", "1 node event,"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}

@@ -129,18 +129,26 @@ func (r *Result) count(before, after *workload.Jobs, renumbered bool) {
 		r.Changed = r.Jobs
 		return
 	}
-	places := make(map[string]int, before.Len())
-	for i, job := range before.All() {
-		places[job.ID] = i
+	type occurrence struct { // of an ID: a log may have it several times
+		id string
+		n  int
 	}
+	places, met := make(map[occurrence]int, before.Len()), make(map[string]int, before.Len())
+	for i, job := range before.All() {
+		places[occurrence{job.ID, met[job.ID]}] = i
+		met[job.ID]++
+	}
+	clear(met)
 	for i, job := range after.All() {
-		switch was, known := places[job.ID]; {
+		one := occurrence{job.ID, met[job.ID]}
+		switch was, known := places[one]; {
 		case !known:
 			r.Added++
 		case !after.Same(i, before, was):
 			r.Changed++
 		}
-		delete(places, job.ID)
+		delete(places, one)
+		met[job.ID]++
 	}
 	r.Removed = len(places)
 }
@@ -156,7 +164,7 @@ func Apply(w *workload.Workload, env Environment, steps ...Step) (*workload.Work
 		if err := step.Apply(out, &env); err != nil {
 			return nil, nil, fmt.Errorf("transforming workload: %s: %w", step.Text, err)
 		}
-		if out.Jobs.Len() < before { // nobody knows which unusable records belong to the remaining jobs
+		if out.Jobs.Len() < before.Len() { // nobody knows which unusable records belong to the remaining jobs
 			out.Unusable = nil
 		}
 		out.Sort()

@@ -1,4 +1,5 @@
-package forecast
+// Package periodic computes when slurmctld's periodic work is due.
+package periodic
 
 import (
 	"cmp"
@@ -25,8 +26,8 @@ type Phase struct {
 	Backfill   time.Duration
 }
 
-// use sets the periods from a slurm.conf.
-func (p *Phase) use(cluster settings) error {
+// Use sets the periods from a slurm.conf.
+func (p *Phase) Use(cluster Settings) error {
 	if text, given := cluster.Get("PriorityCalcPeriod"); given {
 		period, err := slurmspec.ParseTimeLimit(text)
 		if err != nil {
@@ -47,18 +48,18 @@ func (p *Phase) use(cluster settings) error {
 	return nil
 }
 
-// settings are the keys of a slurm.conf with their values.
-type settings interface {
+// Settings are the keys of a slurm.conf with their values.
+type Settings interface {
 	Get(key string) (string, bool)
 }
 
-// align chooses lead so that slurmctld's periodic work has this phase. lead is the time for which slurmctld has run
+// Align chooses lead so that slurmctld's periodic work has this phase. lead is the time for which slurmctld has run
 // when a workload begins. The result lead is at least a minute. The result backfill is the interval of backfill cycles
 // from slurmctld's start to the start of the window. Both results are 0 if the phase is not known. slurmctld accepts no
 // interval above three hours (MAX_BACKFILL_INTERVAL in backfill.c). A longer time until the window's start is divided
-// into n intervals of whole seconds. To make this time a multiple of n seconds, align adds whole periods to the lead.
+// into n intervals of whole seconds. To make this time a multiple of n seconds, Align adds whole periods to the lead.
 // If n and the period have no common factor, one of the first n leads fits.
-func (p Phase) align(begin, at hpc.Time) (lead, backfill time.Duration) {
+func (p Phase) Align(begin, at hpc.Time) (lead, backfill time.Duration) {
 	const least, longest = time.Minute, 3 * time.Hour
 	if p.Began == 0 {
 		return 0, 0
