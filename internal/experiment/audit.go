@@ -77,18 +77,11 @@ func (f *foreseen) rejected(result replay.Result) []run.Warning {
 	if n == 0 {
 		return nil
 	}
-	work := ", so their work is missing"
-	switch missing := replay.RejectedJobs(result.Missing); {
-	case missing == 0:
-		work = ", which did not run when the workload was recorded either"
-	case missing < n:
-		work = fmt.Sprintf(", and the work of %d of them is missing (the others did not run when the workload was recorded)",
-			missing)
-	case n == 1:
-		work = ", so its work is missing"
+	text := fmt.Sprintf("%d %s rejected", n, quantity.Plural(n, "job was", "jobs were"))
+	if never := n - replay.RejectedJobs(result.Missing); never > 0 {
+		text += fmt.Sprintf(" (%d of them did not run when the workload was recorded either)", never)
 	}
-	text := fmt.Sprintf("%d %s rejected%s: %s", n, quantity.Plural(n, "job was", "jobs were"), work,
-		f.rejections(result.Rejected))
+	text += ": " + f.rejections(result.Rejected)
 	if forLimit := func(r replay.Rejection) bool { return strings.Contains(r.Reason, "TIME_LIMIT") }; slices.ContainsFunc(result.Rejected, forLimit) {
 		text += " (to test a shorter MaxTime, do not change the cluster's MaxTime but lower the jobs' limits: " +
 			"workload transform --max-time-limit [PARTITION=]DURATION)"

@@ -252,7 +252,7 @@ var rules = []rule{
 	}, offline,
 		"a forecast simulates the scheduler on any engine, for a queue from any source"},
 	{"use cases", "internal/forecast/capture", []string{
-		"internal/finished", "internal/forecast", "internal/formats/sacct", "internal/hpc", "internal/input", "internal/lines", "internal/output", "internal/predict", "internal/slurmspec/...", "internal/workload", "internal/quantity",
+		"internal/finished", "internal/forecast", "internal/forecast/periodic", "internal/formats/sacct", "internal/hpc", "internal/input", "internal/lines", "internal/output", "internal/predict", "internal/slurmspec/...", "internal/workload", "internal/quantity",
 	}, nil,
 		"Slurm's commands are one source of a queue; a forecast knows none"},
 	{"use cases", "internal/forecast/sooner", []string{

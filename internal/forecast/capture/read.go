@@ -18,6 +18,7 @@ import (
 
 	"rmreplay/internal/finished"
 	"rmreplay/internal/forecast"
+	"rmreplay/internal/forecast/periodic"
 	"rmreplay/internal/formats/sacct"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/input"
@@ -136,7 +137,7 @@ func build(source string, jobs []*job, stopped map[string]bool, opts workload.Re
 }
 
 // readPhase reads when slurmctld started, and when the last backfill cycle began.
-func readPhase(dir string, at hpc.Time, zone *time.Location) (p forecast.Phase, err error) {
+func readPhase(dir string, at hpc.Time, zone *time.Location) (p periodic.Phase, err error) {
 	err = optional(dir, configFile, func(r io.Reader) error {
 		return lines.Each(r, configFile, func(_ int, line []byte) error {
 			key, value, _ := strings.Cut(lines.UTF8(line), "=")
@@ -150,7 +151,7 @@ func readPhase(dir string, at hpc.Time, zone *time.Location) (p forecast.Phase, 
 		})
 	})
 	if err != nil || p.Began == 0 || p.Began > at {
-		return forecast.Phase{}, err
+		return periodic.Phase{}, err
 	}
 	err = optional(dir, schedulerFile, func(r io.Reader) error {
 		return lines.Each(r, schedulerFile, func(_ int, line []byte) error {
