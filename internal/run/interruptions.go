@@ -86,7 +86,7 @@ func (h *history) append(r *hpc.Recorded) {
 // outcome returns what is known about the next run. If the record lacks the nodes or the processors, the run has those
 // that the job requested.
 func (h *history) outcome(nodes string, processors int) rm.Outcome {
-	o := rm.Outcome{Eligible: h.eligible, Nodes: nodes, NodeCount: h.job.Request.MinNodes, Processors: processors}
+	o := rm.Outcome{Eligible: h.eligible, Nodes: nodes, NodeCount: h.job.MinNodes, Processors: processors}
 	if names, err := hostlist.Expand(nodes); err == nil && nodes != "" {
 		o.NodeCount = len(names)
 	}
