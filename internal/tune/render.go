@@ -44,7 +44,8 @@ func (r *Result) renderSearch(b *strings.Builder) {
 		quantity.Plural(r.SearchRuns, "run", "runs"), len(r.Tried), r.Plan.Blocks,
 		strings.Join(r.Plan.Workloads, ", "))
 	if broken > 0 {
-		fmt.Fprintf(b, "; %s %s a constraint", quantity.Regular(broken, "setting"), quantity.Plural(broken, "breaks", "break"))
+		fmt.Fprintf(b, "; %s %s a constraint", quantity.Regular(broken, "setting"),
+			quantity.Plural(broken, "breaks", "break"))
 	}
 	if failed > 0 {
 		fmt.Fprintf(b, "; %s with a failed run", quantity.Regular(failed, "setting"))

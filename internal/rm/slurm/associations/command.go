@@ -225,8 +225,8 @@ var qosFlags = map[string]bool{"denyonlimit": true, "enforceusagethreshold": tru
 	"partitionmaxnodes": true, "partitiontimelimit": true, "requiresreservation": true, "overpartqos": true,
 	"noreserve": true, "nodecay": true, "relative": true, "usagefactorsafe": true}
 
-// modes are the modes of preemption, in lower case. A value has one mode at most of those that are true. GANG, WITHIN and
-// PRIORITY may be added to each mode.
+// modes are the modes of preemption, in lower case. A value has at most one of the modes that are true here. GANG,
+// WITHIN and PRIORITY may be added to each mode.
 var modes = map[string]bool{"cancel": true, "cluster": true, "off": true, "on": true, "requeue": true, "suspend": true,
 	"gang": false, "within": false, "priority": false}
 
@@ -252,7 +252,7 @@ func ExclusiveModes(list []string) error {
 }
 
 // check refuses a value that sacctmgr refuses. It also refuses the values that sacctmgr reads as another number:
-// sacctmgr 22.05 reads 1.5 as 1, and every release reads numbers of more than 32 bits modulo 2^32. Every negative number
+// sacctmgr 22.05 reads 1.5 as 1, and every release reads numbers of more than 32 bits modulo 2^32. A negative number
 // means no value.
 func (k kind) check(value string) error {
 	if value == "" && (k >= isCount && k <= isMode && k != isShare) {
