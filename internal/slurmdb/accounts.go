@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"rmreplay/internal/slurmspec"
 )
@@ -222,10 +223,13 @@ func (r *reader) option(b *strings.Builder, option, value string, isTRES bool) {
 	if n, err := strconv.ParseFloat(value, 64); value == "" || err == nil && (n >= float64(slurmspec.NoVal) || n < 0) {
 		return
 	}
-	if isTRES {
+	switch seconds, err := strconv.ParseInt(value, 10, 32); {
+	case isTRES:
 		if value = r.tresNames(value); value == "" {
 			return
 		}
+	case option == "PreemptExemptTime" && err == nil: // in the database in seconds; sacctmgr reads a plain number as minutes
+		value = slurmspec.FormatSpan(time.Duration(seconds) * time.Second)
 	}
 	fmt.Fprintf(b, " %s=%s", option, value)
 }

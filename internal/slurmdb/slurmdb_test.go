@@ -202,3 +202,16 @@ func TestReadErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestSecondsOfOptions: the database has PreemptExemptTime in seconds, and sacctmgr reads a plain number as minutes.
+func TestSecondsOfOptions(t *testing.T) {
+	for _, o := range []struct{ option, value, want string }{
+		{"PreemptExemptTime", "310", " PreemptExemptTime=00:05:10"}, {"PreemptExemptTime", "90000", " PreemptExemptTime=1-01:00:00"},
+		{"PreemptExemptTime", "", ""}, {"MaxWallDurationPerJob", "90", " MaxWallDurationPerJob=90"}, {"GraceTime", "90", " GraceTime=90"},
+	} {
+		var b strings.Builder
+		if (&reader{}).option(&b, o.option, o.value, false); b.String() != o.want {
+			t.Errorf("%s of %q: %q, want %q", o.option, o.value, b.String(), o.want)
+		}
+	}
+}

@@ -631,7 +631,7 @@ func number(value string) *float64 {
 
 // seconds reads a time and returns seconds; nil for no limit.
 func seconds(value string) *int64 {
-	d, err := slurmspec.ParseTimeLimit(value)
+	d, err := slurmspec.ParseTimeSpec(value)
 	if err != nil || d == hpc.Unlimited || d < 0 {
 		return nil
 	}

@@ -88,3 +88,16 @@ add user cid DefaultAccount=physics account=optics fairshare=9
 		t.Errorf("users %v", s.Users)
 	}
 }
+
+// TestPreemptExemptTime: sacctmgr reads the time to the second, and 0 replaces the time of slurm.conf.
+func TestPreemptExemptTime(t *testing.T) {
+	for text, want := range map[string]int64{"5": 300, "1:30": 90, "00:05:10": 310, "0": 0, "1-00:00:01": 86401} {
+		got := Read([]byte("add qos high PreemptExemptTime="+text+"\n"), "a", "vale", "").Policies["high"].PreemptExempt
+		if got == nil || *got != want {
+			t.Errorf("%s: not %d s", text, want)
+		}
+	}
+	if got := Read([]byte("add qos high PreemptExemptTime=-1\n"), "a", "vale", "").Policies["high"].PreemptExempt; got != nil {
+		t.Errorf("-1: %d s, want none", *got)
+	}
+}
