@@ -280,7 +280,7 @@ func (t *trial) task() next {
 		return nextRecord
 	}
 	limit := j.limit
-	t.able, t.least, t.limit = j.capable, t.counts.Min, deadline.Lower(limit, j.part.MaxMinutes, endless)
+	t.able, t.least, t.limit = j.fillable, t.counts.Min, deadline.Lower(limit, j.part.MaxMinutes, endless)
 	t.granted = t.limit
 	defer func() {
 		if j.state == pending {
@@ -350,12 +350,12 @@ func (t *trial) attempt() (result next, again bool) {
 	if t.later == 0 && free.Contains(j.request.Required) {
 		t.later = unowned
 	}
-	free.And(j.capable)
+	free.And(j.fillable)
 	if !t.counted && t.suffice(free) {
 		if t.counted = true; !t.aside {
 			t.tried++
 		}
-		t.able, t.least = e.servers.Room(&j.request, j.capable, t.least)
+		t.able, t.least = e.servers.Room(&j.request, j.fillable, t.least)
 	}
 	if !t.suffice(free) {
 		if copy(free, t.able); !e.reservations.Any() && t.usage == nil {

@@ -78,6 +78,7 @@ type job struct {
 	excluded    selection.Bits
 	demand      demand.Demand  // hardware and features that the job needs
 	capable     selection.Bits // nodes that meet demand
+	fillable    selection.Bits // nodes that meet demand for backfill
 	brackets    alternatives.Sets
 	totalCPUs   int // CPUs of the last successful test
 	chosenNodes int // nodes of the last selection (node_cnt_wag)

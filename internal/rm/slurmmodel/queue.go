@@ -135,7 +135,7 @@ func (e *Engine) partitionRefuses(j *job, forBackfill bool) slurmspec.Reason {
 	}
 	if r := &j.request; !j.ownMemory && (r.Memory != p.Memory || r.MemoryPerCPU != p.MemoryPerCPU) {
 		r.Memory, r.MemoryPerCPU = p.Memory, p.MemoryPerCPU
-		j.capable = e.servers.Nodes(j.demand.With(r))
+		j.capable, j.fillable = e.servers.Nodes(j.demand.With(r))
 	}
 	return slurmspec.NoReason
 }
@@ -148,7 +148,8 @@ func (e *Engine) fitMemory(j *job) slurmspec.Reason {
 	r, why := j.part.FitMemory(&j.original, j.ownMemory, j.sharing.Exclusive, j.minNodes, j.maxNodes)
 	if why == slurmspec.NoReason {
 		e.tester.Classify(&r)
-		j.request, j.fitted, j.capable = r, j.part, e.servers.Nodes(j.demand.With(&r))
+		j.request, j.fitted = r, j.part
+		j.capable, j.fillable = e.servers.Nodes(j.demand.With(&r))
 	}
 	return why
 }

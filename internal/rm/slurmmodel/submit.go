@@ -221,8 +221,7 @@ func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 }
 
 // describeNodes sets the nodes that a job names or excludes, and the nodes that can serve it.
-func (e *Engine) describeNodes(j *job, d *rpc.JobDesc) error {
-	var err error
+func (e *Engine) describeNodes(j *job, d *rpc.JobDesc) (err error) {
 	if d.ReqNodes != "" {
 		if j.request.Required, err = e.names.Set(d.ReqNodes, e.place); err != nil {
 			return err
@@ -231,11 +230,9 @@ func (e *Engine) describeNodes(j *job, d *rpc.JobDesc) error {
 		j.request.MinCPUs = max(j.request.MinCPUs, j.minNodes)
 	}
 	if d.ExcNodes != "" {
-		if j.excluded, err = e.names.Set(d.ExcNodes, e.place); err != nil {
-			return err
-		}
+		j.excluded, err = e.names.Set(d.ExcNodes, e.place)
 	}
 	j.demand, j.brackets = demand.FromRequest(&j.request, d), e.servers.Split(d.Features)
-	j.capable = e.servers.Nodes(j.demand)
-	return nil
+	j.capable, j.fillable = e.servers.Nodes(j.demand)
+	return err
 }

@@ -17,6 +17,7 @@ import (
 type Demand struct {
 	cpus, sockets, cores, threads int
 	memory, disk                  int64
+	perCPU                        bool // memory is for each CPU
 	features                      string
 }
 
@@ -38,16 +39,12 @@ func FromRequest(r *selection.Request, d *rpc.JobDesc) Demand {
 
 // With returns the demand with the CPUs and the memory that a request needs on each node.
 func (h Demand) With(r *selection.Request) Demand {
-	h.cpus, h.memory = r.MinCPUsPerNode, r.Memory
-	if r.MemoryPerCPU {
-		h.memory *= int64(max(1, r.MinCPUsPerNode))
-	}
+	h.cpus, h.memory, h.perCPU = r.MinCPUsPerNode, r.Memory, r.MemoryPerCPU
 	return h
 }
 
-// ServedBy reports whether the hardware and the features of a node meet a demand (_build_node_list
-// in node_scheduler.c).
-func (h *Demand) ServedBy(n *selection.Node, config *hpc.Node) bool {
+// servedBy reports whether the hardware and the features of a node meet a demand.
+func (h *Demand) servedBy(n *selection.Node, config *hpc.Node) bool {
 	if h.cpus > n.CPUs || h.memory > n.Memory || h.sockets > n.Sockets || h.cores > n.Cores || h.threads > n.Threads {
 		return false
 	}
@@ -86,15 +83,28 @@ func NewServers(m *selection.Machine, configs []hpc.Node, place map[string]int) 
 	return s
 }
 
-// Nodes returns the nodes that meet a demand. The caller must not change the set.
-func (s *Servers) Nodes(h Demand) selection.Bits {
+// Nodes returns the nodes that meet a demand, for all of slurmctld (_build_node_list in node_scheduler.c) and for
+// backfill (job_req_node_filter). Of memory for each CPU, only backfill counts the memory of all CPUs that the job
+// needs on a node. The caller must not change the sets.
+func (s *Servers) Nodes(h Demand) (all, forBackfill selection.Bits) {
+	perCPU := h.perCPU
+	h.perCPU = false
+	all = s.find(h)
+	if perCPU {
+		h.memory *= int64(max(1, h.cpus))
+	}
+	return all, s.find(h)
+}
+
+// find returns the nodes that meet a demand with memory for each node.
+func (s *Servers) find(h Demand) selection.Bits {
 	set, known := s.known[h]
 	if known {
 		return set
 	}
 	set = selection.NewBits(len(s.machine.Nodes))
 	for i := range s.machine.Nodes {
-		if h.ServedBy(&s.machine.Nodes[i], s.configs[i]) {
+		if h.servedBy(&s.machine.Nodes[i], s.configs[i]) {
 			set.Set(i)
 		}
 	}

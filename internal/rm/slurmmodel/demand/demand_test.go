@@ -90,7 +90,7 @@ func TestRoomOfClass(t *testing.T) {
 		for count := range 6 {
 			r := selection.Request{MinCPUs: 1, CPUsPerTask: 1, MinCPUsPerNode: 1}
 			r.Devices = []selection.DeviceRequest{{Kind: "gpu", Count: 1 + count%3}}
-			nodes := servers.Nodes(demand.Demand{}.With(&r))
+			nodes, _ := servers.Nodes(demand.Demand{}.With(&r))
 			want, _ := servers.Room(&r, nodes, 1)
 			x.Classify(&r)
 			if got, _ := servers.Room(&r, nodes, 1); !got.Equal(want) {
@@ -104,5 +104,30 @@ func TestRoomOfClass(t *testing.T) {
 	}
 	if differ < 50 {
 		t.Errorf("one GPU and two GPUs are on different nodes of %d machines only", differ)
+	}
+}
+
+// TestNodesOfMemory has two nodes with 32,000 MiB and 16,000 MiB. Of memory for each CPU, only backfill counts the
+// memory of all CPUs on a node.
+func TestNodesOfMemory(t *testing.T) {
+	m := &selection.Machine{Nodes: []selection.Node{
+		{Name: "a", Sockets: 1, Cores: 4, Threads: 1, CPUs: 4, Memory: 32000},
+		{Name: "b", Sockets: 1, Cores: 4, Threads: 1, CPUs: 4, Memory: 16000},
+	}}
+	m.Prepare()
+	servers := demand.NewServers(m, []hpc.Node{{Name: "a"}, {Name: "b"}}, map[string]int{"a": 0, "b": 1})
+	for _, c := range []struct {
+		memory int64
+		perCPU bool
+		want   string
+	}{
+		{16000, false, "[0 1] [0 1]"}, {20000, false, "[0] [0]"}, {8000, true, "[0 1] [0 1]"}, {16000, true, "[0 1] [0]"},
+		{20000, true, "[0] []"}, {40000, true, "[] []"},
+	} {
+		r := selection.Request{MinCPUs: 6, CPUsPerTask: 2, MinCPUsPerNode: 2, Memory: c.memory, MemoryPerCPU: c.perCPU}
+		all, forBackfill := servers.Nodes(demand.Demand{}.With(&r))
+		if got := fmt.Sprint(slices.Collect(all.All), slices.Collect(forBackfill.All)); got != c.want {
+			t.Errorf("memory %d, for each CPU %v: nodes %s, want %s", c.memory, c.perCPU, got, c.want)
+		}
 	}
 }
