@@ -257,7 +257,7 @@ func (v *server) readAbout(ctx context.Context, values url.Values, live bool) (*
 		return r, s, bad(err)
 	}
 	if r.values.Get("columns") == "" && r.sides() == nil && len(s.matching(r.chosen)) > 1 {
-		r.columns = append([]string{"cluster"}, r.columns...)
+		r.columns = slices.Concat(r.columns[:1], []string{"cluster"}, r.columns[1:])
 	}
 	err = r.align(s, live)
 	r.whole = r.whole && !live // all figures of schedulers have an instant
