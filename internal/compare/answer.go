@@ -71,7 +71,7 @@ func (c *Comparison) answer(p *Pair) string {
 			quantity.Duration(metrics.Float(math.Abs(float64(change)))), how, name(p.Set), name(p.Baseline), texts[0],
 			texts[1])
 	}
-	text = only + text + c.rejections(p.Set, p)
+	text = only + text + c.reaction(p) + c.rejections(p.Set, p)
 	const tables = " The tables count all jobs that each side has."
 	switch {
 	case early != "":
@@ -108,6 +108,17 @@ func (c *Comparison) answer(p *Pair) string {
 		text += fmt.Sprintf(". The difference of the mean waits may be chance (p = %s)", quantity.Probability(d.P))
 	}
 	return text + "."
+}
+
+// reaction returns a clause about the users who react on exactly one side; else "".
+func (c *Comparison) reaction(p *Pair) string {
+	for _, at := range []int{p.Baseline, p.Set} {
+		if other := p.Set + p.Baseline - at; c.Sets[at].reacts && !c.Sets[other].reacts {
+			return fmt.Sprintf(", but these waits are not comparable, because only the users of %s react (compare machines by "+
+				"lateness)", Letter(at))
+		}
+	}
+	return ""
 }
 
 // lost returns a clause about the lost processor time; "" if it hardly changes.
@@ -299,6 +310,9 @@ func (c *Comparison) order() string {
 		for k, wait := range waitTexts(m, means...) {
 			set := sets[k]
 			text := Letter(set) + " " + wait
+			if c.Sets[set].reacts && slices.ContainsFunc(c.Sets, func(s SetInfo) bool { return !s.reacts }) {
+				text += " (users react: not comparable)"
+			}
 			if !valid(set) {
 				text += " (not valid)"
 			}

@@ -262,6 +262,43 @@ func TestOrderOfSets(t *testing.T) {
 	}
 }
 
+// Users who react submit less if they wait longer, so their waits and those of a rigid replay are not comparable. The
+// answer and the order of three sets say so, also if a run ended early or if the workloads differ.
+func TestAnswerOfUsersWhoReact(t *testing.T) {
+	set := func(name, model string, state run.State, more int) Set {
+		rows := []run.Row{job("x", 0, 5+len(name), 10, "n1"), job("y", 10, 60, 10, "n1")}
+		for i := range more {
+			rows = append(rows, job(fmt.Sprint("only", i), 0, 5, 10, "n1"))
+		}
+		s := single(name, rows...)
+		if s.Runs[0].Manifest.State = state; model != "" {
+			s.Runs[0].Manifest.Feedback = &run.Feedback{Model: model}
+		}
+		return s
+	}
+	const caution = ", but these waits are not comparable, because only the users of %s react (compare machines by lateness)"
+	for name, test := range map[string]struct {
+		models [2]string
+		state  run.State
+		more   int
+		side   string // the side whose users react; "" without a caution
+	}{
+		"set": {[2]string{"", "think-time"}, run.StateComplete, 0, "B"}, "baseline": {[2]string{"fluid", "none"}, run.StateComplete, 0, "A"},
+		"both": {[2]string{"fluid", "think-time"}, run.StateComplete, 0, ""}, "jitter": {[2]string{"", "none"}, run.StateComplete, 0, ""},
+		"early": {[2]string{"", "fluid"}, run.StateInterrupted, 0, "B"}, "other jobs": {[2]string{"", "fluid"}, run.StateComplete, 3, "B"},
+	} {
+		c := mustCompare(t, Options{}, set("a", test.models[0], run.StateComplete, 0), set("longer", test.models[1], test.state, test.more))
+		got := c.Answer(&c.Pairs[0])
+		if want := fmt.Sprintf(caution, test.side); strings.Contains(got, want) != (test.side != "") || strings.Contains(got, "not comparable") != (test.side != "") {
+			t.Errorf("%s: %q, the users of side %q react", name, got, test.side)
+		}
+	}
+	c := mustCompare(t, Options{}, set("a", "", run.StateComplete, 0), set("longer", "fluid", run.StateComplete, 0), set("b", "", run.StateComplete, 0))
+	if got := c.order(); strings.Count(got, "(users react: not comparable)") != 1 || !strings.HasSuffix(got, "(users react: not comparable)") {
+		t.Errorf("%q does not say that the users of B react", got)
+	}
+}
+
 // The order of three sets writes different waits differently.
 func TestOrderTellsWaitsApart(t *testing.T) {
 	c := &Comparison{Sets: make([]SetInfo, 3), Metrics: []Metric{{Key: "mean_wait_s",

@@ -280,6 +280,8 @@ type SetInfo struct {
 	// Window says that sets of different windows are compared. Then only the jobs that were submitted in the window
 	// count ([metrics.Options.LeavesOut]), and figures over time end with the last submission.
 	Window bool `json:"window,omitempty"`
+
+	reacts bool // the users of a run react ([Reacted])
 }
 
 // RunInfo describes a run.
@@ -432,6 +434,7 @@ func describe(name string, runs []table) SetInfo {
 	info := SetInfo{Name: name, Window: runs[0].submitted != 0}
 	for i := range runs {
 		r := &runs[i]
+		info.reacts = info.reacts || Reacted(r.Manifest)
 		info.Runs = append(info.Runs, RunInfo{
 			Name: r.Name, Engine: r.Manifest.Engine, Policy: r.Manifest.Policy, Slurm: r.Manifest.Versions.Slurm,
 			MadeBy: r.Manifest.MadeBy(), Clock: r.Manifest.Clock.Model,

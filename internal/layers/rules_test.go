@@ -189,7 +189,7 @@ var rules = []rule{
 	}, computes,
 		"differences between two releases follow from run records and from tables of the releases"},
 	{"use cases", "internal/compare/clusters", []string{
-		"internal/lines", "internal/quantity", "internal/rm/slurm/associations", "internal/rm/slurm/conf/syntax", "internal/workload",
+		"internal/hostlist", "internal/lines", "internal/quantity", "internal/rm/slurm/associations", "internal/rm/slurm/conf/syntax", "internal/workload",
 	}, computes,
 		"differences between two clusters follow only from their files"},
 	{"use cases", "internal/compare/jobrows", []string{"internal/hpc", "internal/metrics", "internal/quantity", "internal/run", "internal/stats"}, computes,
@@ -218,8 +218,9 @@ var rules = []rule{
 		"a figure draws any series of numbers"},
 	{"use cases", "internal/report/chart", []string{"internal/figure", "internal/metrics", "internal/quantity"}, computes,
 		"these figures follow only from metrics"},
+	{"use cases", "internal/report/lanes", nil, computes, "lanes follow only from the shares of the jobs"},
 	{"use cases", "internal/report", []string{
-		"internal/compare", "internal/compare/jobrows", "internal/explain", "internal/figure", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/report/chart", "internal/run", "internal/stats", "internal/waits"}, computes,
+		"internal/compare", "internal/compare/clusters", "internal/compare/jobrows", "internal/explain", "internal/figure", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/report/chart", "internal/report/lanes", "internal/run", "internal/stats", "internal/waits"}, computes,
 		"a report shows run records and their comparison"},
 	{"use cases", "internal/predict/service", []string{"internal/hpc", "internal/httpjson", "internal/jobjson", "internal/origin", "internal/predict", "internal/predict/model", "internal/quantity"}, []string{"os/..."},
 		"a service answers requests; its caller has the files, the clock and the listener"},

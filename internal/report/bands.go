@@ -13,6 +13,7 @@ import (
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/quantity"
+	"rmreplay/internal/report/lanes"
 	"rmreplay/internal/run"
 )
 
@@ -121,7 +122,7 @@ func newBand(b band, nodes []int, names []string) band {
 	slices.Sort(nodes)
 	var list []string
 	for _, n := range nodes {
-		b.ranges = appendNode(b.ranges, n, lanes{})
+		b.ranges = appendNode(b.ranges, n, lanes.Part{})
 		list = append(list, names[n])
 	}
 	b.nodes = hostlist.Compress(list)

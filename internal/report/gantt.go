@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"rmreplay/internal/compare"
+	"rmreplay/internal/compare/clusters"
 	"rmreplay/internal/figure"
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/quantity"
+	"rmreplay/internal/report/lanes"
 	"rmreplay/internal/run"
 )
 
@@ -37,6 +39,8 @@ type Gantt struct {
 	span  float64   // seconds
 	jobs  []occupation
 	bands []band
+	// capacity is the number of processors of each node.
+	capacity []float64
 }
 
 // occupation says which nodes a job held, and when.
@@ -44,13 +48,14 @@ type occupation struct {
 	row        *run.Row
 	start, end float64 // seconds since the chart's beginning
 	ranges     []nodeRange
+	level      float64 // processors on each node; infinity for all of them
 }
 
 // nodeRange is a range of consecutive nodes, by index, with the lanes that a job has in their rows. The zero value of
 // lanes means the whole row.
 type nodeRange struct {
 	first, count int
-	lanes        lanes
+	lanes        lanes.Part
 }
 
 // payloadLimit is the size in bytes above which a chart has only its picture.
@@ -70,7 +75,7 @@ func newGantt(name, title string, r *compare.Realization, f *frame) (*Gantt, err
 	g.begin = f.from.Add(-f.shift(r))
 	g.from, g.span = g.begin.Std().In(f.zone), max(1, f.to.Sub(f.from).Seconds())
 	g.placeJobs(r, index)
-	g.shareNodes(&r.Manifest.Cluster)
+	g.shareNodes(&r.Manifest.Cluster, clusters.Processors(r.Cluster))
 	g.bands = newBands(&r.Administration, g.begin, g.span, index)
 	g.Caption = fmt.Sprintf(
 		"Each row is one of %d %s, each column a time (%s). Colours show partitions, unless another property is chosen. "+
@@ -173,13 +178,13 @@ func indices(names []string, index map[string]int) []int {
 func consecutive(names []string, index map[string]int) []nodeRange {
 	var list []nodeRange
 	for _, p := range indices(names, index) {
-		list = appendNode(list, p, lanes{})
+		list = appendNode(list, p, lanes.Part{})
 	}
 	return list
 }
 
 // appendNode adds a node to the last range if the node follows that range; otherwise it begins a new range.
-func appendNode(list []nodeRange, node int, l lanes) []nodeRange {
+func appendNode(list []nodeRange, node int, l lanes.Part) []nodeRange {
 	if n := len(list); n > 0 && list[n-1].first+list[n-1].count == node && list[n-1].lanes == l {
 		list[n-1].count++
 		return list
@@ -204,11 +209,11 @@ func (g *Gantt) fill(width, height int, colourOf func(*run.Row) color.RGBA) *cel
 		job := &g.jobs[i]
 		paint := colourOf(job.row)
 		for _, r := range job.ranges {
-			if r.lanes == (lanes{}) {
+			if r.lanes == (lanes.Part{}) {
 				c.add(job.start*perSecond, job.end*perSecond, float64(r.first)*perNode, float64(r.first+r.count)*perNode, paint)
 				continue
 			}
-			low, high := r.lanes.share()
+			low, high := r.lanes.Share()
 			for n := r.first; n < r.first+r.count; n++ {
 				c.add(job.start*perSecond, job.end*perSecond, (float64(n)+low)*perNode, (float64(n)+high)*perNode, paint)
 			}
@@ -306,21 +311,35 @@ func (g *Gantt) categories(value func(*run.Row) string) (names []string, of []in
 // table returns the numbers of the chart: how busy groups of nodes were over time.
 func (g *Gantt) table() *Table {
 	const columns = 12
-	bands := min(20, len(g.nodes))
-	c := g.fill(columns, bands, func(*run.Row) color.RGBA { return color.RGBA{} })
-	t := &Table{Caption: "Share of the nodes' time that jobs held", Head: []string{"nodes"}, Folded: true}
+	held := make([][columns]float64, len(g.nodes)) // processor seconds
+	t := &Table{Folded: true, Head: []string{"nodes"}, Caption: "Share of the nodes' processors that jobs held. A node's " +
+		"processors are those in the cluster's files, or else the most that its jobs held at the same time. A job counts " +
+		"with equal parts on its nodes, at most with all their processors; on shared nodes a share can then exceed 100 %"}
 	for k := range columns {
-		t.Head = append(t.Head, "until "+g.date(g.span*float64(k+1)/columns))
-	}
-	for b := range bands {
-		first, last := b*len(g.nodes)/bands, (b+1)*len(g.nodes)/bands-1
-		name := g.nodes[first]
-		if last > first {
-			name += " to " + g.nodes[last]
+		from, to := g.span*float64(k)/columns, g.span*float64(k+1)/columns
+		t.Head = append(t.Head, "until "+g.date(to))
+		for i := range g.jobs {
+			job := &g.jobs[i]
+			if seconds := min(job.end, to) - max(job.start, from); seconds > 0 {
+				for node := range job.nodes() {
+					held[node][k] += seconds * min(job.level, g.capacity[node])
+				}
+			}
 		}
-		row := []string{name}
+	}
+	bands := min(20, len(g.nodes))
+	for b := range bands {
+		first, end := b*len(g.nodes)/bands, (b+1)*len(g.nodes)/bands
+		row := []string{g.nodes[first]}
+		if end > first+1 {
+			row[0] += " to " + g.nodes[end-1]
+		}
 		for k := range columns {
-			row = append(row, fmt.Sprintf("%.0f%%", 100*c.held[b*columns+k]))
+			used, all := 0.0, 0.0
+			for node := first; node < end; node++ {
+				used, all = used+held[node][k], all+g.capacity[node]*g.span/columns
+			}
+			row = append(row, fmt.Sprintf("%.0f%%", 100*used/all))
 		}
 		t.Rows = append(t.Rows, row)
 	}

@@ -4,7 +4,7 @@
 // instead of the job drawn last.
 "use strict";
 (() => {
-  const LANES = 64; // of each node's row, as rowLanes in lanes.go
+  const LANES = 64; // of each node's row, as in the package lanes
   const DAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
   const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
   const STEPS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 1209600, 2592000];

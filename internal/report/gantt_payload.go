@@ -10,6 +10,7 @@ import (
 
 	"rmreplay/internal/compare"
 	"rmreplay/internal/figure"
+	"rmreplay/internal/report/lanes"
 	"rmreplay/internal/run"
 )
 
@@ -124,11 +125,11 @@ func (g *Gantt) pack() string {
 		next := 0
 		for _, r := range job.ranges {
 			b = binary.AppendUvarint(b, uint64(r.first-next))
-			if r.lanes == (lanes{}) {
+			if r.lanes == (lanes.Part{}) {
 				b = binary.AppendUvarint(b, uint64(2*r.count))
 			} else {
 				b = binary.AppendUvarint(b, uint64(2*r.count+1))
-				b = append(b, r.lanes.first, r.lanes.count) // both are below 128
+				b = append(b, r.lanes.First, r.lanes.Count) // both are below 128
 			}
 			next = r.first + r.count
 		}

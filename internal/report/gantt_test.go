@@ -18,6 +18,7 @@ import (
 	"rmreplay/internal/compare"
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/report/lanes"
 	"rmreplay/internal/run"
 )
 
@@ -114,7 +115,7 @@ func unpack(t testing.TB, text string, jobs int) (starts, lengths []uint64, rang
 			count := next()
 			r := nodeRange{first: at, count: int(count / 2)}
 			if count%2 == 1 {
-				r.lanes = lanes{uint8(next()), uint8(next())}
+				r.lanes = lanes.Part{First: uint8(next()), Count: uint8(next())}
 			}
 			at += r.count
 			list = append(list, r)
@@ -243,7 +244,7 @@ func TestLanes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, a := range g.jobs {
-		low, high := a.ranges[0].lanes.share()
+		low, high := a.ranges[0].lanes.Share()
 		if want := float64(a.row.Processors) / 8; high-low != want {
 			t.Fatalf("job %s of %d processors has lanes from %v to %v, want a share of %v", a.row.Job, a.row.Processors, low, high, want)
 		}
@@ -251,7 +252,7 @@ func TestLanes(t *testing.T) {
 			if a.row.Nodes != b.row.Nodes || a.start >= b.end || b.start >= a.end {
 				continue
 			}
-			if from, to := b.ranges[0].lanes.share(); from < high && low < to {
+			if from, to := b.ranges[0].lanes.Share(); from < high && low < to {
 				t.Fatalf("jobs %s and %s on %s overlap: %v to %v, %v to %v", a.row.Job, b.row.Job, a.row.Nodes, low, high, from, to)
 			}
 		}
@@ -264,15 +265,124 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// freeLanes returns free lanes within the row.
-func TestFreeLanes(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		busy := rapid.Uint64().Draw(t, "busy") & rapid.Uint64().Draw(t, "fewer")
-		l := freeLanes(busy, uint8(rapid.IntRange(1, rowLanes-1).Draw(t, "count")))
-		if busy != math.MaxUint64 && (l.mask()&busy != 0 || int(l.first)+int(l.count) > rowLanes || l.count == 0) {
-			t.Fatalf("busy %b: %+v", busy, l)
+// mixedMachine is a full run of twelve hours on 40 nodes of 32 processors and ten of 48, in steps of ten minutes. Jobs
+// share nodes, and some have all processors of a small and of a large node. The first node is always full.
+func mixedMachine() compare.Realization {
+	random := rand.New(rand.NewPCG(7, 7))
+	at := func(step int) hpc.Time { return noon.Add(time.Duration(step) * 10 * time.Minute) }
+	r := compare.Realization{
+		Name: "mixed", Manifest: &run.Manifest{
+			Engine: "sim", State: run.StateComplete, Valid: true, VirtualStart: noon, VirtualEnd: at(72), Cluster: run.Cluster{Nodes: 50, Processors: 1760},
+		},
+		Cluster: map[string]string{"slurm.conf": "NodeName=DEFAULT CPUs=32\nNodeName=c[1-40]\nInclude large.conf\n",
+			"large.conf": "NodeName=DEFAULT\nNodeName=f[1-10] CPUs=48\n"},
+	}
+	add := func(from, to, processors int, nodes string) {
+		count, _ := hostlist.Count(nodes)
+		r.Rows = append(r.Rows, run.Row{
+			Job: fmt.Sprint(len(r.Rows)), Task: -1, Partition: "batch", State: hpc.Completed, Submit: at(from), Start: at(from), End: at(to),
+			Nodes: nodes, NodeCount: count, Processors: processors,
+		})
+	}
+	add(0, 72, 32, "c1")
+	for node := 2; node <= 50; node++ {
+		name, most := fmt.Sprint("c", node), 32
+		if node > 40 {
+			name, most = fmt.Sprint("f", node-40), 48
 		}
-	})
+		add(0, 1, most, name)
+		for step := 2; step < 60; step += 6 {
+			for used := 0; used < most; {
+				n := min(most-used, 1+random.IntN(20))
+				if used += n; random.IntN(3) > 0 {
+					add(step, step+1+random.IntN(6), n, name)
+				}
+			}
+		}
+	}
+	for node := 1; node <= 10; node++ {
+		add(66, 66+random.IntN(6), 80, fmt.Sprintf("c%d,f%d", node+1, node))
+	}
+	return r
+}
+
+// The table has the share of the processors of the nodes that its rows name, on a machine whose nodes are not equal.
+// Without the cluster's files, the nodes have as many processors as their jobs held: these nodes were full once.
+func TestTableOfMixedNodes(t *testing.T) {
+	r := mixedMachine()
+	capacity := map[string]float64{}
+	held := map[string][]float64{} // processors in each step
+	for i := 1; i <= 50; i++ {
+		name, n := fmt.Sprint("c", i), 32.0
+		if i > 40 {
+			name, n = fmt.Sprint("f", i-40), 48
+		}
+		capacity[name], held[name] = n, make([]float64, 72)
+	}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		names, _ := hostlist.Expand(row.Nodes)
+		for _, name := range names {
+			n := float64(row.Processors)
+			if len(names) > 1 {
+				n = capacity[name]
+			}
+			for step := range 72 {
+				if from := noon.Add(time.Duration(step) * 10 * time.Minute); row.Start <= from && from < row.End {
+					held[name][step] += n
+				}
+			}
+		}
+	}
+	for _, files := range []map[string]string{r.Cluster, nil} {
+		if r.Cluster = files; files == nil {
+			r.Rows = slices.DeleteFunc(r.Rows, func(row run.Row) bool { return row.NodeCount > 1 })
+			for name := range held {
+				clear(held[name][66:])
+			}
+			for step := range 72 {
+				held["c1"][step] = 32
+			}
+		}
+		g, err := newGantt("g", "g", &r, frameOf(&r))
+		if err != nil || g.span != 12*3600 {
+			t.Fatalf("%v, %v s", err, g.span)
+		}
+		at := 0
+		for _, cells := range g.Data.Rows {
+			first, last, several := strings.Cut(cells[0], " to ")
+			var names []string
+			for ; len(names) == 0 || several && names[len(names)-1] != last; at++ {
+				names = append(names, g.nodes[at])
+			}
+			if names[0] != first {
+				t.Fatalf("a row begins with %s, want %s", first, names[0])
+			}
+			for hour := range 12 {
+				used, all := 0.0, 0.0
+				for _, name := range names {
+					all += 6 * capacity[name]
+					for _, n := range held[name][6*hour : 6*hour+6] {
+						used += n
+					}
+				}
+				if got, want := cells[1+hour], fmt.Sprintf("%.0f%%", 100*used/all); got != want {
+					t.Errorf("files %t: %s have %s in hour %d, want %s", files != nil, cells[0], got, hour, want)
+				}
+			}
+		}
+		if at != 50 || len(g.Data.Rows) != 20 {
+			t.Errorf("%d rows have %d nodes", len(g.Data.Rows), at)
+		}
+		for i := range g.jobs { // the jobs that have nodes completely have their whole rows
+			whole := g.jobs[i].row.NodeCount == 2 || g.jobs[i].row.Nodes == "c1"
+			for _, part := range g.jobs[i].ranges {
+				if low, high := part.lanes.Share(); whole && (low != 0 || high != 1) {
+					t.Errorf("files %t: job %s on %s has its rows from %v to %v", files != nil, g.jobs[i].row.Job, g.jobs[i].row.Nodes, low, high)
+				}
+			}
+		}
+	}
 }
 
 // Bands are as long as the nodes were out of service or reserved.

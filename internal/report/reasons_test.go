@@ -47,10 +47,23 @@ func TestPendingReasons(t *testing.T) {
 	}
 }
 
-// The parts of the waits and their causes have rows of one name with different values, so the page says why.
+// The parts of a run's waits and their causes have rows of one name with different values, so the page says why. The
+// parts of the waits of a set are means over its runs, and its causes are those of the first run.
 func TestTwoDivisions(t *testing.T) {
-	if page := string(pageOf(t, mustReport(t))); strings.Count(page, "which divide the same time in another way than the parts above") != 2 {
-		t.Error("the page does not say that causes and parts are two divisions of the same time")
+	const divide, first = "which divide the same time in another way than the parts above", "of the first run alone, and who held"
+	sets := twoSets()
+	for _, want := range []int{0, 1, 2} { // sets of one run
+		r, err := New(sets, Options{Created: noon.Std()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if page := string(pageOf(t, r)); strings.Count(page, divide) != want || strings.Count(page, first) != 2-want {
+			t.Errorf("%d sets have one run: the page says %d times that causes and parts divide the same time, and %d times that causes are of the first run",
+				want, strings.Count(page, divide), strings.Count(page, first))
+		}
+		if want < 2 {
+			sets[want].Runs = sets[want].Runs[:1]
+		}
 	}
 }
 

@@ -373,8 +373,8 @@ func (r *Report) waiting() (Section, error) {
 		if r.single() {
 			of = ""
 		}
-		s.Blocks = append(s.Blocks, paragraph("The largest causes of the waits%s%s, which divide the same time in another way than the parts above, and who held processors while jobs waited for nodes:",
-			of, quantity.Plural(len(set.Runs), "", ", of the first run")))
+		s.Blocks = append(s.Blocks, paragraph("The largest causes of the waits%s%s, and who held processors while jobs waited for nodes:", of,
+			quantity.Plural(len(set.Runs), ", which divide the same time in another way than the parts above", ", of the first run alone")))
 		blocks, err := causesOf(&set.Runs[0])
 		if err != nil {
 			return s, err

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 
+	"rmreplay/internal/hostlist"
 	"rmreplay/internal/lines"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm/slurm/associations"
@@ -56,6 +57,43 @@ func Between(baseline, set map[string]string) []Setting {
 		}
 	}
 	return list
+}
+
+// Processors returns the processors of each node by its name, as the cluster's files have them: CPUs, or else the
+// product of the node's sockets, cores and threads. It leaves out nodes whose numbers cannot be read.
+func Processors(files map[string]string) map[string]int {
+	c, of := read(files), map[string]int{}
+	for name, o := range c.objects {
+		hosts, isNode := strings.CutPrefix(name, "node ")
+		names, err := hostlist.Expand(hosts)
+		if !isNode || err != nil || strings.EqualFold(hosts, "DEFAULT") {
+			continue
+		}
+		count := func(keys ...string) int { // 1 without any of the keys
+			for _, key := range keys {
+				if value, _ := o.inForce(key); value != "" {
+					n, _ := strconv.Atoi(value)
+					return max(0, n)
+				}
+			}
+			return 1
+		}
+		n := count("cpus", "procs")
+		if cpus, _ := o.inForce("cpus"); cpus == "" && o.values["procs"] == "" && o.inherited["procs"] == "" {
+			n = count("corespersocket") * count("threadspercore")
+			if perBoard, _ := o.inForce("socketsperboard"); perBoard == "" {
+				n *= count("sockets", "boards")
+			} else {
+				n *= count("boards") * count("socketsperboard")
+			}
+		}
+		for _, name := range names {
+			if n > 0 {
+				of[name] = n
+			}
+		}
+	}
+	return of
 }
 
 // Size is the size of a machine as it was played; 0 if it is not known. It may differ from that in the cluster's

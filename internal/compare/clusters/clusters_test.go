@@ -3,6 +3,7 @@ package clusters
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -145,5 +146,22 @@ func TestPlayed(t *testing.T) {
 		if got := Played(Size{50, 1824}, other); got != nil {
 			t.Errorf("%v: %q", other, got)
 		}
+	}
+}
+
+// A node has the processors that its line or the lines DEFAULT above it give.
+func TestProcessors(t *testing.T) {
+	got := Processors(map[string]string{
+		"slurm.conf": "NodeName=n0\nNodeName=DEFAULT Boards=2 SocketsPerBoard=1 CoresPerSocket=8 ThreadsPerCore=2\nNodeName=a[1-2]\n" +
+			"NodeName=b Procs=4\nNodeName=c CPUs=many\nInclude more.conf\nPartitionName=p Nodes=ALL\n",
+		"more.conf": "NodeName=DEFAULT CPUs=48\nNodeName=d\nNodeName=e CPUs=6\n",
+		"gres.conf": "NodeName=x Name=gpu Count=2\n",
+	})
+	if want := map[string]int{"n0": 1, "a1": 32, "a2": 32, "b": 4, "d": 48, "e": 6}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	got = Processors(map[string]string{"slurm.conf": "NodeName=n[1-2] Sockets=2 CoresPerSocket=12\n"})
+	if want := map[string]int{"n1": 24, "n2": 24}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
