@@ -72,7 +72,7 @@ var Columns = slices.Concat([]*Column{
 	{Name: "turnaround", Doc: "end - submit, if it started", kind: seconds, number: turnaround},
 	{Name: "slowdown", Doc: "turnaround / run time", kind: factor, number: slowdown},
 	{Name: "time_limit", Doc: "its time limit", kind: seconds, number: limit},
-	{Name: "cpus", Doc: "allocated CPUs; requested tasks x CPUs per task if they are not recorded", kind: count,
+	{Name: "cpus", Doc: "allocated CPUs; without them requested tasks x CPUs per task", kind: count,
 		number: whole(func(r *run.Row) int { return cmp.Or(r.Processors, r.AskedTasks*max(r.AskedCPUsPerTask, 1)) })},
 	{Name: "nodes", Doc: "number of allocated nodes; requested nodes if it is not recorded", kind: count,
 		number: whole(func(r *run.Row) int { return cmp.Or(r.NodeCount, r.AskedMinNodes) })},
