@@ -30,7 +30,7 @@ func TestAnswer(t *testing.T) {
 			[]string{"wait about as long in B (other) as in A (base): 32.8 s and 32.6 s."}},
 		{[2]metrics.Float{32.75, 32.75}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false,
 			[]string{"wait as long in B (other) as in A (base): 32.8 s."}},
-		{[2]metrics.Float{2633.2, 2633.4}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false,
+		{[2]metrics.Float{2633.2, 2633.2 + 1e-9}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false,
 			[]string{"wait as long in B (other) as in A (base): 43 min 53 s."}},
 		{[2]metrics.Float{133200, 133220.5}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false,
 			[]string{"wait 20.5 s longer in B (other) than in A (base): 133220.5 s instead of 133200 s."}},

@@ -80,8 +80,8 @@ func (c *Comparison) Pairing(p *Pair) string {
 	case !c.Inference || p.SeedPairs == 0 && (len(a) == len(b) || !shareSeeds(a, b)):
 		return ""
 	case p.SeedPairs == 0:
-		return fmt.Sprintf("runs with equal seeds are not used as pairs: %s has %d runs and %s has %d (want the same seeds)",
-			Letter(p.Baseline), len(a), Letter(p.Set), len(b))
+		return fmt.Sprintf("runs with equal seeds are not used as pairs: the sets differ in size (%s: %d, %s: %d; "+
+			"want the same seeds)", Letter(p.Baseline), len(a), Letter(p.Set), len(b))
 	case p.SeedPairs >= enoughPairs:
 		return fmt.Sprintf("intervals and p come from the %d pairs of runs with the same workload and seed", p.SeedPairs)
 	}

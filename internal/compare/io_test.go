@@ -116,7 +116,7 @@ func TestPairs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := c.Pairing(&c.Pairs[0]); !strings.Contains(got, "A has 10 runs and B has 8 (want the same seeds)") {
+	if got := c.Pairing(&c.Pairs[0]); !strings.Contains(got, "the sets differ in size (A: 10, B: 8; want the same seeds)") {
 		t.Errorf("10 runs against 8: %q", got)
 	}
 }
