@@ -84,12 +84,12 @@ Results go to standard output, progress and messages to standard error. The exit
   5    something is missing on this machine (rmreplay doctor)
   130  interrupted by SIGINT (Ctrl-C), SIGTERM or SIGHUP
 
-An interrupted command ends within two seconds and leaves no incomplete file. The record
-of an interrupted run has what happened until then, and says that the run was interrupted.
-A second signal ends the command at once.
+An interrupted command ends within two seconds, after a second signal at once, and leaves
+no incomplete file. The record of such a run has what happened until then, and says so.
 
-A DURATION is 90s, 5m, 1h30m, 2h30, 2d, 08:00:00, 1-12:00 or a number of seconds. A TIME
-is 2024-03-05, 2024-03-05T12:00, 2024-03-05T12:00:00, or seconds since 1970. It is in
+A DURATION is 90s, 5m, 1h30m, 2h30, 2d, 08:00:00, 1-12:00 or a number of seconds. Options
+for hours or days want a unit, as --maintenance, --max-time-limit, --chain, --retention. A
+TIME is 2024-03-05, 2024-03-05T12:00, 2024-03-05T12:00:00, or seconds since 1970. It is in
 the zone of --timezone, unless it ends in Z or in an offset such as +01:00.`,
 		Example: `  rmreplay doctor
   rmreplay workload generate example --seed 1 -o demo

@@ -96,6 +96,7 @@ func (c *Comparison) answer(p *Pair) string {
 		}
 		text += fmt.Sprintf(". A test of %s, which permutes whole days, gives p = %s", of,
 			quantity.Probability(p.Periods.Quantities[0].P))
+	case !c.Inference && texts[0] == texts[1]: // no difference is visible
 	case !c.Inference:
 		text += ". These runs do not show how much of this difference is chance"
 	case float64(d.P) <= 1-c.Level:

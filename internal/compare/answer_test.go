@@ -30,6 +30,8 @@ func TestAnswer(t *testing.T) {
 			[]string{"wait about as long in B (other) as in A (base): 32.8 s and 32.6 s."}},
 		{[2]metrics.Float{32.75, 32.75}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false,
 			[]string{"wait as long in B (other) as in A (base): 32.8 s."}},
+		{[2]metrics.Float{2633.2, 2633.2 + 1e-9}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false,
+			[]string{"wait as long in B (other) as in A (base): 43 min 53 s."}},
 		{[2]metrics.Float{133200, 133220.5}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false,
 			[]string{"wait 20.5 s longer in B (other) than in A (base): 133220.5 s instead of 133200 s."}},
 		{[2]metrics.Float{metrics.NoValue(), 160}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false, []string{"No job of A (base) started, so its waits are not known."}},
@@ -43,6 +45,9 @@ func TestAnswer(t *testing.T) {
 		got := strings.ReplaceAll(c.Answer(&Pair{Set: 1}), quantity.Space, " ")
 		if (got == "") != (test.want == nil) {
 			t.Errorf("%v: %q", test.wait, got)
+		}
+		if strings.Contains(got, "wait as long in") && strings.Contains(got, "this difference") {
+			t.Errorf("%v: no difference is visible: %q", test.wait, got)
 		}
 		for _, want := range test.want {
 			if !strings.Contains(got, want) {

@@ -75,14 +75,25 @@ func pairings(sets []Set, least int) [][]int {
 // Pairing returns a text about runs of a set and the baseline that have the same workload and seed: whether the table
 // of figures uses them as pairs. It returns "" without such pairs.
 func (c *Comparison) Pairing(p *Pair) string {
+	a, b := c.Sets[p.Baseline].Runs, c.Sets[p.Set].Runs
 	switch {
-	case !c.Inference || p.SeedPairs == 0:
+	case !c.Inference || p.SeedPairs == 0 && (len(a) == len(b) || !shareSeeds(a, b)):
 		return ""
+	case p.SeedPairs == 0:
+		return fmt.Sprintf("runs with equal seeds are not used as pairs: the sets differ in size (%s: %d, %s: %d; "+
+			"want the same seeds)", Letter(p.Baseline), len(a), Letter(p.Set), len(b))
 	case p.SeedPairs >= enoughPairs:
 		return fmt.Sprintf("intervals and p come from the %d pairs of runs with the same workload and seed", p.SeedPairs)
 	}
 	return fmt.Sprintf("runs with equal seeds are not used as pairs: %d pairs are too few for a test of this table "+
 		"(want %d or more)", p.SeedPairs, enoughPairs)
+}
+
+// shareSeeds reports whether a run of a and a run of b have the same seed.
+func shareSeeds(a, b []RunInfo) bool {
+	return slices.ContainsFunc(a, func(x RunInfo) bool {
+		return slices.ContainsFunc(b, func(y RunInfo) bool { return x.Seed == y.Seed })
+	})
 }
 
 // pairing returns, for each run of a, the number of the run of b with the same workload and seed. It returns nil if

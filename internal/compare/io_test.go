@@ -112,6 +112,13 @@ func TestPairs(t *testing.T) {
 			t.Errorf("%v: no %q in\n%s", err, want, text.String())
 		}
 	}
+	c, err := Compare([]Set{sharing("a", seeds, a...), sharing("b", seeds[:8], b[:8]...)}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Pairing(&c.Pairs[0]); !strings.Contains(got, "the sets differ in size (A: 10, B: 8; want the same seeds)") {
+		t.Errorf("10 runs against 8: %q", got)
+	}
 }
 
 // Without a partner for every run there are no pairs.

@@ -76,7 +76,7 @@ var ErrNoUnit = errors.New("a number without a unit")
 // a number without a unit, because people mean hours, and Slurm's commands minutes.
 func ParseWithUnit(text string) (time.Duration, error) {
 	if n, err := strconv.ParseFloat(text, 64); err == nil && n != 0 {
-		return 0, fmt.Errorf("%s: %w (want %[1]sh, %[1]sm or %[1]ss)", text, ErrNoUnit)
+		return 0, fmt.Errorf("%s: %w (want %[1]sd, %[1]sh, %[1]sm or %[1]ss)", text, ErrNoUnit)
 	}
 	return ParseDuration(text)
 }

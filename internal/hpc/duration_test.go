@@ -38,7 +38,7 @@ func TestParseWithUnit(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"8", "1.5", "-1"} {
-		if got, err := ParseWithUnit(text); !errors.Is(err, ErrNoUnit) || !strings.Contains(err.Error(), "(want "+text+"h, ") {
+		if got, err := ParseWithUnit(text); !errors.Is(err, ErrNoUnit) || !strings.Contains(err.Error(), "(want "+text+"d, "+text+"h, ") {
 			t.Errorf("%q: %v, %v; want %v", text, got, err, ErrNoUnit)
 		}
 	}

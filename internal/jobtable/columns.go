@@ -1,6 +1,7 @@
 package jobtable
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -71,10 +72,10 @@ var Columns = slices.Concat([]*Column{
 	{Name: "turnaround", Doc: "end - submit, if it started", kind: seconds, number: turnaround},
 	{Name: "slowdown", Doc: "turnaround / run time", kind: factor, number: slowdown},
 	{Name: "time_limit", Doc: "its time limit", kind: seconds, number: limit},
-	{Name: "cpus", Doc: "allocated CPUs; requested CPUs if they are not recorded", kind: count,
-		number: whole(func(r *run.Row) int { return r.Processors })},
+	{Name: "cpus", Doc: "allocated CPUs; without them requested tasks x CPUs per task", kind: count,
+		number: whole(func(r *run.Row) int { return cmp.Or(r.Processors, r.AskedTasks*max(r.AskedCPUsPerTask, 1)) })},
 	{Name: "nodes", Doc: "number of allocated nodes; requested nodes if it is not recorded", kind: count,
-		number: whole(func(r *run.Row) int { return r.NodeCount })},
+		number: whole(func(r *run.Row) int { return cmp.Or(r.NodeCount, r.AskedMinNodes) })},
 	{Name: "node_list", Doc: "the allocated nodes", text: func(r *run.Row) string { return r.Nodes }},
 	{Name: "tres", Doc: "the allocated TRES", text: func(r *run.Row) string { return r.TRES }},
 	{Name: "cpu_time", Doc: "CPUs x time of its runs that ended, also of lost runs", kind: seconds, number: cpuTime},

@@ -213,3 +213,13 @@ func TestArrayAsID(t *testing.T) {
 		t.Errorf("%q, %v", table.Absent, err)
 	}
 }
+
+// TestNeverStarted checks that a job that never started has the size that it requested.
+func TestNeverStarted(t *testing.T) {
+	r := run.Row{AskedMinNodes: 2, AskedTasks: 64, AskedCPUsPerTask: 3}
+	for name, want := range map[string]string{"cpus": "192", "nodes": "2"} {
+		if got := byName[name].forPrograms(&r); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}

@@ -38,7 +38,7 @@ func conditionFault(condition string, err error) error {
 		for i, c := range store.Columns {
 			known[i] = c.Name
 		}
-		if near := spelling.Nearest(strings.ToLower(name), max(1, len(name)/4), known); near != "" {
+		if near := spelling.Nearest(strings.ToLower(name), max(1, len(name)/3), known); near != "" {
 			return say("there is no column %s (did you mean %s? a text needs quotes: '%s')", name, near, name)
 		}
 		return say("there is no column %s (a text needs quotes: '%s')", name, name)

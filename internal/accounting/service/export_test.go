@@ -2,10 +2,13 @@ package service_test
 
 import (
 	"bytes"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/accounting/store"
@@ -164,4 +167,25 @@ func journalsWith(t *testing.T, dir, text string) (n int) {
 		}
 	}
 	return n
+}
+
+// TestRetentionSays checks that the server prints how many jobs it removed for good.
+func TestRetentionSays(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	s, err := store.Open(t.Context(), dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(storetest.Fill(t.Context(), s, 1, 20), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_, said := listening(t, service.Serve{Data: dir, Retention: 24 * time.Hour})
+	const want = "--retention 24h: removed 20 jobs"
+	for range 600 {
+		if strings.Contains(said(), want) {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Errorf("%q, want %q", said(), want)
 }

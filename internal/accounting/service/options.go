@@ -63,6 +63,9 @@ type Imported struct {
 	// NoClusterBefore counts the documents that were in the directory and do not name a cluster. They are
 	// stored under the name of their index, so their jobs may now be in the directory twice.
 	NoClusterBefore int64 `json:"no_cluster_before"`
+	// Mixed counts the jobs that were in the clusters of the imported runs before. If they are of other runs, the
+	// clusters are now mixtures.
+	Mixed int64 `json:"jobs_before_runs"`
 	// Unreported names the runs for which the pages have no report, with the reasons.
 	Unreported []string `json:"without_report,omitempty"`
 }

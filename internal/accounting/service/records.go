@@ -163,6 +163,7 @@ func (Service) Import(ctx context.Context, dir string, from Records) (out *Impor
 		}
 		return send.add(cluster, text)
 	}, func(name string, r *run.Run) error {
+		out.Mixed += info.Clusters[name]
 		if err := errors.Join(c.describe(ctx, name, r), c.addHealth(ctx, name, r)); err != nil {
 			return err
 		}

@@ -25,6 +25,7 @@ import (
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/accounting/web"
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload/build"
@@ -286,7 +287,7 @@ func (s *site) serve(ctx context.Context, opts Serve, config *tls.Config, takes 
 	keep := time.NewTicker(retentionEvery)
 	defer keep.Stop()
 	for {
-		if err := s.expire(ctx, opts); err != nil {
+		if err := s.expire(ctx, opts, say); err != nil {
 			say("rmreplay: %v", err)
 		}
 		select {
@@ -307,10 +308,13 @@ func (s *site) serve(ctx context.Context, opts Serve, config *tls.Config, takes 
 const retentionEvery = 24 * time.Hour
 
 // expire removes jobs that ended before the retention time, and figures of schedulers that are
-// older than the retention time of figures.
-func (s *site) expire(ctx context.Context, opts Serve) (err error) {
+// older than the retention time of figures. It says how many jobs it removed.
+func (s *site) expire(ctx context.Context, opts Serve, say func(format string, args ...any)) (err error) {
 	if opts.Retention > 0 {
-		_, err = s.intake.Store().Expire(ctx, time.Now().Add(-opts.Retention))
+		var jobs int64
+		jobs, err = s.intake.Store().Expire(ctx, time.Now().Add(-opts.Retention))
+		say("rmreplay: --retention %s: removed %d %s", hpc.FormatDuration(opts.Retention), jobs,
+			quantity.Plural(int(jobs), "job", "jobs"))
 	}
 	if len(opts.Sdiag) > 0 && opts.SdiagKeep > 0 {
 		_, healthErr := s.intake.Store().ExpireHealth(time.Now().Add(-opts.SdiagKeep))

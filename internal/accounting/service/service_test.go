@@ -670,6 +670,7 @@ func TestMistakes(t *testing.T) {
 	for condition, want := range map[string]string{
 		"state = FAILED":       `--where "state = FAILED": there is no column FAILED (a text needs quotes: 'FAILED')`,
 		"sate = 'FAILED'":      "there is no column sate (did you mean state? a text needs quotes: 'sate')",
+		"status = 'FAILED'":    "there is no column status (did you mean state? a text needs quotes: 'status')",
 		`state = "FAILED"`:     "there is no column FAILED (a text needs quotes: 'FAILED')",
 		"elapsed_s > 'long'":   `"long": not a value of the column (want a number)`,
 		"end_time > 'monday'":  "want",

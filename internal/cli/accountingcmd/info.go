@@ -44,7 +44,8 @@ func infoText(i *service.Info) string {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "jobs\t%d\n", i.Jobs)
 	if i.FirstEnd != nil && i.LastEnd != nil {
-		fmt.Fprintf(w, "ended\t%s to %s\n", i.FirstEnd.Format(time.DateTime), i.LastEnd.Format(time.DateTime))
+		fmt.Fprintf(w, "ended\t%s to %s UTC\n", i.FirstEnd.UTC().Format(time.DateTime),
+			i.LastEnd.UTC().Format(time.DateTime))
 	}
 	for _, group := range []struct {
 		title  string

@@ -100,6 +100,10 @@ func importedText(r *service.Imported) string {
 			"the cluster has another name, an imported record of such a job is added as a second job: use rmreplay accounting "+
 			"reconcile --fill, which finds these jobs by number and start\n", r.NoClusterBefore, quantity.Plural(r.NoClusterBefore, "document", "documents"))
 	}
+	if r.Mixed > 0 && r.Added > 0 {
+		text += fmt.Sprintf("warning: the cluster had %d %s before: if they are of another run, it is now a mixture of two runs "+
+			"(want another --cluster-name for each run)\n", r.Mixed, quantity.Plural(int(r.Mixed), "job", "jobs"))
+	}
 	for _, why := range r.Unreported {
 		text += fmt.Sprintf("no report was made of %s\n", why)
 	}

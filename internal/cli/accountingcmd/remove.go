@@ -2,6 +2,7 @@ package accountingcmd
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -63,6 +64,10 @@ files keep their copies.`
 	return c
 }
 
+// earliest is the smallest number that --start and --end accept as seconds since 1970. People mean
+// a date by smaller numbers: --start 2024 would remove everything.
+const earliest = 1e8
+
 // removing returns a command that changes the jobs that its flags choose. The function check
 // returns an error if the command lacks a flag that it needs.
 func (o commands) removing(opts *service.Remove, done, would string, check func() error) *cobra.Command {
@@ -73,6 +78,11 @@ func (o commands) removing(opts *service.Remove, done, would string, check func(
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if opts.Start, opts.End, err = window.Bounds(); err != nil {
 				return console.Usagef("%w", err)
+			}
+			for _, text := range []string{window.Start, window.End} {
+				if n, err := strconv.Atoi(text); err == nil && n < earliest {
+					return console.Usagef("%s: a time in 1973 or earlier (want a date, such as 2024-03-05)", text)
+				}
 			}
 			if err := check(); err != nil {
 				return err

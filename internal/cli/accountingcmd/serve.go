@@ -37,7 +37,8 @@ Slurm takes user and password in JobCompLoc: http://USER:PASSWORD@HOST:9200/NAME
 Many sites let all users read slurm.conf, so write a credential of the role ingest there.
 
 Without --auth the server listens on the loopback interface only, unless --open is given.
-Once a day the server removes the jobs that ended longer ago than --retention.
+At its start, and then once a day, the server removes the jobs that ended longer ago than
+--retention. It prints how many jobs it removed.
 
 --run shows a run of rmreplay in the pages, as a cluster; repeat the flag for several
 runs. The server makes a data directory for the runs, and removes it at the end. Such a
@@ -128,7 +129,7 @@ func addServeFlags(c *cobra.Command, opts *service.Serve, listen *string) {
 	f.BoolVar(&opts.Open, "open", false, "let everybody who reaches the server read and send jobs")
 	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster, for jobs whose documents name no cluster "+
 		"(default: the name of the index)")
-	flags.Duration(f, &opts.Retention, "retention", 0, "`DURATION` for which ended jobs are kept; 0 for ever")
+	flags.Days(f, &opts.Retention, "retention", 0, "`DURATION` for which ended jobs are kept, such as 400d; 0 for ever")
 	f.StringVar(&opts.Forward, "forward", "", "`URL` of an Elasticsearch or OpenSearch cluster that gets every "+
 		"document, too")
 	f.StringVar(&opts.ForwardAuth, "forward-auth", "", "`FILE` with the credentials for --forward")
@@ -141,7 +142,7 @@ func addServeFlags(c *cobra.Command, opts *service.Serve, listen *string) {
 	f.StringArrayVar(&opts.Sdiag, "sdiag", nil, "keep the figures of CLUSTER's slurmctld: `CLUSTER=COMMAND`, "+
 		"where COMMAND is sdiag; may be repeated")
 	flags.Duration(f, &opts.SdiagEvery, "sdiag-every", time.Minute, "`DURATION` between two runs of sdiag")
-	flags.Duration(f, &opts.SdiagKeep, "sdiag-keep", 400*24*time.Hour,
+	flags.Days(f, &opts.SdiagKeep, "sdiag-keep", 400*24*time.Hour,
 		"`DURATION` for which sdiag's figures are kept; 0 for ever")
 	flags.Memory(f, &opts.MemoryMiB, "memory", 512, "`MIB` of memory, or an amount such as 4G, for all processes that "+
 		"answer queries; the server itself takes up to 256 MiB more")
@@ -189,7 +190,7 @@ func (o commands) checkStore(opts *service.Serve) error {
 			return console.Usagef("--url and --url-auth need --store elasticsearch")
 		}
 		if (opts.Data == "") == (len(opts.Runs) == 0) {
-			return console.Usagef("it is not clear which jobs to show (want either --data DIR or --run RUN)")
+			return console.Usagef("it is not clear which jobs to show (want either DIR or --run RUN)")
 		}
 	case service.Elasticsearch:
 		switch {

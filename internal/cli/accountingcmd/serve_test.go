@@ -12,11 +12,13 @@ import (
 // TestServeFlags checks which combinations of flags are accepted, and the errors for the others.
 func TestServeFlags(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                                      "want either --data DIR or --run RUN",
-		"--data d --run r":                      "want either --data DIR or --run RUN",
+		"":                                      "want either DIR or --run RUN",
+		"--data d --run r":                      "want either DIR or --run RUN",
 		"--data d --url u":                      "--url and --url-auth need --store elasticsearch",
 		"--data d --retention -400d":            "--retention -9600h0m0s: negative",
 		"--data d --sdiag-keep -1d":             "negative",
+		"--data d --retention 400":              "400: a number without a unit (want 400d, 400h, ",
+		"--data d --sdiag-keep 400":             "400: a number without a unit (want 400d, 400h, ",
 		"--data d --memory -5":                  "want at least 64",
 		"--data d --store x":                    `--store "x": want embedded or elasticsearch`,
 		"--run r --forward u":                   "--forward needs --data",
@@ -34,10 +36,10 @@ func TestServeFlags(t *testing.T) {
 		var listen string
 		c := &cobra.Command{}
 		addServeFlags(c, &opts, &listen)
-		if err := c.ParseFlags(strings.Fields(args)); err != nil {
-			t.Fatal(err)
+		err := c.ParseFlags(strings.Fields(args))
+		if err == nil {
+			err = commands{}.checkServe(&opts)
 		}
-		err := commands{}.checkServe(&opts)
 		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
 		}
@@ -57,6 +59,18 @@ func TestExportFormat(t *testing.T) {
 		got, err := formatFor(c.path, c.format)
 		if got != c.want || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s as %q: %q %v, want %q %q", c.path, c.format, got, err, c.want, c.says)
+		}
+	}
+}
+
+// TestRemoveYear checks that a year is not read as seconds since 1970, which would remove all jobs.
+func TestRemoveYear(t *testing.T) {
+	for _, text := range []string{"2024", "20240305"} {
+		c := commands{}.remove()
+		c.SetArgs([]string{t.TempDir(), "--start", text, "--dry-run"})
+		c.SilenceErrors, c.SilenceUsage = true, true
+		if err := c.Execute(); err == nil || !strings.Contains(err.Error(), text+": a time in 1973 or earlier (want a date") {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

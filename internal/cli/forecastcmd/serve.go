@@ -65,7 +65,7 @@ jobs. Without --auth the service listens on sockets and on the loopback interfac
 	f.StringVar(&opts.data, "data", "", "the data directory `DIR`, which keeps the forecasts; it is made with mode 0700")
 	f.StringVar(&opts.cluster, "cluster", "", "`DIR` of the cluster (default: that of the capture)")
 	flags.Duration(f, &opts.every, "every", 5*time.Minute, "capture the queue and make a forecast every `DURATION`")
-	flags.Duration(f, &opts.keep, "judge-over", 30*24*time.Hour, "judge forecasts by the starts of the last `DURATION`")
+	flags.Days(f, &opts.keep, "judge-over", 30*24*time.Hour, "judge forecasts by the starts of the last `DURATION`")
 	f.StringVar(&opts.listen, "listen", "127.0.0.1:8766", "`ADDRESS` to listen on: HOST:PORT or the path of a socket; "+
 		"several are separated by commas")
 	f.StringVar(&opts.auth, "auth", "", "`FILE` of credentials")

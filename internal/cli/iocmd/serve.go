@@ -96,7 +96,7 @@ The service does not authenticate clients. By default only this machine can reac
 	f.StringArrayVar(&opts.sources.Files, "source", nil, "learn from `SOURCE`, as KIND:FILES")
 	f.StringVar(&opts.sources.FileSystem, "file-system", "", "count only the use of the file system `NAME` in LDMS's files "+
 		"(default: all)")
-	flags.Duration(f, &opts.sources.Retention, "retain", 48*time.Hour,
+	flags.Days(f, &opts.sources.Retention, "retain", 48*time.Hour,
 		"keep samples for a `DURATION`, which must be longer than the longest job runs")
 	flags.Duration(f, &opts.config.Delay, "delay", opts.config.Delay,
 		"look for a job's counters `DURATION` after its end, and twice more, each time DURATION later")

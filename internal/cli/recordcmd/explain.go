@@ -187,7 +187,16 @@ func groups(r *run.Run, record *explain.Record, filter string, start, end hpc.Ti
 		return start != 0 && row.Submit < start || end != 0 && row.Submit >= end
 	})
 	if len(rows) == 0 {
-		return explain.Groupings{}, fmt.Errorf("explaining jobs: no job matches --filter, --start and --end (jobs of the run: %d)%s",
+		why, given := "there is none", []string(nil)
+		for i, is := range []bool{filter != "", start != 0, end != 0} {
+			if is {
+				given = append(given, []string{"--filter", "--start", "--end"}[i])
+			}
+		}
+		if given != nil {
+			why = "no job matches " + strings.Join(given, " and ")
+		}
+		return explain.Groupings{}, fmt.Errorf("explaining jobs: %s (jobs of the run: %d)%s", why,
 			metrics.CountJobs(record.Rows()), absent)
 	}
 	return record.Groups(rows, by...), nil
