@@ -93,7 +93,7 @@ func (d *Divergence) preempted(t *table) (list []string) {
 	last, start := max(row.Submit, nth(row.Runs(), d.run-1).End), d.of(row).Start
 	for _, key := range t.keys {
 		for _, s := range t.byKey[key].Segments {
-			if s.PreemptedBy == d.Key.String() && last <= s.End && s.End <= start && len(list) < listedJobs {
+			if s.PreemptedBy == d.String() && last <= s.End && s.End <= start && len(list) < listedJobs {
 				list = append(list, key.String())
 			}
 		}
