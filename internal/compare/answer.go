@@ -192,16 +192,20 @@ func (c *Comparison) rejections(set int, p *Pair) string {
 	return fmt.Sprintf("; %s of its jobs were rejected and have no waits", quantity.Percent(metrics.Float(n/jobs)))
 }
 
-// onlyInOne returns a text about the jobs that are in the workload of one side only. It returns "" if these jobs are
-// few ([fewJobs]), or if two samples of jobs are compared.
+// onlyInOne returns a text about the jobs that are in the workload of one side only, and about the other jobs that
+// start on one side only. It returns "" if these jobs are few ([fewJobs]), or if two samples of jobs are compared.
 func (c *Comparison) onlyInOne(p *Pair) string {
 	var list []string
 	all, only := p.Jobs.Matched, 0
-	for i, n := range p.Jobs.own {
+	add := func(side, n int, verbs ...string) {
 		if only += n; n > 0 {
-			list = append(list, quantity.Plural(n, "1 job is", fmt.Sprint(n, " jobs are"))+" only in "+
-				Letter([]int{p.Baseline, p.Set}[i]))
+			list = append(list, quantity.Regular(n, "job")+quantity.Plural(n, verbs[0], verbs[1])+" only in "+
+				Letter([]int{p.Baseline, p.Set}[side]))
 		}
+	}
+	for i, n := range p.Jobs.own {
+		add(i, n, " is", " are")
+		add(i, p.Jobs.startsIn[i], " starts", " start")
 	}
 	if p.Periods != nil || float64(only) <= fewJobs*float64(all+only) {
 		return ""

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"rmreplay/internal/compare/periods"
 	"rmreplay/internal/hpc"
@@ -187,6 +188,9 @@ func TestAnswerStartedInFewerRuns(t *testing.T) {
 		for i, start := range starts {
 			list = append(list, job(fmt.Sprint("j", i), 0, start, 10, "n1"))
 		}
+		for i := range 100 { // with these jobs, few jobs start on one side only
+			list = append(list, job(fmt.Sprint("k", i), 0, 1, 10, "n2"))
+		}
 		return list
 	}
 	set := func(name string, runs ...[]run.Row) (s Set) {
@@ -249,6 +253,30 @@ func TestAnswerOfRejectedJobs(t *testing.T) {
 		c := mustCompare(t, Options{}, whole, single("b", test.rows...))
 		if got := c.Answer(&c.Pairs[0]); strings.HasPrefix(got, "1 job is only in A. ") != test.only {
 			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// If many jobs start on one side only, because the other side rejects, cancels or never starts them, the waits of the
+// jobs that start on both sides are compared.
+func TestAnswerOfJobsThatStartOnOneSide(t *testing.T) {
+	long, never := job("y", 10, 5000, 10, "n1"), job("y", 10, -1, 0, "")
+	rejected, cancelled := never, never
+	rejected.State = hpc.Rejected
+	cancelled.State, cancelled.End = hpc.Cancelled, monday.Add(time.Minute)
+	a := single("a", job("x", 0, 5, 10, "n1"), long)
+	const want = "1 job starts only in %s. On average, jobs that start in both (1) wait 3 s %s in B (b) than in A (a): "
+	for name, row := range map[string]run.Row{"rejected": rejected, "cancelled": cancelled, "never started": never} {
+		b := single("b", job("x", 0, 8, 10, "n1"), row)
+		c := mustCompare(t, Options{}, a, b)
+		if got := strings.ReplaceAll(c.Answer(&c.Pairs[0]), quantity.Space, " "); !strings.HasPrefix(got, fmt.Sprintf(want, "A", "longer")) {
+			t.Errorf("%s: %q", name, got)
+		}
+		a, b := a, b
+		a.Name, b.Name = "b", "a"
+		c = mustCompare(t, Options{}, b, a)
+		if got := strings.ReplaceAll(c.Answer(&c.Pairs[0]), quantity.Space, " "); !strings.HasPrefix(got, fmt.Sprintf(want, "B", "shorter")) {
+			t.Errorf("%s, turned: %q", name, got)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"rmreplay/internal/compare/releases"
 	"rmreplay/internal/explain"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec/history"
@@ -72,7 +73,30 @@ func (d *Divergence) causes(a, b *table, between *releases.Difference, sides [2]
 		}
 	}
 	if !d.explained && (d.Kind == DivergedStart || d.Kind == DivergedNodes) {
+		preempted := [2][]string{d.preempted(a), d.preempted(b)}
+		for i, jobs := range preempted {
+			if len(jobs) > 0 {
+				proven("in %s it preempted %s %s", sides[i], quantity.Plural(len(jobs), "job", "jobs"), names(jobs))
+			}
+		}
+		if (preempted[0] == nil) != (preempted[1] == nil) {
+			return list
+		}
 		d.circumstances(between, jobrows.Machines(a.Manifest, b.Manifest), likely)
+	}
+	return list
+}
+
+// preempted returns the jobs that the job preempted for its run that differs, up to [listedJobs] jobs.
+func (d *Divergence) preempted(t *table) (list []string) {
+	row := t.row(d.Key)
+	last, start := max(row.Submit, nth(row.Runs(), d.run-1).End), d.of(row).Start
+	for _, key := range t.keys {
+		for _, s := range t.byKey[key].Segments {
+			if s.PreemptedBy == d.String() && last <= s.End && s.End <= start && len(list) < listedJobs {
+				list = append(list, key.String())
+			}
+		}
 	}
 	return list
 }

@@ -639,3 +639,16 @@ func TestTasksThatAreJobs(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 }
+
+// The star is explained if a table has one.
+func TestStarIsExplained(t *testing.T) {
+	for mean, want := range map[float64]bool{5: false, 500: true} {
+		var text bytes.Buffer
+		if err := mustCompare(t, Options{}, randomSet("a", 1, 8, 5), randomSet("b", 2, 8, mean)).Render(&text, time.UTC); err != nil {
+			t.Fatal(err)
+		}
+		if has, star := strings.Contains(text.String(), "* is significant after Holm"), strings.Contains(text.String(), " *\n"); has != want || star != want {
+			t.Errorf("mean %v: explained %v, a star %v, want %v\n%s", mean, has, star, want, text.String())
+		}
+	}
+}

@@ -66,7 +66,7 @@ var divergenceOrder = []DivergenceKind{DivergedAnswer, DivergedSubmit, DivergedL
 	DivergedStart}
 
 // Situation is the state of a run just before an event. At the event's instant, ends come first, then submissions, then
-// lost runs and starts.
+// lost runs, preemptions and starts.
 type Situation struct {
 	Submit Instant `json:"job_submit"` // the submission of the diverging job
 	// Start, End and Nodes belong to the run of the job that differs, and Wait is the time in the queue before that
@@ -198,9 +198,9 @@ func differences(a, b *table, key Key, tolerance time.Duration) []Divergence {
 	return list
 }
 
-// nth returns a run of a job, or an empty run if the job has fewer runs.
+// nth returns a run of a job, or an empty run if the job does not have it.
 func nth(runs []run.Segment, i int) run.Segment {
-	if i < len(runs) {
+	if 0 <= i && i < len(runs) {
 		return runs[i]
 	}
 	return run.Segment{}
@@ -362,7 +362,8 @@ func (t *table) snapshot(kind DivergenceKind, at hpc.Time) *snapshot {
 		}
 		runs := row.Runs()
 		i := slices.IndexFunc(runs, func(r run.Segment) bool {
-			return t.at(r.Start) < at && (r.End == 0 || after(t.at(r.End), end || r.EndedBy == rm.Requeue))
+			lost := r.EndedBy == rm.Requeue || r.PreemptedBy != ""
+			return t.at(r.Start) < at && (r.End == 0 || after(t.at(r.End), end || lost))
 		})
 		switch {
 		case i >= 0:

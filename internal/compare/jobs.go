@@ -54,6 +54,7 @@ type JobView struct {
 	differences []JobDifference
 	fewer       [2]int // jobs that started in some runs of both sides, but in a smaller share of the runs of this side
 	own         [2]int // jobs of Only that have no row on the other side, not even as rejected jobs
+	startsIn    [2]int // other jobs that start on this side only: the other side rejects or never starts them
 }
 
 // Differences returns the differences of all matched jobs, in the order of their submission. A value
@@ -99,7 +100,7 @@ func compareJobs(a, b []table, opts Options) JobView {
 	until := horizon(a, b).Seconds()
 	for i, key := range a[0].keys {
 		if b[0].byKey[key] == nil {
-			v.only(0, &b[0], key)
+			v.only(0, &a[0], &b[0], key)
 			continue
 		}
 		v.Matched++
@@ -122,8 +123,10 @@ func compareJobs(a, b []table, opts Options) JobView {
 		case x.starts*float64(len(b)) == y.starts*float64(len(a)):
 		case x.starts == 0:
 			v.count(&v.NoStart[0], &a[0], key)
+			v.startsIn[1]++
 		case y.starts == 0:
 			v.count(&v.NoStart[1], &b[0], key)
+			v.startsIn[0]++
 		case x.starts*float64(len(b)) < y.starts*float64(len(a)):
 			v.fewer[0]++
 		default:
@@ -132,18 +135,21 @@ func compareJobs(a, b []table, opts Options) JobView {
 	}
 	for _, key := range b[0].keys {
 		if a[0].byKey[key] == nil {
-			v.only(1, &a[0], key)
+			v.only(1, &b[0], &a[0], key)
 		}
 	}
 	v.sumUp(opts)
 	return v
 }
 
-// The method only counts a job that ran or waited on one side but not on the other. t is the table of the other side.
-func (v *JobView) only(side int, t *table, key Key) {
-	v.count(&v.Only[side], t, key)
-	if t.row(key) == nil {
+// The method only counts a job that ran or waited on one side, whose table is here, but not on the other.
+func (v *JobView) only(side int, here, other *table, key Key) {
+	v.count(&v.Only[side], other, key)
+	switch {
+	case other.row(key) == nil:
 		v.own[side]++
+	case here.byKey[key].FirstStart() != 0:
+		v.startsIn[side]++
 	}
 }
 

@@ -102,6 +102,27 @@ func TestStartAfterALostRun(t *testing.T) {
 	}
 }
 
+// A job that preempts another starts earlier for this reason. Just before, the same jobs ran on both sides.
+func TestStartByPreemption(t *testing.T) {
+	killed := with(job("x", 0, 10, 290, "n1"), func(r *run.Row) {
+		r.State = hpc.Preempted
+		r.Segments = []run.Segment{{Start: r.Start, End: r.End, NodeCount: 1, Processors: 4, EndedBy: rm.Ended, PreemptedBy: "y"}}
+	})
+	a := single("a", job("x", 0, 10, 1000, "n1"), job("y", 5, 1010, 50, "n1"))
+	b := single("b", killed, job("y", 5, 300, 50, "n1"))
+	if got := causesOf(t, DivergedStart, a, b); got != "true: in B it preempted job x" {
+		t.Error(got)
+	}
+	if got := causesOf(t, DivergedStart, b, a); got != "true: in A it preempted job x" {
+		t.Errorf("turned: %s", got)
+	}
+	for _, d := range mustCompare(t, Options{}, a, b).Pairs[0].Divergences {
+		if d.Set.Running != 1 || len(d.Baseline.OnlyRunning) > 0 || d.Baseline.OnlyBusy != "" {
+			t.Errorf("%s: just before: %+v and %+v", d.Kind, d.Baseline, d.Set)
+		}
+	}
+}
+
 // If jobs are matched by name, the preempting job is named by its ID in the baseline.
 func TestPreemptedByAJobOfAnotherName(t *testing.T) {
 	named := func(r run.Row, name string) run.Row { r.Name = name; return r }

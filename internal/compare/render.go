@@ -97,7 +97,11 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	c.renderTable(b, p, "", c.Metrics)
 	c.renderSizes(b, p)
 	if c.Inference {
-		b.WriteString("* is significant after Holm's correction for the whole table\n")
+		if c.marks(p) {
+			b.WriteString("* is significant after Holm's correction for the whole table\n")
+		} else {
+			c.renderCorrection(b)
+		}
 		if text := c.Pairing(p); text != "" {
 			b.WriteString(text + "\n")
 		}
@@ -262,6 +266,14 @@ func (c *Comparison) renderPower(b *bytes.Buffer, p *Pair) {
 		fmt.Fprintf(b, "(for the mean wait %s s; the observed difference is %s pooled standard deviations)\n",
 			d.Detectable.Text(), observed.Text())
 	}
+}
+
+// marks says whether a table of a pair marks a significant difference.
+func (c *Comparison) marks(p *Pair) bool {
+	return slices.ContainsFunc(slices.Concat(c.Metrics, c.Nodes, c.Lost, c.Waits, c.Fairness), func(m Metric) bool {
+		d := m.difference(p.Set)
+		return d != nil && d.Significant(c.Level)
+	})
 }
 
 // metricRow returns the table cells of a figure; nil if neither set has a value.

@@ -190,8 +190,12 @@ func sumUpVerdict(v *run.Verdict, jobs []judged) {
 	v.ReplayedMean, v.ReplayedMedian = float64(replayed.Mean), float64(replayed.Median)
 }
 
+// usualShare is the difference of two shares below which they count as about equal.
+const usualShare = 0.03
+
 // groupsOf returns, for each property by which jobs are grouped, the group with the largest share in
-// the difference. It leaves out properties that are equal for all jobs.
+// the difference. It leaves out properties that are equal for all jobs, and groups whose share in the difference is
+// about their share in the jobs.
 func groupsOf(jobs []judged) []run.VerdictGroup {
 	all := 0.0
 	for i := range jobs {
@@ -220,6 +224,9 @@ func groupsOf(jobs []judged) []run.VerdictGroup {
 			if most == nil || g.Share > most.Share || g.Share == most.Share && g.Name < most.Name {
 				most = g
 			}
+		}
+		if math.Abs(most.Share-float64(most.Jobs)/float64(len(jobs))) < usualShare {
+			continue
 		}
 		most.Recorded /= float64(most.Jobs)
 		most.Replayed /= float64(most.Jobs)

@@ -178,3 +178,21 @@ func TestLaterSubmissions(t *testing.T) {
 		}
 	}
 }
+
+// A group is named if its share in the difference differs from its share in the jobs.
+func TestGroupsOfTheDifference(t *testing.T) {
+	var jobs []judged
+	for i := range 100 {
+		r := job("x", 0, 10, 10, "n1")
+		if i < 2 {
+			r.State = hpc.Failed
+		}
+		if r.Partition = "small"; i%4 == 0 {
+			r.Partition = "large"
+		}
+		jobs = append(jobs, judged{row: &r, waited: map[string]float64{"small": 1, "large": 300}[r.Partition]})
+	}
+	if list := groupsOf(jobs); len(list) != 1 || list[0].By != "partition" || list[0].Name != "large" {
+		t.Errorf("%+v, want the partition large, and no state", list)
+	}
+}
