@@ -326,8 +326,7 @@ type Pair struct {
 	Periods *periods.Comparison `json:"periods,omitempty"`
 	// Recorded is the verdict on a pair with a recorded workload; nil for other pairs.
 	Recorded *run.Verdict `json:"recorded_against_replayed,omitempty"`
-	// Draws has the intervals over draws of fields that were not recorded; nil if no field was
-	// drawn.
+	// Draws has the intervals over draws of fields that were not recorded; nil if no field was drawn.
 	Draws *draws.Result `json:"draws,omitempty"`
 }
 
@@ -445,9 +444,8 @@ func describe(name string, runs []table) SetInfo {
 	return info
 }
 
-// fewRuns is the smallest number of runs for trustworthy intervals. With five runs on each side, 94
-// % of the 95 % intervals contain the true value. With three runs, the bootstrap has only ten
-// different samples.
+// fewRuns is the smallest number of runs for trustworthy intervals. With five runs on each side, 94 % of the 95 %
+// intervals contain the true value. With three runs, the bootstrap has only ten different samples.
 const fewRuns = 5
 
 // inference reports whether every set has at least two runs, and no set is given twice. If this is

@@ -17,8 +17,7 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// Divergence is the first difference of one kind between two runs. Later differences may be
-// its consequences.
+// Divergence is the first difference of one kind between two runs. Later differences may be its consequences.
 type Divergence struct {
 	Kind DivergenceKind `json:"kind"`
 	Key
@@ -51,8 +50,7 @@ type Divergence struct {
 // DivergenceKind says what differed.
 type DivergenceKind string
 
-// The kinds of divergence. At one instant they sort in this order: a cause before its
-// effect.
+// The kinds of divergence. At one instant they sort in this order: a cause before its effect.
 const (
 	DivergedAnswer  DivergenceKind = "answer"   // one run rejected the job
 	DivergedSubmit  DivergenceKind = "submit"   // the job was submitted at a different time

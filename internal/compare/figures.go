@@ -25,13 +25,11 @@ type Metric struct {
 	Unit   string         `json:"unit"`
 	Better metrics.Better `json:"better"`
 	Sets   []Estimate     `json:"sets"`
-	// Differences has an element for each set after the first. It compares the set with the first
-	// set.
+	// Differences has an element for each set after the first. It compares the set with the first set.
 	Differences []MetricDifference `json:"differences"`
 }
 
-// Estimate is the mean of a figure over the runs of a set, with its expanded BCa interval
-// (see [stats.Bootstrap]).
+// Estimate is the mean of a figure over the runs of a set, with its expanded BCa interval (see [stats.Bootstrap]).
 type Estimate struct {
 	Runs      int             `json:"runs"` // runs in which the figure has a value
 	Mean      metrics.Float   `json:"mean"`
