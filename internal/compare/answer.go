@@ -224,11 +224,7 @@ func startedInOne(p *Pair, difference metrics.Float) (text string) {
 				where, quantity.Plural(n, "its wait counts", "their waits count"), how)
 		}
 	}
-	never := 0
-	for _, n := range v.NoStart {
-		never += n
-	}
-	add(never, "only one of the two", "only")
+	add(v.startsIn[0]+v.startsIn[1], "only one of the two", "only")
 	add(v.fewer[0], fmt.Sprintf("a smaller share of the runs of %s than of %s", Letter(p.Baseline), Letter(p.Set)), "less")
 	add(v.fewer[1], fmt.Sprintf("a smaller share of the runs of %s than of %s", Letter(p.Set), Letter(p.Baseline)), "less")
 	if text == "" {

@@ -159,24 +159,24 @@ func TestCopiesAreOneRealization(t *testing.T) {
 // Jobs that start on one side only change the mean, although no wait changes.
 func TestAnswerStartedInOne(t *testing.T) {
 	for _, test := range []struct {
-		both    metrics.Float
-		noStart []int
-		fewer   [2]int
-		want    string
+		both     metrics.Float
+		startsIn [2]int
+		fewer    [2]int
+		want     string
 	}{
-		{65, []int{1, 2}, [2]int{}, "; 3 jobs start in only one of the two, so their waits count there only (the jobs that start in both wait 1 min 5 s longer)"},
-		{-65, []int{1, 2}, [2]int{}, "; 3 jobs start in only one of the two, so their waits count there only"},
-		{-65, []int{0, 1}, [2]int{0, 11}, "; 1 job starts in only one of the two, so its wait counts there only; 11 jobs start in " +
+		{65, [2]int{1, 2}, [2]int{}, "; 3 jobs start in only one of the two, so their waits count there only (the jobs that start in both wait 1 min 5 s longer)"},
+		{-65, [2]int{1, 2}, [2]int{}, "; 3 jobs start in only one of the two, so their waits count there only"},
+		{-65, [2]int{0, 1}, [2]int{0, 11}, "; 1 job starts in only one of the two, so its wait counts there only; 11 jobs start in " +
 			"a smaller share of the runs of B than of A, so their waits count there less"},
-		{65, []int{0, 0}, [2]int{1, 0}, "; 1 job starts in a smaller share of the runs of A than of B, so its wait counts there less " +
+		{65, [2]int{}, [2]int{1, 0}, "; 1 job starts in a smaller share of the runs of A than of B, so its wait counts there less " +
 			"(the jobs that start in both wait 1 min 5 s longer)"},
 	} {
-		p := Pair{Set: 1, Jobs: JobView{NoStart: test.noStart, fewer: test.fewer, Wait: Spread{Mean: test.both}}}
+		p := Pair{Set: 1, Jobs: JobView{startsIn: test.startsIn, fewer: test.fewer, Wait: Spread{Mean: test.both}}}
 		if got := strings.ReplaceAll(startedInOne(&p, -130), quantity.Space, " "); got != test.want {
 			t.Errorf("%v: %q, want %q", test.both, got, test.want)
 		}
 	}
-	if got := startedInOne(&Pair{Jobs: JobView{NoStart: []int{0, 0}}}, 1); got != "" {
+	if got := startedInOne(&Pair{}, 1); got != "" {
 		t.Errorf("all jobs start on both sides: %q", got)
 	}
 }
