@@ -314,9 +314,7 @@ func compareGroups(tables [][]table, by metrics.By, opts Options) []Group {
 			}
 		}
 	}
-	if by != metrics.BySize { // classes of sizes are in order without sorting
-		slices.Sort(names)
-	}
+	slices.SortFunc(names, func(a, b string) int { return metrics.CompareGroups(by, a, b) })
 	groups := make([]Group, len(names))
 	for n, name := range names {
 		groups[n] = Group{Name: name, Jobs: make([]metrics.Float, len(tables))}

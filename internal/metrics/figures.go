@@ -213,6 +213,12 @@ var totalWait = Figure{"total_wait_s", "waited in all", "s", Lower, func(m *Metr
 var GroupFigures = append(pick("utilization", "mean_wait_s", "median_wait_s", "p90_wait_s", "mean_bounded_slowdown"),
 	totalWait)
 
+// OfGroups reports whether the figure is defined for a group of jobs. [Groups] computes all groups over the same time,
+// so a makespan says nothing about a group. Figures of nodes are about all jobs on a node.
+func (f Figure) OfGroups() bool {
+	return f.Key != "makespan_s" && !slices.ContainsFunc(NodeFigures, func(n Figure) bool { return n.Key == f.Key })
+}
+
 // OfNone returns the figure of a group of which a run has no job: 0 for the sum of waits, and no value for a mean.
 func (f Figure) OfNone() Float {
 	if f.Key == totalWait.Key {

@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
+	"strings"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/run"
@@ -312,6 +313,19 @@ func sizeClass(processors int) groupKey {
 		name = fmt.Sprintf("%d-%d", low, high)
 	}
 	return groupKey{size: class + 1, name: name}
+}
+
+// CompareGroups orders the names of the groups of one grouping: classes of sizes by their number of processors, and
+// other groups by their names.
+func CompareGroups(by By, a, b string) int {
+	size := func(name string) int {
+		n, _ := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:]) // the class without a name is the first
+		return n
+	}
+	if by == BySize {
+		return cmp.Compare(size(a), size(b))
+	}
+	return cmp.Compare(a, b)
 }
 
 // stateOrder is the order of states in the summary, successful states first.

@@ -276,6 +276,10 @@ func (c *constraint) UnmarshalYAML(n ast.Node) error {
 		if c.By, err = metrics.ParseBy(by); err != nil {
 			return f.errorf("by", "%s: by: %w", c.Metric, err)
 		}
+		if !figure.OfGroups() {
+			return f.errorf("by", "%s: by: %s: this metric is about the whole machine and has no value for a group of "+
+				"jobs (leave by out, or take a metric of jobs such as mean_wait_s)", c.Metric, by)
+		}
 	}
 	if c.worseBy, err = f.one("worse-by"); err != nil {
 		return err
@@ -490,6 +494,9 @@ func (f *File) completeSpace() error {
 				return sweep.ErrorAt(p.line, "parameters: %s occurs twice", p.Name)
 			}
 		}
+		if err := f.ownOption(&p.Parameter); err != nil {
+			return err
+		}
 		if len(p.when) > 0 {
 			c, err := condition(p, f.Space)
 			if err != nil {
@@ -498,6 +505,24 @@ func (f *File) completeSpace() error {
 			p.When = c
 		}
 		f.Space = append(f.Space, p.Parameter)
+	}
+	return nil
+}
+
+// ownOption checks that the site's own value of an option of simulate is the one that all runs have, and takes it from
+// there if the parameter lacks it.
+func (f *File) ownOption(p *Parameter) error {
+	if f.Sim == nil {
+		return nil
+	}
+	value, set := f.Sim.Options.Get(p.Name)
+	switch {
+	case !set:
+	case p.Now == "":
+		p.Now = value
+	case !p.same(p.Now, value):
+		return sweep.ErrorAt(p.line, "parameters: %s: now: %s: sim.options has %s: %s, with which the site's own setting runs "+
+			"(want one of the two)", p.Name, p.Now, p.Name, value)
 	}
 	return nil
 }

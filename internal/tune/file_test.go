@@ -3,6 +3,7 @@ package tune
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -55,6 +56,29 @@ constraints:
 	}
 }
 
+// TestOwnOptions checks that the runs of all settings have the site's own values of options of simulate, unless the
+// setting has another value or the option has no effect.
+func TestOwnOptions(t *testing.T) {
+	text := strings.Replace(minimal, "easy]", "easy, sjf], now: fcfs", 1) +
+		"  - {name: depth, integer: [1, 9], now: 3, when: policy=easy}\n  - {name: ties, values: [a, b]}\n"
+	f, err := load(t, strings.Replace(text, "sim: {}", "sim: {options: {ties: b}}", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := []Setting{{"sjf", "", ""}, {"easy", "", "a"}, {"easy", "5", ""}, {"fcfs", "", ""}}
+	var got []string
+	for _, v := range f.experiment(f.Workloads[0], settings).Sim.Policies {
+		got = append(got, strings.ReplaceAll(v.Options.String(), "\x00", " "))
+	}
+	want := []string{"--policy=fcfs", "--policy=sjf", "--policy=easy --ties=a --depth=3", "--policy=easy --depth=5"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if now := f.Space[2].Now; now != "b" {
+		t.Errorf("ties is %q at the site, want b of sim.options", now)
+	}
+}
+
 // TestLoadRefuses checks that a mistake in a file has an error with the line and what would be right.
 func TestLoadRefuses(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
@@ -98,6 +122,11 @@ func TestLoadRefuses(t *testing.T) {
 		{minimal + "constraints: [{metric: utilization, worse-by: -1%}]\n", "want a share"},
 		{minimal + "constraints: [{metric: utilization, worse-by: +1%}]\n", "want a share"},
 		{minimal + "constraints: [{metric: mean_wait_s, worse-by: 1%, by: colour}]\n", "jobs cannot be grouped by this"},
+		{minimal + "constraints: [{metric: makespan_s, worse-by: 1%, by: size}]\n",
+			":6: constraints: makespan_s: by: size: this metric is about the whole machine"},
+		{minimal + "constraints: [{metric: node_utilization, worse-by: 1%, by: size}]\n", "no value for a group of jobs"},
+		{strings.Replace(strings.Replace(minimal, "easy]", "easy], now: fcfs", 1), "sim: {}", "sim: {options: {policy: easy}}", 1),
+			":5: parameters: policy: now: fcfs: sim.options has policy: easy, with which the site's own setting runs"},
 		{minimal + "constraints: [{metric: mean_wait_s, worse-by: 1%, ignore: x}]\n", `ignore: "x"`},
 		{minimal + strings.Repeat("x", 9000), "line of 9000 bytes"},
 		{"a: &a [1,1]\nb: &b [*a,*a]\n" + minimal, "unknown field"},

@@ -65,10 +65,7 @@ func (c *Constraint) excess(site, other float64) float64 {
 	if !(worse > c.Ignore) {
 		return 0
 	}
-	allowed := c.Limit
-	if c.Relative {
-		allowed *= math.Abs(site)
-	}
+	allowed := c.allowed(site)
 	if worse <= allowed*(1+1e-12) {
 		return 0
 	}
@@ -77,17 +74,48 @@ func (c *Constraint) excess(site, other float64) float64 {
 	return (worse - allowed) / max(allowed, c.Ignore, 1e-9*math.Abs(site), 1e-9)
 }
 
+// allowed returns the allowed worsening in the metric's unit, without Ignore.
+func (c *Constraint) allowed(site float64) float64 {
+	if c.Relative {
+		return c.Limit * math.Abs(site)
+	}
+	return c.Limit
+}
+
 // violation returns how much a setting violates the constraints. It uses the blocks on which both
 // this setting and the site's own setting have run. It returns 0 if the setting fulfils all
 // constraints, and infinity if a run failed.
 func (g *Goal) violation(site, other map[int]Measurement, blocks []int) float64 {
 	total := 0.0
+	for _, b := range blocks {
+		if other[b].Failure != "" {
+			return math.Inf(1)
+		}
+	}
+	for _, x := range g.exceeded(site, other, blocks) {
+		total += x.excess
+	}
+	return total
+}
+
+// Exceeded is a constraint that a setting breaks on the blocks on which it ran, for a group of jobs. Its numbers are
+// means over these blocks.
+type Exceeded struct {
+	Metric  string        `json:"metric"`
+	By      metrics.By    `json:"by,omitempty"`
+	Group   string        `json:"group,omitempty"`
+	Site    metrics.Float `json:"site"`
+	Value   metrics.Float `json:"value"`
+	Allowed metrics.Float `json:"allowed"` // worsening, in the metric's unit
+
+	excess float64 // of [Constraint.excess]
+}
+
+// exceeded returns the constraints that a setting breaks.
+func (g *Goal) exceeded(site, other map[int]Measurement, blocks []int) (list []Exceeded) {
 	sums := map[Quantity]*[3]float64{} // the sums for the site and for the other setting, and the number of blocks
 	for _, b := range blocks {
 		a, c := site[b], other[b]
-		if c.Failure != "" {
-			return math.Inf(1)
-		}
 		for q, v := range a.Limited {
 			w, both := c.Limited[q]
 			if !both {
@@ -102,10 +130,14 @@ func (g *Goal) violation(site, other map[int]Measurement, blocks []int) float64 
 		}
 	}
 	for _, q := range g.quantities(sums) {
-		s := sums[q]
-		total += g.Constraints[q.Constraint].excess(s[0]/s[2], s[1]/s[2])
+		c := &g.Constraints[q.Constraint]
+		own, its := sums[q][0]/sums[q][2], sums[q][1]/sums[q][2]
+		if excess := c.excess(own, its); excess > 0 {
+			list = append(list, Exceeded{c.Metric, c.By, q.Group, metrics.Float(own), metrics.Float(its),
+				metrics.Float(max(c.allowed(own), c.Ignore)), excess})
+		}
 	}
-	return total
+	return list
 }
 
 // quantities returns the keys in a fixed order, so that sums do not depend on the order of a map.
@@ -114,7 +146,7 @@ func (g *Goal) quantities(sums map[Quantity]*[3]float64) []Quantity {
 	for q := range sums {
 		list = append(list, q)
 	}
-	slices.SortFunc(list, compareQuantities)
+	slices.SortFunc(list, g.compareQuantities)
 	return list
 }
 

@@ -31,7 +31,7 @@ type Outcome string
 const (
 	// Better: the setting is significantly better on held-out data, and fulfils the constraints.
 	Better Outcome = "better"
-	// NothingFound: no setting had better results than the site's own setting in the search.
+	// NothingFound: no setting had better results than the site's own setting in the search and kept the constraints.
 	NothingFound Outcome = "nothing found"
 	// NotProven: the best setting of the search is not significantly better on held-out data.
 	NotProven Outcome = "not proven"
@@ -89,8 +89,9 @@ type Kept struct {
 }
 
 // compareQuantities sorts by constraint, then by group.
-func compareQuantities(a, b Quantity) int {
-	return cmp.Or(cmp.Compare(a.Constraint, b.Constraint), cmp.Compare(a.Group, b.Group))
+func (g *Goal) compareQuantities(a, b Quantity) int {
+	return cmp.Or(cmp.Compare(a.Constraint, b.Constraint),
+		metrics.CompareGroups(g.Constraints[a.Constraint].By, a.Group, b.Group))
 }
 
 // Smallest returns the smallest p-value that held-out data can give.
@@ -209,7 +210,7 @@ func (g *Goal) kept(p *Proof, pairs []Pair, options stats.BootstrapOptions) []Ke
 			}
 		}
 	}
-	slices.SortFunc(list, compareQuantities)
+	slices.SortFunc(list, g.compareQuantities)
 	out := []Kept{}
 	for _, q := range list {
 		c := &g.Constraints[q.Constraint]
@@ -240,11 +241,7 @@ func (g *Goal) kept(p *Proof, pairs []Pair, options stats.BootstrapOptions) []Ke
 		interval := stats.Bootstrap(stats.Mean, options, worse)
 		k.Worse, k.WorseLow, k.WorseHigh = metrics.Float(interval.Estimate), metrics.Float(interval.Low),
 			metrics.Float(interval.High)
-		allowed := c.Limit
-		if c.Relative {
-			allowed *= math.Abs(float64(k.Site))
-		}
-		allowed = max(allowed, c.Ignore)
+		allowed := max(c.allowed(float64(k.Site)), c.Ignore)
 		k.Allowed = metrics.Float(allowed)
 		k.Broken = c.excess(float64(k.Site), float64(k.Best)) > 0
 		k.NotExcluded = !k.Broken && interval.High > allowed

@@ -30,6 +30,46 @@ func (r *Result) Render() string {
 	return b.String()
 }
 
+// sentence returns the outcome in a sentence. If settings had better results but broke a constraint, it names the best of
+// them, and a constraint that it broke.
+func (r *Result) sentence() string {
+	better, best := 0, TriedSetting{}
+	for _, t := range r.Tried {
+		if !t.Broken || !(t.Relative > 0) {
+			continue
+		}
+		if better++; better == 1 || t.Relative > best.Relative {
+			best = t
+		}
+	}
+	if r.Outcome != NothingFound || better == 0 {
+		return r.Outcome.Text()
+	}
+	var values []string
+	for _, p := range r.Plan.Parameters {
+		if v := best.Values[p]; v != "" {
+			values = append(values, p+"="+v)
+		}
+	}
+	x := best.Exceeded[0]
+	text := fmt.Sprintf("No better setting was found: %s had better results than the site's own in the search, but broke a "+
+		"constraint. With %s (%s %s), %s went from %s to %s (allowed: worse by %s)", quantity.Regular(better, "setting"),
+		strings.Join(values, ", "), r.Metric, change(best.Relative, r.Want), limitName(x.Metric, x.By, x.Group),
+		amount(x.Site), amount(x.Value), amount(x.Allowed))
+	if others := len(best.Exceeded) - 1; others > 0 {
+		text += fmt.Sprintf(", and %d %s broken", others, quantity.Plural(others, "other is", "others are"))
+	}
+	return text + "."
+}
+
+// limitName names what a constraint limits: a metric, or a metric of a group of jobs.
+func limitName(metric string, by metrics.By, group string) string {
+	if by == "" {
+		return metric
+	}
+	return fmt.Sprintf("%s, %s %s", metric, by, orNone(group))
+}
+
 func (r *Result) renderSearch(b *strings.Builder) {
 	failed, broken := 0, 0
 	for _, t := range r.Tried {
@@ -111,10 +151,7 @@ func renderConstraints(b *strings.Builder, list []Kept) {
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	kept, others := 0, false
 	for _, k := range list {
-		name := k.Metric
-		if k.By != "" {
-			name += fmt.Sprintf(", %s %s", k.By, orNone(k.Group))
-		}
+		name := limitName(k.Metric, k.By, k.Group)
 		verdict := "kept"
 		switch {
 		case k.Broken:

@@ -2,6 +2,8 @@ package tune
 
 import (
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"rmreplay/internal/rm/slurm/conf"
@@ -17,13 +19,33 @@ func (f *File) openSite() (*conf.Cluster, error) {
 	return conf.Open(f.cluster())
 }
 
-// ownValues sets the site's present values of those parameters that are in slurm.conf.
-func (f *File) ownValues(site *conf.Cluster) {
+// ownValues sets the site's present values of those parameters that are in slurm.conf. It refuses another value of the
+// tuning file, because the runs of the site's own setting have the value of slurm.conf.
+func (f *File) ownValues(site *conf.Cluster) error {
 	for i := range f.Space {
-		if p := &f.Space[i]; p.Now == "" {
-			p.Now = p.ownValue(site)
+		p := &f.Space[i]
+		own := p.ownValue(site)
+		switch {
+		case own == "":
+		case p.Now == "":
+			p.Now = own
+		case !p.same(p.Now, own) && !strings.EqualFold(p.Now, own):
+			return sweep.ErrorAt(p.line, "parameters: %s: now: %s: the site has %s=%s%s (want now left out)", p.Name, p.Now,
+				p.Name, own, p.lineIn(site))
 		}
 	}
+	return nil
+}
+
+// lineIn returns the file and line of a key that stands alone on its line, for an error; empty for other parameters.
+func (p *Parameter) lineIn(site *conf.Cluster) string {
+	key, _, _ := strings.Cut(p.Name, ".")
+	for _, s := range slices.Backward(site.Statements) {
+		if strings.EqualFold(s.Key, key) {
+			return fmt.Sprintf(" in %s:%d", filepath.Base(s.File), s.Line)
+		}
+	}
+	return ""
 }
 
 // ownValue returns the value of a key of slurm.conf, of an option in a list, or of a partition's

@@ -143,19 +143,24 @@ func (sp Space) normalize(s Setting) Setting {
 		if sp[i].same(s[i], sp[i].Now) {
 			s[i] = ""
 		}
-		c := sp[i].When
-		if c == nil {
-			continue
-		}
-		value := s[c.Parameter]
-		if value == "" {
-			value = sp[c.Parameter].Now
-		}
-		if !slices.Contains(c.Values, value) {
+		if !sp.used(s, i) {
 			s[i] = ""
 		}
 	}
 	return s
+}
+
+// used reports whether the condition of a parameter is fulfilled.
+func (sp Space) used(s Setting, parameter int) bool {
+	c := sp[parameter].When
+	if c == nil {
+		return true
+	}
+	value := sp[c.Parameter].Now
+	if s != nil && s[c.Parameter] != "" {
+		value = s[c.Parameter]
+	}
+	return slices.Contains(c.Values, value)
 }
 
 // Describe returns the values that a setting changes: A=1, B=2.

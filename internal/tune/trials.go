@@ -93,10 +93,15 @@ func (f *File) experiment(workload sweep.Variant, settings []Setting) *sweep.Exp
 	if steps = append(steps, f.Transform...); len(steps) > 0 {
 		e.Transforms = []sweep.Variant{{Name: workload.Name, Options: steps, Line: workload.Line}}
 	}
-	variants := []sweep.Variant{{Name: f.Space.Name(nil)}}
-	for _, s := range settings {
-		if options := f.options(s); len(options) > 0 {
-			variants = append(variants, sweep.Variant{Name: f.Space.Name(s), Options: options, Line: options[0].Line})
+	var variants []sweep.Variant
+	for _, s := range append([]Setting{nil}, settings...) {
+		v := sweep.Variant{Name: f.Space.Name(s), Options: f.runOptions(s)}
+		if len(v.Options) > 0 {
+			v.Line = v.Options[0].Line
+		}
+		// A setting whose values are all the site's own is the site's own setting.
+		if s == nil || v.Options.String() != variants[0].Options.String() {
+			variants = append(variants, v)
 		}
 	}
 	if f.Sim != nil {
@@ -114,6 +119,22 @@ func (f *File) options(s Setting) sweep.Options {
 	for i, value := range s {
 		if value != "" {
 			options = append(options, sweep.Option{Name: f.Space[i].Name, Value: value, Line: f.Space[i].line})
+		}
+	}
+	return options
+}
+
+// runOptions returns the options of the runs of a setting. On the simulator, they include the site's own values, which
+// no other file has. An edit does not need them, because slurm.conf has them.
+func (f *File) runOptions(s Setting) sweep.Options {
+	options := f.options(s)
+	if f.Sim == nil {
+		return options
+	}
+	for i, p := range f.Space {
+		_, common := f.Sim.Options.Get(p.Name)
+		if p.Now != "" && !common && (s == nil || s[i] == "") && f.Space.used(s, i) {
+			options = append(options, sweep.Option{Name: p.Name, Value: p.Now, Line: p.line})
 		}
 	}
 	return options

@@ -106,7 +106,9 @@ func (t *Tuner) Check() error {
 		return err
 	}
 	if site != nil {
-		f.ownValues(site)
+		if err := f.ownValues(site); err != nil {
+			return sweep.Located(f.Path, err)
+		}
 	}
 	var settings []Setting
 	for i := range f.Space {
@@ -204,7 +206,7 @@ func (t *Tuner) Run(ctx context.Context) (*Result, error) {
 			return nil, err
 		}
 	}
-	r.Found, r.Text = r.Outcome == Better, r.Outcome.Text()
+	r.Found, r.Text = r.Outcome == Better, r.sentence()
 	return r, t.write(r)
 }
 
@@ -369,8 +371,9 @@ type TriedSetting struct {
 	// Relative is the setting's gain over the site's own setting on the same blocks.
 	Relative metrics.Float `json:"relative_gain"`
 	// Broken says that the setting breaks a constraint on these blocks.
-	Broken  bool   `json:"constraint_broken"`
-	Failure string `json:"failure,omitempty"`
+	Broken   bool       `json:"constraint_broken"`
+	Exceeded []Exceeded `json:"broken_constraints,omitempty"`
+	Failure  string     `json:"failure,omitempty"`
 }
 
 // Record names the runs of the proof on a workload.
@@ -439,6 +442,7 @@ func (f *File) triedSetting(site, t *Tried) TriedSetting {
 	if own != 0 {
 		s.Relative = metrics.Float(-worsening(f.Goal.Lower, own, its) / math.Abs(own))
 	}
-	s.Broken = f.Goal.violation(site.Of, t.Of, blocks) > 0
+	s.Exceeded = f.Goal.exceeded(site.Of, t.Of, blocks)
+	s.Broken = len(s.Exceeded) > 0
 	return s
 }

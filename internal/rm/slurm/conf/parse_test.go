@@ -138,7 +138,7 @@ func TestParseErrors(t *testing.T) {
 		{"KillWait=1 MinJobAge=2", `s:1: unexpected "MinJobAge=2" after KillWait=1 (one key on a line; quote a value that has blanks)`},
 		{"SelecType=select/linear", "s:1: SelecType: unrecognized key; did you mean SelectType?"},
 		{"Qwertyuiop=1", "s:1: Qwertyuiop: unrecognized key"},
-		{"KillWait=-1", "s:1: KillWait=-1: not a number (want 0 or more, or INFINITE)"},
+		{"KillWait=-1", "s:1: KillWait=-1: below 0 (want 0 to 65535, or INFINITE)"},
 		{"KillWait=65536", "s:1: KillWait=65536: larger than 65535"},
 		{"KillWait=1k", "s:1: KillWait=1k: not a number (want 0 or more, or INFINITE)"},
 		{"FirstJobId=99999999999999999999", "s:1: FirstJobId=99999999999999999999: larger than 4294967295"},

@@ -152,6 +152,7 @@ func TestSettings(t *testing.T) {
 		{".x", "1", `".x": the key is missing (` + forms + ")"},
 		{"NoSuchKey", "1", "NoSuchKey: unrecognized key"},
 		{"PriorityWeigthAge", "1", "PriorityWeigthAge: unrecognized key; did you mean PriorityWeightAge?"},
+		{"PriorityWeightQOS", "-3", "PriorityWeightQOS=-3: below 0 (want 0 to 4294967295, or INFINITE)"},
 		{"PriorityWeightAge", "much", "PriorityWeightAge=much: not a number (want 0 or more, or INFINITE)"},
 		{"PriorityWeightAge.x", "1", "PriorityWeightAge: not a list with options that can be set singly (to replace the whole value, set PriorityWeightAge itself)"},
 		{"SchedulerParameter.bf_window", "1", "SchedulerParameter: unrecognized key; did you mean SchedulerParameters?"},

@@ -61,6 +61,8 @@ func ParseUint(s string, maximum uint64) (uint64, error) {
 	switch {
 	case errors.Is(err, strconv.ErrRange), err == nil && (n > math.MaxUint64/factor || n*factor > maximum):
 		return 0, fmt.Errorf("larger than %d", maximum)
+	case err != nil && strings.HasPrefix(digits, "-") && strings.Trim(digits[1:], "0123456789") == "":
+		return 0, fmt.Errorf("below 0 (want 0 to %d, or INFINITE)", maximum)
 	case err != nil:
 		return 0, errors.New("not a number (want 0 or more, or INFINITE)")
 	}
