@@ -100,7 +100,7 @@ func (f *File) experiment(workload sweep.Variant, settings []Setting) *sweep.Exp
 			v.Line = v.Options[0].Line
 		}
 		// A setting whose values are all the site's own is the site's own setting.
-		if s == nil || v.Options.String() != variants[0].Options.String() {
+		if len(variants) == 0 || v.Options.String() != variants[0].Options.String() {
 			variants = append(variants, v)
 		}
 	}
