@@ -521,8 +521,8 @@ func (f *File) ownOption(p *Parameter) error {
 	case p.Now == "":
 		p.Now = value
 	case !p.same(p.Now, value):
-		return sweep.ErrorAt(p.line, "parameters: %s: now: %s: sim.options has %s: %s, with which the site's own setting runs "+
-			"(want one of the two)", p.Name, p.Now, p.Name, value)
+		return sweep.ErrorAt(p.line, "parameters: %s: now: %s: sim.options has %s: %s, with which the site's own setting "+
+			"runs (want one of the two)", p.Name, p.Now, p.Name, value)
 	}
 	return nil
 }

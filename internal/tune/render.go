@@ -30,8 +30,8 @@ func (r *Result) Render() string {
 	return b.String()
 }
 
-// sentence returns the outcome in a sentence. If settings had better results but broke a constraint, it names the best of
-// them, and a constraint that it broke.
+// sentence returns the outcome in a sentence. If settings had better results but broke a constraint, it names the best
+// of them, and a constraint that it broke.
 func (r *Result) sentence() string {
 	better, best := 0, TriedSetting{}
 	for _, t := range r.Tried {
@@ -52,8 +52,8 @@ func (r *Result) sentence() string {
 		}
 	}
 	x := best.Exceeded[0]
-	text := fmt.Sprintf("No better setting was found: %s had better results than the site's own in the search, but broke a "+
-		"constraint. With %s (%s %s), %s went from %s to %s (allowed: worse by %s)", quantity.Regular(better, "setting"),
+	text := fmt.Sprintf("No better setting was found: %s had better results than the site's own in the search, but broke "+
+		"a constraint. With %s (%s %s), %s went from %s to %s (allowed: worse by %s)", quantity.Regular(better, "setting"),
 		strings.Join(values, ", "), r.Metric, change(best.Relative, r.Want), limitName(x.Metric, x.By, x.Group),
 		amount(x.Site), amount(x.Value), amount(x.Allowed))
 	if others := len(best.Exceeded) - 1; others > 0 {
