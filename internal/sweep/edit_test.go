@@ -72,7 +72,7 @@ func TestMistakes(t *testing.T) {
 		{"KillWait: 30s", "not a number"},
 		// Numbers and flags.
 		{"PriorityWeightAge: 1e3", "not a number"},
-		{"PriorityWeightAge: '-5'", "not a number"},
+		{"PriorityWeightAge: '-5'", "below 0 (want 0 to"},
 		{"MaxJobCount: '0'", "want 1 or more"},
 		{"MaxArraySize: many", "not a number"},
 		{"DefMemPerCPU: 4G", "not a number"},
