@@ -101,8 +101,8 @@ func chartByKeyboard(t *testing.T, b *chromium.Browser) {
 	}
 }
 
-// viewCountsItsJobs checks that the text of a view counts only the jobs on the nodes that the view shows.
-func viewCountsItsJobs(t *testing.T, b *chromium.Browser) {
+// openSchedule opens the report of a run with 200 jobs on 40 nodes, and returns the run.
+func openSchedule(t *testing.T, b *chromium.Browser) compare.Realization {
 	one := schedule("one", 1, 200, machine{nodes: 40, processors: 8})
 	r, err := New([]compare.Set{{Name: "one", Runs: []compare.Realization{one}}}, Options{Created: noon.Std()})
 	if err != nil {
@@ -110,6 +110,12 @@ func viewCountsItsJobs(t *testing.T, b *chromium.Browser) {
 	}
 	path, _ := savePage(t, r.WriteHTML)
 	b.OpenFile(path)
+	return one
+}
+
+// viewCountsItsJobs checks that the text of a view counts only the jobs on the nodes that the view shows.
+func viewCountsItsJobs(t *testing.T, b *chromium.Browser) {
+	one := openSchedule(t, b)
 	b.Eval(`document.querySelector("figure.gantt canvas").focus()`, nil)
 	for range 4 {
 		b.Press("PageUp")
@@ -139,13 +145,7 @@ func viewCountsItsJobs(t *testing.T, b *chromium.Browser) {
 // chartShowsItsJobs compares pixels of the chart with the run. A place where a job runs has
 // the colour of its partition; a place without a job is white.
 func chartShowsItsJobs(t *testing.T, b *chromium.Browser) {
-	one := schedule("one", 1, 200, machine{nodes: 40, processors: 8})
-	r, err := New([]compare.Set{{Name: "one", Runs: []compare.Realization{one}}}, Options{Created: noon.Std()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	path, _ := savePage(t, r.WriteHTML)
-	b.OpenFile(path)
+	openSchedule(t, b)
 	var wrong string
 	b.Eval(`(() => {
 		const c = document.querySelector("figure.gantt").chart, s = c.seg, d = c.data, all = c.canvas.getContext("2d").getImageData(0, 0, c.canvas.width, c.canvas.height).data;

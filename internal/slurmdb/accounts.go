@@ -58,13 +58,6 @@ var qosOptions = []struct {
 	{"preempt_exempt_time", "PreemptExemptTime", false},
 }
 
-// qosFlags are the flags of a QOS in the order of their bits (QOS_FLAG_ in slurmdb.h).
-var qosFlags = []string{
-	"PartitionMinNodes", "PartitionMaxNodes", "PartitionTimeLimit", "EnforceUsageThreshold", "NoReserve",
-	"RequiresReservation",
-	"DenyOnLimit", "OverPartQOS", "NoDecay", "UsageFactorSafe",
-}
-
 // flagBits masks the bits of a QOS's column flags that are flags (QOS_FLAG_BASE in slurmdb.h).
 const flagBits = 0x0fffffff
 
@@ -270,7 +263,7 @@ func (r *reader) writeQOS(b *strings.Builder) error {
 		}
 		if flags, err := strconv.ParseUint(row["flags"], 10, 64); err == nil {
 			var names []string
-			for bit, name := range qosFlags {
+			for bit, name := range slurmspec.QOSFlags {
 				if flags&(1<<bit) != 0 {
 					names = append(names, name)
 				}
@@ -278,9 +271,9 @@ func (r *reader) writeQOS(b *strings.Builder) error {
 			if len(names) > 0 {
 				fmt.Fprintf(&options, " Flags=%s", strings.Join(names, ","))
 			}
-			if others := flags & flagBits >> len(qosFlags); others != 0 {
+			if others := flags & flagBits >> len(slurmspec.QOSFlags); others != 0 {
 				r.leftOut = append(r.leftOut, fmt.Sprintf("QOS %s: flags of a Slurm later than 22.05 (bits %#x) are left out",
-					row["name"], others<<len(qosFlags)))
+					row["name"], others<<len(slurmspec.QOSFlags)))
 			}
 		}
 		if names := r.preempted(row["preempt"]); names != "" {

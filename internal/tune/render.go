@@ -35,7 +35,7 @@ func (r *Result) Render() string {
 func (r *Result) sentence() string {
 	better, best := 0, TriedSetting{}
 	for _, t := range r.Tried {
-		if !t.Broken || !(t.Relative > 0) {
+		if len(t.Exceeded) == 0 || !(t.Relative > 0) {
 			continue
 		}
 		if better++; better == 1 || t.Relative > best.Relative {

@@ -220,10 +220,14 @@ const (
 // maxCount is the largest number of 32 bits that has no other meaning (NO_VAL and INFINITE in slurm.h).
 const maxCount = 1<<32 - 3
 
-// qosFlags are the flags of a QOS in all releases. 22.05 does not know Relative.
-var qosFlags = map[string]bool{"denyonlimit": true, "enforceusagethreshold": true, "partitionminnodes": true,
-	"partitionmaxnodes": true, "partitiontimelimit": true, "requiresreservation": true, "overpartqos": true,
-	"noreserve": true, "nodecay": true, "relative": true, "usagefactorsafe": true}
+// qosFlags are the flags of a QOS in all releases, in lower case.
+var qosFlags = func() map[string]bool {
+	all := map[string]bool{"relative": true}
+	for _, name := range slurmspec.QOSFlags {
+		all[strings.ToLower(name)] = true
+	}
+	return all
+}()
 
 // modes are the modes of preemption, in lower case. A value has at most one of the modes that are true here. GANG,
 // WITHIN and PRIORITY may be added to each mode.

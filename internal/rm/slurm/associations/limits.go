@@ -325,7 +325,7 @@ func (s *Set) addAssociations(c *command, names, accounts, partitions []string) 
 		for _, account := range accounts {
 			first := !slices.ContainsFunc(s.Associations, func(a *Association) bool { return a.User == name })
 			for _, partition := range partitions {
-				if slices.ContainsFunc(s.Associations, func(a *Association) bool {
+				if !first && slices.ContainsFunc(s.Associations, func(a *Association) bool {
 					return a.User == name && a.Account == account && a.Partition == partition
 				}) {
 					continue
