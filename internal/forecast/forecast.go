@@ -41,6 +41,8 @@ type Options struct {
 	Dir string
 	// Progress, if not nil, is called when a realization has ended. Several goroutines call it.
 	Progress func(done, all int)
+	// Say, if not nil, is called before the first realization with the variants of [NewReport] that will not run.
+	Say func(text string)
 }
 
 // Later is the value of a start that is after the horizon ([Options.Horizon]) at an unknown instant.

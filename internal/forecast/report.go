@@ -102,6 +102,11 @@ func NewReport(ctx context.Context, source string, q *Queue, variants []Variant,
 		Realizations: opts.realizations(), Seed: opts.Seed, Horizon: instant(horizon), By: instant(by), Running: q.Running(),
 		Jobs: []Waiting{}, Notes: append(slices.Clip(q.Notes), q.uncounted(&opts.Engine)...),
 	}
+	for _, v := range variants {
+		if why := q.foresee(ctx, v, opts); why != "" && opts.Say != nil {
+			opts.Say(v.Name + ": " + why)
+		}
+	}
 	if err := q.teach(ctx, &opts); err != nil { // once, for the queue and all variants
 		return nil, err
 	}
@@ -114,7 +119,9 @@ func NewReport(ctx context.Context, source string, q *Queue, variants []Variant,
 			return nil, err
 		}
 		for _, doubt := range doubts {
-			r.Notes = append(slices.Clip(r.Notes), v.Name+": "+doubt)
+			if !strings.Contains(one.Why, doubt) { // otherwise the variant's row has the text
+				r.Notes = append(slices.Clip(r.Notes), v.Name+": "+doubt)
+			}
 		}
 		r.WhatIf = append(r.WhatIf, one)
 	}

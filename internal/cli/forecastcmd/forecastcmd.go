@@ -401,6 +401,7 @@ func (o commands) forecast(ctx context.Context, args []string, opts forecastOpti
 		return console.Usagef("--submit-as is missing: Slurm accepts jobs of the cluster's users only (want --submit-as USER)")
 	}
 	src.queue.Notes = append(src.queue.Notes, notes...)
+	made.Say = show.Notice
 	made.Progress = func(done, all int) { show.Update(fmt.Sprintf("realization %d of %d", done, all)) }
 	report, err := forecast.NewReport(ctx, src.name, src.queue, variants, by, made)
 	show.End()

@@ -67,21 +67,11 @@ type finder struct {
 func (f *finder) add(c Change) bool {
 	changed := *f.job
 	changed.Request = c.Request
-	if f.site.Judge(&changed, f.reservation) != nil {
+	if f.site.Judge(&changed, f.q.Reservation) != nil {
 		return false
 	}
 	f.list = append(f.list, c)
 	return true
-}
-
-// reservation returns a reservation of the queue.
-func (f *finder) reservation(name string) *hpc.Reservation {
-	for i := range f.q.Workload.Reservations {
-		if r := &f.q.Workload.Reservations[i].Reservation; strings.EqualFold(r.Name, name) {
-			return r
-		}
-	}
-	return nil
 }
 
 // limits adds changes to a half and a quarter of the time limit, in whole minutes as in slurmctld.
