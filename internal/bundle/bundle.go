@@ -170,12 +170,14 @@ func ReadCluster(path string) (files map[string]string, err error) {
 		text, err := readBounded(content, member)
 		files[name] = string(text)
 		return err
+	}, func() string {
+		if files["slurm.conf"] == "" {
+			return clusterDir + "slurm.conf"
+		}
+		return ""
 	})
-	if err == nil && files["slurm.conf"] == "" {
-		err = errors.New("it has no " + clusterDir + "slurm.conf " + want)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("reading bundle: %s: %w", filepath.Base(path), err)
+		return nil, err
 	}
 	return files, nil
 }
@@ -187,22 +189,32 @@ func ReadReport(path string) (report []byte, err error) {
 			report, err = readBounded(content, member)
 		}
 		return err
+	}, func() string {
+		if report == nil {
+			return Report
+		}
+		return ""
 	})
-	if err == nil && report == nil {
-		err = errors.New("it has no " + Report + " " + want)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading bundle: %s: %w", filepath.Base(path), err)
-	}
-	return report, nil
+	return report, err
 }
 
-func open(path string, visit func(member string, content io.Reader) error) error {
+// open visits the members of the archive at a path. lacks returns the name of a member that the archive lacks, or "".
+func open(path string, visit func(member string, content io.Reader) error, lacks func() string) error {
 	f, err := input.Open(path)
 	if err != nil {
-		return err
+		return fmt.Errorf("reading bundle: %w", err) // the error names the path
 	}
 	defer f.Close() // only read
+	if err = visitAll(f, visit); err == nil && lacks() != "" {
+		err = errors.New("it has no " + lacks() + " " + want)
+	}
+	if err != nil {
+		return fmt.Errorf("reading bundle: %s: %w", filepath.Base(path), err)
+	}
+	return nil
+}
+
+func visitAll(f io.Reader, visit func(member string, content io.Reader) error) error {
 	r, err := unpacked(f)
 	if err != nil {
 		return err

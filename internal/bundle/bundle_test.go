@@ -150,3 +150,24 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// An error about a path that cannot be a bundle names the path once.
+func TestErrorNamesPathOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "heath")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	empty := filepath.Join(dir, "heath.tar")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, dir + "-missing", empty} {
+		_, report := ReadReport(path)
+		_, cluster := ReadCluster(path)
+		for _, err := range []error{report, cluster} {
+			if err == nil || strings.Count(err.Error(), filepath.Base(path)) != 1 {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	}
+}
