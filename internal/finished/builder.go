@@ -2,6 +2,7 @@ package finished
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -81,14 +82,14 @@ type Builder struct {
 	opts workload.ReadOptions
 	book workload.RuleBook
 
-	jobs    map[string]*built // by ID
-	list    []*built          // in the order of the source; after settle, in the order of submission
-	made    []*hpc.Job        // the workload's jobs, while they may change
-	users   map[string]hpc.User
-	ended   outsiders // jobs that ended before the window
-	rows    workload.Rows
-	cluster string // the cluster of all jobs, if the source names one
-	has     fieldPresence
+	jobs     map[string]*built // by ID
+	list     []*built          // in the order of the source; after settle, in the order of submission
+	made     []*hpc.Job        // the workload's jobs, while they may change
+	users    map[string]hpc.User
+	ended    outsiders // jobs that ended before the window
+	rows     workload.Rows
+	clusters []string // the clusters of all jobs, if the source names them
+	has      fieldPresence
 	// doubtful are records that a later record's node list decides on; see [Builder.record].
 	doubtful []Job
 	arrays   arrays.Parts
@@ -435,15 +436,21 @@ func (b *Builder) lacksCPUs() string {
 		"of workload complete asks for whole nodes)"
 }
 
+// ErrNoJob says that a source has no usable job.
+var ErrNoJob = errors.New("it has no usable job")
+
 // Finish returns the workload. The caller must not use the builder afterwards. If the source has no
-// usable job, Finish returns an error.
+// usable job, Finish returns [ErrNoJob].
 func (b *Builder) Finish() (*workload.Workload, error) {
+	if len(b.clusters) > 1 {
+		return nil, SeveralClusters(b.clusters)
+	}
 	if b.opts.Record != nil && b.rows.Read > 0 {
 		if err := b.settleRecords(); err != nil {
 			return nil, err
 		}
 		if b.rows.Jobs == 0 && len(b.w.Unusable) == b.rows.Read {
-			return nil, fmt.Errorf("it has no usable job%s", b.book.Summary())
+			return nil, fmt.Errorf("%w%s", ErrNoJob, b.book.Summary())
 		}
 		b.w.Jobs, b.w.Rules, b.w.Rows, b.w.Mistake = workload.JobsOf(), b.book.Counts, b.counted(), b.book.Mistake()
 		return b.w, nil
@@ -460,7 +467,7 @@ func (b *Builder) Finish() (*workload.Workload, error) {
 	}
 	b.finishArrays()
 	if len(b.made) == 0 {
-		return nil, fmt.Errorf("it has no usable job%s%s", b.book.Summary(), b.span())
+		return nil, fmt.Errorf("%w%s%s", ErrNoJob, b.book.Summary(), b.span())
 	}
 	slices.SortStableFunc(b.made, func(x, y *hpc.Job) int { return cmp.Compare(x.Submit, y.Submit) })
 	var order workload.OrderCheck // accounting records may have any order, but a gap between them is suspicious

@@ -3,6 +3,8 @@ package finished
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"rmreplay/internal/workload"
 )
@@ -42,24 +44,37 @@ func (b *Builder) Close(what string) (w *workload.Workload, missing []string, er
 }
 
 // OtherCluster reports whether a job must be left out because it ran on a different cluster than
-// the options name. It counts a job that must be left out. It returns an error for jobs of several
-// clusters if the options name no cluster. A job with an empty name of the cluster is never left
-// out.
-func (b *Builder) OtherCluster(name string) (bool, error) {
+// the options name, or than the first job if the options name no cluster. It counts a job that must be left out. If the
+// options name no cluster, [Builder.Finish] returns an error that names all clusters. A job with an empty name of the
+// cluster is never left out.
+func (b *Builder) OtherCluster(name string) bool {
 	switch {
 	case name == "":
 	case b.opts.Record != nil && b.opts.Cluster == "": // each record has its own cluster, so several clusters are allowed
 	case b.opts.Cluster != "":
 		if name != b.opts.Cluster {
 			b.Note(NoteOtherCluster)
-			return true, nil
+			return true
 		}
-	case b.cluster == "":
-		b.cluster = name
-	case name != b.cluster:
-		return false, fmt.Errorf("jobs of cluster %s and of %s (want --cluster-name with one of them)", b.cluster, name)
+	case len(b.clusters) == 0:
+		b.clusters = []string{name}
+	case name != b.clusters[0]:
+		if !slices.Contains(b.clusters, name) {
+			b.clusters = append(b.clusters, name)
+		}
+		return true
 	}
-	return false, nil
+	return false
+}
+
+// SeveralClusters returns an error about a source with jobs of several clusters. The error names at most ten of them.
+func SeveralClusters(names []string) error {
+	const most = 10
+	text := strings.Join(names[:min(len(names), most)], ", ")
+	if more := len(names) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Errorf("jobs of %d clusters: %s (want --cluster-name with one of them)", len(names), text)
 }
 
 // Options returns the options of the builder.

@@ -211,8 +211,8 @@ func (s *reader) line(line []byte) error {
 	if err != nil {
 		return s.b.Unusable(finished.RuleNoRecord, string(line), "%v", err)
 	}
-	if other, err := s.b.OtherCluster(id.server); other || err != nil {
-		return err
+	if s.b.OtherCluster(id.server) {
+		return nil
 	}
 	if id.array {
 		s.b.Drop(NoteArrayParent)

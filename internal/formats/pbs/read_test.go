@@ -171,7 +171,11 @@ func TestDamaged(t *testing.T) {
 			}
 		}
 	}
-	if err := New("x", workload.ReadOptions{}).Read(strings.NewReader(strings.ReplaceAll(good+good, ".pbs;", ".b;")+good), "x"); err == nil || !strings.Contains(err.Error(), "x:3: jobs of cluster b and of pbs") {
+	two := New("x", workload.ReadOptions{})
+	if err := two.Read(strings.NewReader(strings.ReplaceAll(good+good, ".pbs;", ".b;")+good), "x"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := two.Finish(); err == nil || !strings.Contains(err.Error(), "jobs of 2 clusters: b, pbs (want --cluster-name") {
 		t.Errorf("two servers: %v", err)
 	}
 }

@@ -88,8 +88,8 @@ func (s *jsonReader) job(d *json.Decoder) error {
 }
 
 func (s *jsonReader) add(j *jsonJob, text string) error {
-	if other, err := s.b.OtherCluster(string(j.Cluster)); other || err != nil {
-		return err
+	if s.b.OtherCluster(string(j.Cluster)) {
+		return nil
 	}
 	r, err := j.record()
 	if err != nil {

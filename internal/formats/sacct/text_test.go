@@ -434,14 +434,19 @@ func TestSacctAllocTRES(t *testing.T) {
 }
 
 func TestSacctErrors(t *testing.T) {
+	several := "Cluster|" + fewColumns
+	for i := range 12 {
+		several += fmt.Sprintf("c%d|%s", i, sacctLine(fmt.Sprint(i+1), "a", "", 0, 1, 2, "COMPLETED"))
+	}
 	for text, want := range map[string]string{
+		several:                            "jobs of 12 clusters: c0, c1, c2, c3, c4, c5, c6, c7, c8, c9 and 2 more (want --cluster-name with",
 		"":                                 "reading sacct: x: empty",
 		"JobID|Submit|ReqCPUS\n":           "reading sacct: x:1: no column Start, End (want sacct -P -o ...,Start,End)",
 		"JobID,Submit,Start,End,ReqTRES\n": "x:1: commas between the columns, as in reqtres (want the output of sacct -P, or of sacct --delimiter with",
 		"JobIDRaw|State\n":                 "no column Submit, Start, End, ReqCPUS",
 		fewColumns:                         "reading sacct: x: it has no usable job",
 		fewColumns + "1|a|b|c|\n":          "it has no usable job (record_unreadable 1; the first: ",
-		"Cluster|" + fewColumns + "a|" + sacctLine("1", "a", "", 0, 1, 2, "COMPLETED") + "b|" + sacctLine("2", "a", "", 0, 1, 2, "COMPLETED"): "x:3: jobs of cluster a and of b (want --cluster-name",
+		"Cluster|" + fewColumns + "a|" + sacctLine("1", "a", "", 0, 1, 2, "COMPLETED") + "b|" + sacctLine("2", "a", "", 0, 1, 2, "COMPLETED"): "x: jobs of 2 clusters: a, b (want --cluster-name",
 	} {
 		if _, _, err := sacct.Accounting(strings.NewReader(text), "x", workload.ReadOptions{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: error %v, want %q", text, err, want)
