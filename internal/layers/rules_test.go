@@ -349,7 +349,7 @@ var rules = []rule{
 		"docs/schemas",
 		"internal/access", "internal/accounting/document", "internal/accounting/elastic", "internal/accounting/engine", "internal/accounting/forward", "internal/accounting/health", "internal/accounting/intake", "internal/accounting/kafka", "internal/accounting/receive", "internal/accounting/records", "internal/accounting/search", "internal/accounting/store", "internal/accounting/web",
 		"internal/compare", "internal/finished", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/output", "internal/report", "internal/rm", "internal/run", "internal/slurmdb",
-		"internal/workload", "internal/workload/build", "internal/quantity", "internal/spelling",
+		"internal/workload", "internal/workload/build", "internal/workload/transform", "internal/quantity", "internal/spelling",
 	}, nil,
 		"the service connects the parts for the commands"},
 

@@ -245,7 +245,12 @@ func (Service) Export(ctx context.Context, dir string, opts Export) (out *Export
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(conditionFault(opts.Where, err), c.Close()) }()
+	defer func() {
+		if err == nil && out.Jobs == 0 && opts.Where != "" {
+			out.Absent, err = c.absent(ctx, opts.Where)
+		}
+		err = errors.Join(conditionFault(opts.Where, err), c.Close())
+	}()
 	if _, err := c.wait(ctx); err != nil {
 		return nil, err
 	}
@@ -262,6 +267,11 @@ func (Service) Export(ctx context.Context, dir string, opts Export) (out *Export
 		filter.From, filter.To = at(opts.Start), at(opts.End)
 		w, missing, err := c.workload(ctx, dir, filter, workload.ReadOptions{Start: opts.Start, End: opts.End,
 			Cluster: opts.ClusterName})
+		if errors.Is(err, finished.ErrNoJob) && opts.Where != "" {
+			if text, failed := c.absent(ctx, opts.Where); failed == nil {
+				err = fmt.Errorf("%w%s", err, text)
+			}
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -315,6 +325,15 @@ func (c *client) knows(ctx context.Context, dir, cluster string) error {
 		dir, cluster, strings.Join(names, ", "))
 }
 
+// several returns the error for a data directory with jobs of several clusters.
+func (c *client) several(ctx context.Context, dir string) error {
+	var info Info
+	if err := c.get(ctx, "/_accounting/info", &info); err != nil {
+		return err
+	}
+	return fmt.Errorf("reading jobs: %s: %w", dir, finished.SeveralClusters(slices.Sorted(maps.Keys(info.Clusters))))
+}
+
 func at(t hpc.Time) time.Time {
 	if t == 0 {
 		return time.Time{}
@@ -351,8 +370,11 @@ func (c *client) workload(ctx context.Context, dir string, filter store.Filter, 
 	err := c.documents(ctx, filter, func(d *store.Stored) error {
 		r, _ := records.Finished(d.Document, d.Cluster)
 		b.Row()
-		if other, err := b.OtherCluster(r.Cluster); other || err != nil {
-			return err
+		if b.OtherCluster(r.Cluster) {
+			if opts.Cluster != "" {
+				return nil
+			}
+			return c.several(ctx, dir) // at once, since there may be many documents
 		}
 		return b.Add(r, string(d.Document))
 	})

@@ -116,6 +116,8 @@ type Exported struct {
 	Records *workload.Rows  `json:"records,omitempty"`
 	Losses  workload.Losses `json:"losses,omitempty"`
 	Counted string          `json:"-"`
+	// Absent names texts of [Export.Where] that no job has, if no job matches; see [transform.Compared.Absent].
+	Absent string `json:"-"`
 }
 
 // Info describes the contents of a data directory.

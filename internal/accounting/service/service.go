@@ -81,6 +81,7 @@ func openAbout(ctx context.Context, dir string, opts intake.Options, who *access
 	mux.HandleFunc("POST /_accounting/health", s.takeHealth)
 	mux.HandleFunc("POST /_accounting/documents", s.documents)
 	mux.HandleFunc("POST /_accounting/table", s.table)
+	mux.HandleFunc("POST /_accounting/absent", s.absent)
 	mux.HandleFunc("POST /_accounting/remove", s.remove)
 	mux.HandleFunc("POST /_accounting/backup", s.backup)
 	mux.HandleFunc("POST /_accounting/verify", s.verify)

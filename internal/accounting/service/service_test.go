@@ -687,8 +687,28 @@ func TestMistakes(t *testing.T) {
 			}
 		}
 	}
+	for _, cluster := range []string{"fen", "glen"} {
+		other := strings.ReplaceAll(sacct, "vale", cluster)
+		if _, err := svc.Import(ctx, dir, service.Records{Sources: []string{file(cluster+".sacct", other)}, From: "auto"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _, err = svc.Workload(ctx, dir, workload.ReadOptions{})
+	says(err, "jobs of 3 clusters: fen, glen, vale (want --cluster-name with one of them)")
+	for condition, want := range map[string]string{
+		"state = 'FALED'": `; no job has state "FALED" (`,
+		"elapsed_s > 0 AND user_name in ('ada''s', 'nobody')": `; no job has user_name "ada's" (`,
+		"elapsed_s < 0": "",
+	} {
+		out, err := svc.Export(ctx, dir, service.Export{Output: filepath.Join(scratch, "none.csv"), Format: "csv", Where: condition})
+		if err != nil || out.Jobs != 0 || !strings.HasPrefix(out.Absent, want) || (want == "") != (out.Absent == "") {
+			t.Errorf("%s: %+v: %v, want %q", condition, out, err, want)
+		}
+		_, err = svc.Export(ctx, dir, service.Export{Output: filepath.Join(scratch, "none.jsonl"), Format: "trace", ClusterName: "vale", Where: condition})
+		says(err, "it has no usable job"+want)
+	}
 	_, _, err = svc.Workload(ctx, dir, workload.ReadOptions{Cluster: "moor"})
-	says(err, `it has no jobs of the cluster "moor" (want one of vale)`)
+	says(err, `it has no jobs of the cluster "moor" (want one of fen, glen, vale)`)
 	_, err = svc.Backup(ctx, dir, filepath.Join(dir, "a", "copy"))
 	says(err, "is in the data directory")
 	packed := filepath.Join(scratch, "v.csv.gz")

@@ -49,6 +49,9 @@ preset jobs, which already run when the workload begins.
 			if err != nil {
 				return console.BadInput(err)
 			}
+			if r.Jobs == 0 {
+				o.Say("rmreplay: no job matches%s", r.Absent)
+			}
 			if asJSON {
 				return o.PrintJSON(r)
 			}

@@ -24,7 +24,8 @@ type comparedText struct{ field, text string }
 
 // NewCompared finds the compared texts in an expression that [Compile] accepts for the same env.
 func NewCompared(expression string, env any) *Compared {
-	c := &Compared{known: make(map[string]map[string]bool), paths: make(map[string][]int)}
+	c := Asked()
+	c.paths = make(map[string][]int)
 	for _, f := range reflect.VisibleFields(reflect.TypeOf(env)) {
 		if name := f.Tag.Get("expr"); name != "" && f.Type.Kind() == reflect.String {
 			c.paths[name] = f.Index
@@ -35,6 +36,24 @@ func NewCompared(expression string, env any) *Compared {
 	}
 	return c
 }
+
+// Asked returns a [Compared] without texts, for expressions in another language: the caller adds the texts with
+// [Compared.Ask], and the values of the jobs with [Compared.Has].
+func Asked() *Compared { return &Compared{known: make(map[string]map[string]bool)} }
+
+// Ask adds a text that an expression compares with a field.
+func (c *Compared) Ask(field, text string) {
+	c.asked = append(c.asked, comparedText{field, text})
+	if c.known[field] == nil {
+		c.known[field] = make(map[string]bool)
+	}
+}
+
+// Has adds the value that a job has in a field for which there is a compared text.
+func (c *Compared) Has(field, value string) { c.known[field][value] = true }
+
+// Fields returns the fields that are compared with texts, sorted.
+func (c *Compared) Fields() []string { return sortedKeys(c.known) }
 
 // Visit implements [ast.Visitor].
 func (c *Compared) Visit(node *ast.Node) {
@@ -52,8 +71,7 @@ func (c *Compared) Visit(node *ast.Node) {
 	}
 	for _, text := range texts {
 		if text, ok := text.(*ast.StringNode); ok && text.Value != "" {
-			c.asked = append(c.asked, comparedText{field.Value, text.Value})
-			c.known[field.Value] = make(map[string]bool)
+			c.Ask(field.Value, text.Value)
 		}
 	}
 }
