@@ -265,6 +265,45 @@ func TestLanes(t *testing.T) {
 	}
 }
 
+// The picture of a node that many small jobs fill is full. It is half full while half of the processors are held, if
+// no jobs have a lane together.
+func TestFullNode(t *testing.T) {
+	for _, processors := range []int{40, 48, 96, 128} {
+		r := compare.Realization{Name: "full", Manifest: &run.Manifest{
+			Engine: "sim", State: run.StateComplete, Valid: true, VirtualStart: noon, VirtualEnd: noon.Add(8 * time.Hour),
+			Cluster: run.Cluster{Name: "test", Nodes: 1, Processors: processors},
+		}}
+		add := func(from, to int) {
+			at := func(hours int) hpc.Time { return noon.Add(time.Duration(hours) * time.Hour) }
+			r.Rows = append(r.Rows, run.Row{Job: fmt.Sprint(len(r.Rows)), Task: -1, Partition: "batch", State: hpc.Completed,
+				Submit: at(0), Start: at(from), End: at(to), Nodes: "n1", NodeCount: 1, Processors: 1})
+		}
+		for i := range processors { // half of the processors are free from 4 to 6 o'clock
+			if i%2 == 0 {
+				add(0, 8)
+			} else {
+				add(0, 4)
+				add(6, 8)
+			}
+		}
+		g, err := newGantt("g", "g", &r, frameOf(&r))
+		if err != nil {
+			t.Fatal(err)
+		}
+		const height = 64
+		c := g.fill(4, height, func(*run.Row) (c color.RGBA) { return c })
+		for column := range 4 {
+			full := 0.0
+			for y := range height {
+				full += min(1, float64(c.held[y*4+column])) / height
+			}
+			if column != 2 && full < 0.96 || column == 2 && processors <= 64 && math.Abs(full-0.5) > 0.1 {
+				t.Errorf("%d processors: %.0f %% of the row are drawn in quarter %d of the time", processors, 100*full, column+1)
+			}
+		}
+	}
+}
+
 // mixedMachine is a full run of twelve hours on 40 nodes of 32 processors and ten of 48, in steps of ten minutes. Jobs
 // share nodes, and some have all processors of a small and of a large node. The first node is always full.
 func mixedMachine() compare.Realization {

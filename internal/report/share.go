@@ -62,18 +62,17 @@ func (g *Gantt) level(job *occupation) float64 {
 
 // divideRows assigns lanes, in the order of the jobs' starts.
 func (g *Gantt) divideRows() {
-	busy := make([]uint64, len(g.nodes)) // lanes of each node
+	rows := make([]lanes.Row, len(g.nodes))
 	g.sweep(func(job *occupation, starts bool) {
 		var divided []nodeRange
 		for _, r := range job.ranges {
 			for node := r.first; node < r.first+r.count; node++ {
+				share := job.level / g.capacity[node]
 				if !starts {
-					busy[node] &^= r.lanes.Mask()
+					rows[node].End(r.lanes, share)
 					continue
 				}
-				part := lanes.Of(job.level/g.capacity[node], busy[node])
-				busy[node] |= part.Mask()
-				divided = appendNode(divided, node, part)
+				divided = appendNode(divided, node, rows[node].Start(share))
 			}
 		}
 		if starts {
