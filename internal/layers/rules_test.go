@@ -279,7 +279,7 @@ var rules = []rule{
 	{"use cases", "internal/sweep", []string{"internal/experiment", "internal/filekind", "internal/input", "internal/interrupt", "internal/metrics", "internal/output", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/rm/slurm/install", "internal/run", "internal/spelling", "internal/stats", "internal/parallel", "internal/quantity"}, offline,
 		"a sweep runs command lines and reads their records, and does not depend on what a command does"},
 	{"use cases", "internal/tune", []string{
-		"internal/experiment", "internal/metrics", "internal/output", "internal/parallel", "internal/quantity", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/run", "internal/spelling", "internal/stats", "internal/sweep",
+		"internal/experiment", "internal/metrics", "internal/output", "internal/parallel", "internal/quantity", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/run", "internal/slurmspec/options", "internal/spelling", "internal/stats", "internal/sweep",
 	}, offline,
 		"a search decides which runs of sweeps to make, and reads their records"},
 	{"use cases", "internal/ioservice/counters", []string{"internal/hpc", "internal/lines"}, computes,

@@ -220,8 +220,12 @@ func (r *Result) renderSetting(b *strings.Builder) {
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, c := range r.Setting {
 		now, value := c.Now, c.Value
-		if now == "" {
-			now = "(default)"
+		switch {
+		case now != "":
+		case c.Default != "":
+			now = c.Default + " (default)"
+		default:
+			now = "not set"
 		}
 		switch {
 		case value != "":

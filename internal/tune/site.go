@@ -8,6 +8,7 @@ import (
 
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/conf/edit"
+	"rmreplay/internal/slurmspec/options"
 	"rmreplay/internal/sweep"
 )
 
@@ -83,6 +84,18 @@ func (p *Parameter) ownValue(site *conf.Cluster) string {
 	}
 	if p.flag() {
 		return "false"
+	}
+	return ""
+}
+
+// slurmDefault returns Slurm's default of a parameter of slurm.conf; "" if it is not known.
+func (p *Parameter) slurmDefault() string {
+	words := strings.Fields(p.Name)
+	switch {
+	case len(words) == 1:
+		return options.Default(words[0])
+	case len(words) == 3 && strings.EqualFold(words[0], "partition"):
+		return options.Default("partition " + words[2])
 	}
 	return ""
 }

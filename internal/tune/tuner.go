@@ -346,8 +346,10 @@ type Line struct {
 // Change is the value of a parameter in a setting.
 type Change struct {
 	Parameter string `json:"parameter"`
-	Now       string `json:"now"`   // the site's own value; empty if it is not known
-	Value     string `json:"value"` // empty for the site's own value
+	Now       string `json:"now"` // the site's own value; empty if it is not known
+	// Default is Slurm's default, if Now is empty and the default is known.
+	Default string `json:"default,omitempty"`
+	Value   string `json:"value"` // empty for the site's own value
 	// Dropped is a value that the search found. The search set this value back because the setting has almost the same
 	// gain without it.
 	Dropped string `json:"dropped,omitempty"`
@@ -403,8 +405,9 @@ func (f *File) newResult(found *Found) (*Result, error) {
 		return r, nil
 	}
 	r.SearchGain = f.triedSetting(found.Site, found.Best).Relative
-	for i, p := range f.Space {
-		c := Change{Parameter: p.Name, Now: p.Now, Value: found.Best.Setting[i]}
+	for i := range f.Space {
+		c := f.change(i)
+		c.Value = found.Best.Setting[i]
 		if before := found.Before.Setting[i]; c.Value == "" && before != "" {
 			c.Dropped = before
 		}
@@ -413,6 +416,16 @@ func (f *File) newResult(found *Found) (*Result, error) {
 	var err error
 	r.Lines, r.Warnings, err = f.lines(found.Best.Setting)
 	return r, err
+}
+
+// change returns a [Change] of a parameter without a new value.
+func (f *File) change(parameter int) Change {
+	p := &f.Space[parameter]
+	c := Change{Parameter: p.Name, Now: p.Now}
+	if p.Now == "" && f.Slurm != nil {
+		c.Default = p.slurmDefault()
+	}
+	return c
 }
 
 func (f *File) triedSetting(site, t *Tried) TriedSetting {
