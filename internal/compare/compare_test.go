@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"rmreplay/internal/compare/jobrows"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/quantity"
@@ -636,6 +637,32 @@ func TestTasksThatAreJobs(t *testing.T) {
 	}
 	both := single("b", append(array(1, 2), job("17_1", 0, 70, 100, "n1"))...) // the job 17_1 is not the task
 	if v := mustCompare(t, Options{}, first, both).Pairs[0].Jobs; v.Matched != 2 || v.Only[1] != 1 || v.Wait.Changed != 0 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// The tasks of the parts of an array, which workload build makes of tasks with different requests, are compared with
+// the tasks of an array that is one job.
+func TestPartsOfArrays(t *testing.T) {
+	task := func(id string, task, start int) run.Row {
+		return with(job(id, 0, start, 100, "n1"), func(r *run.Row) { r.Task = task })
+	}
+	whole := single("a", task("17", 0, 0), task("17", 1, 10), task("17", 2, 20), task("17", 3, 30), job("8#2", 0, 5, 5, "n2"))
+	second := task("17#2", 1, 10)
+	second.Request = "asked"
+	parts := single("b", task("17", 0, 0), second, task("17#2", 2, 40), job("17#2_3", 0, 30, 100, "n1"), job("8#2", 0, 5, 5, "n2"))
+	for _, sets := range [][]Set{{whole, parts}, {parts, whole}} {
+		v := mustCompare(t, Options{}, sets...).Pairs[0].Jobs
+		if v.Matched != 5 || v.Only[0]+v.Only[1] != 0 || v.Wait.Changed != 1 {
+			t.Errorf("%d jobs match (want 4 tasks and 8#2), %v on one side only, %+v", v.Matched, v.Only, v.Wait)
+		}
+	}
+	rows := jobrows.Tasks(parts.Runs[0].Rows, map[string]bool{"17": true})
+	if rows[2].Request != "asked" || rows[0].Request != "" {
+		t.Errorf("the submission of the part is lost: %+v", rows)
+	}
+	twice := single("b", task("17", 1, 10), task("17#2", 1, 50)) // this is not the task
+	if v := mustCompare(t, Options{}, whole, twice).Pairs[0].Jobs; v.Matched != 1 || v.Only[1] != 1 {
 		t.Errorf("%+v", v)
 	}
 }

@@ -1,6 +1,7 @@
 package jobrows
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -189,18 +190,31 @@ func Renamed(rows []run.Row, ids map[string]string) []run.Row {
 
 // Tasks returns the rows, in which a job with the ID of a task of an array, such as 17_3, is that task. A window of a
 // workload has the tasks that ran when it began as jobs of their own, and other windows have them in the array. The
-// parameter arrays has the IDs of the arrays. A job stays if the rows also have that task.
+// tasks of a part of an array, such as 17#2 of workload build, become tasks of the array. The parameter arrays has the
+// IDs of the arrays. A job stays if the rows also have that task.
 func Tasks(rows []run.Row, arrays map[string]bool) []run.Row {
 	type key struct {
 		job  string
 		task int
 	}
-	here, own := map[key]bool{}, map[int]key{} // own has the tasks that are jobs, by the indices of their rows
+	here, own := map[key]bool{}, map[int]key{} // own has the tasks to rename, by the indices of their rows
+	requests := map[string]string{}            // of the parts, whose first rows have them
 	for i := range rows {
-		if row := &rows[i]; row.Task >= 0 {
-			here[key{row.Job, row.Task}] = true
-		} else if array, task, ok := hpc.SplitTask(row.Job); ok && arrays[array] {
-			own[i] = key{array, task}
+		row := &rows[i]
+		k, isTask := key{row.Job, row.Task}, row.Task >= 0
+		if !isTask {
+			k.job, k.task, isTask = hpc.SplitTask(row.Job)
+		}
+		array, isPart := arrayOf(k.job)
+		if isPart = isPart && arrays[array]; isPart {
+			k.job = array
+		}
+		switch {
+		case isTask && (isPart || row.Task < 0 && arrays[k.job]):
+			own[i] = k
+			requests[row.Job] = cmp.Or(requests[row.Job], row.Request)
+		case row.Task >= 0:
+			here[k] = true
 		}
 	}
 	list := rows
@@ -211,7 +225,18 @@ func Tasks(rows []run.Row, arrays map[string]bool) []run.Row {
 		if &list[0] == &rows[0] {
 			list = slices.Clone(rows) // the caller's rows do not change
 		}
-		list[i].Job, list[i].Task = k.job, k.task
+		row := &list[i]
+		row.Request = cmp.Or(row.Request, requests[row.Job])
+		row.Job, row.Task = k.job, k.task
 	}
 	return list
+}
+
+// arrayOf returns the ID of the array of a part, ARRAY#NUMBER. isPart is false for other IDs.
+func arrayOf(id string) (array string, isPart bool) {
+	array, part, isPart := strings.Cut(id, "#")
+	if n, err := strconv.ParseUint(part, 10, 31); !isPart || err != nil || n < 2 {
+		return id, false
+	}
+	return array, true
 }
