@@ -210,7 +210,7 @@ func (c *Comparison) onlyInOne(p *Pair) string {
 	if p.Periods != nil || float64(only) <= fewJobs*float64(all+only) {
 		return ""
 	}
-	return strings.Join(list, ", and ") + ". "
+	return strings.Join(list, ", and ") + jobrows.TwiceText(p.Jobs.twice) + ". "
 }
 
 // startedInOne returns a text about the jobs that start in only one of two sets, or in a smaller share of its runs.

@@ -60,6 +60,7 @@ type Realization struct {
 	// equalIDs counts the IDs that the set shares with the baseline although they name different jobs, and differ has the
 	// properties in which these jobs differ ([jobrows.Unlike]). In ids, these jobs of the set then have other IDs.
 	equalIDs int
+	twice    int // the result of [jobrows.Twice] for the first run
 	differ   []string
 }
 
@@ -403,6 +404,7 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 	for i := 1; i < len(sets); i++ {
 		pair := Pair{Set: i, Jobs: compareJobs(tables[0], tables[i], opts)}
 		pair.Jobs.MatchedBy = tables[i][0].matchedBy
+		pair.Jobs.twice = tables[0][0].twice + tables[i][0].twice
 		pair.Jobs.EqualIDs, pair.Jobs.Differ = tables[i][0].equalIDs, tables[i][0].differ
 		if c.Inference {
 			pair.Schedules = schedules.Test(vectors.points[0], vectors.points[i], opts.test())

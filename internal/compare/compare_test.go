@@ -662,8 +662,18 @@ func TestPartsOfArrays(t *testing.T) {
 		t.Errorf("the submission of the part is lost: %+v", rows)
 	}
 	twice := single("b", task("17", 1, 10), task("17#2", 1, 50)) // this is not the task
-	if v := mustCompare(t, Options{}, whole, twice).Pairs[0].Jobs; v.Matched != 1 || v.Only[1] != 1 {
+	c := mustCompare(t, Options{}, whole, twice)
+	if v := c.Pairs[0].Jobs; v.Matched != 1 || v.Only[1] != 1 {
 		t.Errorf("%+v", v)
+	}
+	if got := c.Answer(&c.Pairs[0]); !strings.Contains(got, "only in B; 1 job is named like a task that its own side also has in the array, and cannot be matched. ") {
+		t.Error(got)
+	}
+	request := run.EncodeJob(&hpc.Job{ID: "17", Request: hpc.Request{Array: "0-3"}})
+	rejected := with(job("17", 0, 0, 0, ""), func(r *run.Row) { r.Task, r.State, r.Request = -1, hpc.Rejected, string(request) })
+	c = mustCompare(t, Options{}, single("a", rejected), single("b", job("17_0", 0, 0, 100, "n1"), job("17_1", 0, 0, 100, "n1")))
+	if v := c.Pairs[0].Jobs; v.own != [2]int{} {
+		t.Errorf("tasks of a rejected array: %+v", v)
 	}
 }
 

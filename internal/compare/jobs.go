@@ -53,6 +53,7 @@ type JobView struct {
 
 	differences []JobDifference
 	fewer       [2]int // jobs that started in some runs of both sides, but in a smaller share of the runs of this side
+	twice       int    // jobs that are not matched because of [jobrows.Twice]
 	own         [2]int // jobs of Only that have no row on the other side, not even as rejected jobs
 	startsIn    [2]int // other jobs that start on this side only: the other side rejects or never starts them
 }

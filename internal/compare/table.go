@@ -94,7 +94,7 @@ func tabulateBy(ctx context.Context, sets []Set, measure func(*table, []run.Row)
 			return nil, err
 		}
 		for k := range first.Rows {
-			if row := &first.Rows[k]; row.Task >= 0 {
+			if row := &first.Rows[k]; jobrows.OfArray(row) {
 				arrays[row.Job] = true
 			}
 		}
@@ -102,6 +102,7 @@ func tabulateBy(ctx context.Context, sets []Set, measure func(*table, []run.Row)
 	for i := range out {
 		first := &out[i][0]
 		first.Rows = jobrows.Tasks(first.Rows, arrays)
+		first.twice = jobrows.Twice(first.Rows, arrays)
 		if ids, by := jobrows.Partners(out[0][0].Rows, first.Rows); i > 0 && ids != nil {
 			for k := range out[i] {
 				out[i][k].ids, out[i][k].matchedBy = ids, by

@@ -2,11 +2,13 @@ package jobrows
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 
@@ -193,15 +195,35 @@ func Renamed(rows []run.Row, ids map[string]string) []run.Row {
 // tasks of a part of an array, such as 17#2 of workload build, become tasks of the array. The parameter arrays has the
 // IDs of the arrays. A job stays if the rows also have that task.
 func Tasks(rows []run.Row, arrays map[string]bool) []run.Row {
-	type key struct {
-		job  string
-		task int
+	here, own, requests := tasks(rows, arrays)
+	list := rows
+	for i, k := range own {
+		if here[k] {
+			continue
+		}
+		if &list[0] == &rows[0] {
+			list = slices.Clone(rows) // the caller's rows do not change
+		}
+		row := &list[i]
+		row.Request = cmp.Or(row.Request, requests[row.Job])
+		row.Job, row.Task = k.job, k.task
 	}
-	here, own := map[key]bool{}, map[int]key{} // own has the tasks to rename, by the indices of their rows
-	requests := map[string]string{}            // of the parts, whose first rows have them
+	return list
+}
+
+type taskKey struct {
+	job  string
+	task int
+}
+
+// tasks finds the tasks of arrays that rows have. The result own has the tasks of [Tasks], by the indices of their
+// rows, and here has the other tasks. The parts' first rows have their requests.
+func tasks(rows []run.Row, arrays map[string]bool) (here map[taskKey]bool, own map[int]taskKey,
+	requests map[string]string) {
+	here, own, requests = map[taskKey]bool{}, map[int]taskKey{}, map[string]string{}
 	for i := range rows {
 		row := &rows[i]
-		k, isTask := key{row.Job, row.Task}, row.Task >= 0
+		k, isTask := taskKey{row.Job, row.Task}, row.Task >= 0
 		if !isTask {
 			k.job, k.task, isTask = hpc.SplitTask(row.Job)
 		}
@@ -217,19 +239,36 @@ func Tasks(rows []run.Row, arrays map[string]bool) []run.Row {
 			here[k] = true
 		}
 	}
-	list := rows
-	for i, k := range own {
+	return here, own, requests
+}
+
+// Twice counts the jobs of rows that stay in [Tasks], because the rows also have that task.
+func Twice(rows []run.Row, arrays map[string]bool) (n int) {
+	here, own, _ := tasks(rows, arrays)
+	for _, k := range own {
 		if here[k] {
-			continue
+			n++
 		}
-		if &list[0] == &rows[0] {
-			list = slices.Clone(rows) // the caller's rows do not change
-		}
-		row := &list[i]
-		row.Request = cmp.Or(row.Request, requests[row.Job])
-		row.Job, row.Task = k.job, k.task
 	}
-	return list
+	return n
+}
+
+// TwiceText returns a clause about the result of [Twice]; "" for 0.
+func TwiceText(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s named like a task that %s own side also has in the array, and cannot be matched",
+		quantity.Plural(n, "1 job is", fmt.Sprint(n, " jobs are")), quantity.Plural(n, "its", "their"))
+}
+
+// OfArray reports whether a row belongs to an array: to a task, or to a whole array that was rejected.
+func OfArray(row *run.Row) bool {
+	if row.Task >= 0 || row.State != hpc.Rejected || row.Request == "" {
+		return row.Task >= 0
+	}
+	job, err := run.DecodeJob([]byte(row.Request))
+	return err == nil && job.Array != ""
 }
 
 // arrayOf returns the ID of the array of a part, ARRAY#NUMBER. isPart is false for other IDs.
