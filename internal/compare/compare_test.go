@@ -647,10 +647,12 @@ func TestPartsOfArrays(t *testing.T) {
 	task := func(id string, task, start int) run.Row {
 		return with(job(id, 0, start, 100, "n1"), func(r *run.Row) { r.Task = task })
 	}
-	whole := single("a", task("17", 0, 0), task("17", 1, 10), task("17", 2, 20), task("17", 3, 30), job("8#2", 0, 5, 5, "n2"))
+	whole := single("a", task("17", 0, 0), task("17", 1, 10), task("17", 2, 20), task("17", 3, 30),
+		job("8#2", 0, 5, 5, "n2"))
 	second := task("17#2", 1, 10)
 	second.Request = "asked"
-	parts := single("b", task("17", 0, 0), second, task("17#2", 2, 40), job("17#2_3", 0, 30, 100, "n1"), job("8#2", 0, 5, 5, "n2"))
+	parts := single("b", task("17", 0, 0), second, task("17#2", 2, 40), job("17#2_3", 0, 30, 100, "n1"),
+		job("8#2", 0, 5, 5, "n2"))
 	for _, sets := range [][]Set{{whole, parts}, {parts, whole}} {
 		v := mustCompare(t, Options{}, sets...).Pairs[0].Jobs
 		if v.Matched != 5 || v.Only[0]+v.Only[1] != 0 || v.Wait.Changed != 1 {
@@ -666,12 +668,16 @@ func TestPartsOfArrays(t *testing.T) {
 	if v := c.Pairs[0].Jobs; v.Matched != 1 || v.Only[1] != 1 {
 		t.Errorf("%+v", v)
 	}
-	if got := c.Answer(&c.Pairs[0]); !strings.Contains(got, "only in B; 1 job is named like a task that its own side also has in the array, and cannot be matched. ") {
+	const why = "only in B; 1 job is named like a task that its own side also has in the array, and cannot be matched. "
+	if got := c.Answer(&c.Pairs[0]); !strings.Contains(got, why) {
 		t.Error(got)
 	}
 	request := run.EncodeJob(&hpc.Job{ID: "17", Request: hpc.Request{Array: "0-3"}})
-	rejected := with(job("17", 0, 0, 0, ""), func(r *run.Row) { r.Task, r.State, r.Request = -1, hpc.Rejected, string(request) })
-	c = mustCompare(t, Options{}, single("a", rejected), single("b", job("17_0", 0, 0, 100, "n1"), job("17_1", 0, 0, 100, "n1")))
+	rejected := with(job("17", 0, 0, 0, ""), func(r *run.Row) {
+		r.Task, r.State, r.Request = -1, hpc.Rejected, string(request)
+	})
+	ran := single("b", job("17_0", 0, 0, 100, "n1"), job("17_1", 0, 0, 100, "n1"))
+	c = mustCompare(t, Options{}, single("a", rejected), ran)
 	if v := c.Pairs[0].Jobs; v.own != [2]int{} {
 		t.Errorf("tasks of a rejected array: %+v", v)
 	}

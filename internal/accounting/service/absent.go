@@ -17,8 +17,9 @@ import (
 
 // Comparisons of a column with texts in SQL: state = 'FAILED', user_name IN ('ada', 'bob').
 var (
-	sqlCompared = regexp.MustCompile(`(?i)\b([a-z_]\w*)"?\s*(?:==?\s*|\bIN\s*\(\s*)(` + sqlText + `(?:\s*,\s*` + sqlText + `)*)`)
-	sqlTexts    = regexp.MustCompile(sqlText)
+	sqlCompared = regexp.MustCompile(`(?i)\b([a-z_]\w*)"?\s*(?:==?\s*|\bIN\s*\(\s*)(` + sqlText + `(?:\s*,\s*` +
+		sqlText + `)*)`)
+	sqlTexts = regexp.MustCompile(sqlText)
 )
 
 const sqlText = `'(?:[^']|'')*'`
@@ -74,7 +75,8 @@ func (s *site) absent(w http.ResponseWriter, r *http.Request) {
 	err := v.Ask(r.Context(), func(snapshot *store.Snapshot) error {
 		for _, column := range compared.Fields() {
 			const most = 10_000 // a mistyped name is compared with these values
-			rows, err := snapshot.All(fmt.Sprintf("SELECT DISTINCT %[1]s FROM jobs WHERE %[1]s IS NOT NULL ORDER BY 1 LIMIT %[2]d", column, most))
+			rows, err := snapshot.All(fmt.Sprintf("SELECT DISTINCT %[1]s FROM jobs WHERE %[1]s IS NOT NULL ORDER BY 1 "+
+				"LIMIT %[2]d", column, most))
 			if err != nil {
 				return err
 			}

@@ -689,7 +689,8 @@ func TestMistakes(t *testing.T) {
 	}
 	for _, cluster := range []string{"fen", "glen"} {
 		other := strings.ReplaceAll(sacct, "vale", cluster)
-		if _, err := svc.Import(ctx, dir, service.Records{Sources: []string{file(cluster+".sacct", other)}, From: "auto"}); err != nil {
+		more := service.Records{Sources: []string{file(cluster+".sacct", other)}, From: "auto"}
+		if _, err := svc.Import(ctx, dir, more); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -700,11 +701,13 @@ func TestMistakes(t *testing.T) {
 		"elapsed_s > 0 AND user_name in ('ada''s', 'nobody')": `; no job has user_name "ada's" (`,
 		"elapsed_s < 0": "",
 	} {
-		out, err := svc.Export(ctx, dir, service.Export{Output: filepath.Join(scratch, "none.csv"), Format: "csv", Where: condition})
+		opts := service.Export{Output: filepath.Join(scratch, "none.csv"), Format: "csv", Where: condition}
+		out, err := svc.Export(ctx, dir, opts)
 		if err != nil || out.Jobs != 0 || !strings.HasPrefix(out.Absent, want) || (want == "") != (out.Absent == "") {
 			t.Errorf("%s: %+v: %v, want %q", condition, out, err, want)
 		}
-		_, err = svc.Export(ctx, dir, service.Export{Output: filepath.Join(scratch, "none.jsonl"), Format: "trace", ClusterName: "vale", Where: condition})
+		opts.Output, opts.Format, opts.ClusterName = filepath.Join(scratch, "none.jsonl"), "trace", "vale"
+		_, err = svc.Export(ctx, dir, opts)
 		says(err, "it has no usable job"+want)
 	}
 	_, _, err = svc.Workload(ctx, dir, workload.ReadOptions{Cluster: "moor"})
