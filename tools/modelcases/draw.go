@@ -51,6 +51,7 @@ var newer = []family{
 	{"attracted", (*drawing).attracted},
 	{"cpulimits", (*drawing).cpuLimits},
 	{"brackets", (*drawing).brackets},
+	{"cpus", (*drawing).consumableCPUs},
 }
 
 // ofEach is the number of case numbers of a newer family.
@@ -551,6 +552,70 @@ func (d *drawing) cpuLimits() {
 		case 8, 9:
 			if gpus > 0 {
 				return pick(d, fmt.Sprintf("--gres=gpu:%d", 1+d.IntN(gpus)), fmt.Sprintf("--gpus=%d", 1+d.IntN(gpus)))
+			}
+		}
+		return ""
+	})
+}
+
+// consumableCPUs draws nodes whose CPUs are consumable resources (CR_CPU), with and without threads.
+func (d *drawing) consumableCPUs() {
+	threads, all := pick(d, 1, 2, 2, 2), 1 // all is the number of CPUs of a core
+	if threads == 2 {
+		all = pick(d, 1, 2, 2)
+	}
+	d.nodes[0] = fmt.Sprintf("NodeName=a[1-%d] CPUs=%d Sockets=%d CoresPerSocket=%d ThreadsPerCore=%d RealMemory=%d",
+		len(d.names), d.cores*all, d.sockets, d.cores/d.sockets, threads, d.memory)
+	d.partitions[0] = fmt.Sprintf("PartitionName=all Nodes=ALL Default=YES DefMemPerCPU=%d MaxTime=60",
+		d.memory/(2*d.cores*all))
+	d.set("SelectTypeParameters", pick(d, "CR_CPU", "CR_CPU", "CR_CPU_Memory", "CR_CPU_Memory", "CR_CPU_Memory,CR_LLN"))
+	gpus := 0
+	if d.chance(.4) {
+		gpus, _ = d.withGPUs()
+	}
+	switch d.IntN(4) {
+	case 0:
+		d.manyPartitions()
+	case 1:
+		d.fairshare()
+	}
+	d.jobs, d.pace = 50+d.IntN(90), []int{0, 0, 0, 1, 2, 5, 10}
+	d.job = append(d.job, func(int) string {
+		switch d.IntN(20) {
+		case 0, 1:
+			return fmt.Sprintf("-c %d", 1+d.IntN(d.cores))
+		case 2:
+			return fmt.Sprintf("-N 2 -n 4 --ntasks-per-node=2 -c %d", pick(d, 1, 1, 2, 3))
+		case 3:
+			return fmt.Sprintf("--ntasks-per-core=%d", pick(d, 1, 1, 2))
+		case 4:
+			return fmt.Sprintf("-n %d -c %d --ntasks-per-core=1", 1+d.IntN(3), 2+d.IntN(2))
+		case 5:
+			return pick(d, "--threads-per-core=1", "--threads-per-core=1 -c 2", "--threads-per-core=2")
+		case 6:
+			return "--hint=nomultithread"
+		case 7:
+			return pick(d, "-B 1", "-B 1:2", "-B 2:1", "-B 1:1:1", "-B *:2:1")
+		case 8, 9:
+			return fmt.Sprintf("--mem-per-cpu=%d", d.memory/d.cores/pick(d, 1, 2, 3, 4))
+		case 10:
+			return fmt.Sprintf("--mem-per-cpu=%d %s", d.memory/d.cores/pick(d, 1, 2, 3), pick(d, "--ntasks-per-core=1",
+				"--threads-per-core=1", "--hint=nomultithread", "--exclusive", "-N 2", "-c 3"))
+		case 11:
+			return pick(d, "--exclusive", "--exclusive --threads-per-core=1", "-N 2 --exclusive", "--mem=0")
+		case 12:
+			return pick(d, "-m block:block", "-m block:cyclic", "-m cyclic:cyclic", "-m cyclic", "--ntasks-per-socket=1",
+				"--ntasks-per-socket=2")
+		case 13:
+			return fmt.Sprintf("-N %d", 1+d.IntN(len(d.names)))
+		case 14:
+			return pick(d, "-a 1-4", "-a 1-6%2", "--contiguous -N 2", "--spread-job", fmt.Sprintf("--mem=%d", d.memory/2))
+		case 15, 16, 17:
+			if gpus > 0 {
+				n := 1 + d.IntN(gpus)
+				return pick(d, fmt.Sprintf("--gres=gpu:%d", n), fmt.Sprintf("--gpus=%d", n),
+					fmt.Sprintf("-n 2 --gpus-per-task=%d", 1+d.IntN(2)),
+					fmt.Sprintf("-n 1 --gpus=%d --cpus-per-gpu=%d", n, 1+d.IntN(3)))
 			}
 		}
 		return ""
