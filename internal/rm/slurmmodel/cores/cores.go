@@ -10,6 +10,9 @@ type Job struct {
 	// Packs is the number of CPUs of a task, if the job first takes whole tasks from one socket after
 	// the other; otherwise it is 0.
 	Packs int
+	// Alone is the number of CPUs of a task, if no two tasks have the same core and a task needs several cores; otherwise
+	// it is 0. Only Block considers it.
+	Alone int
 }
 
 // Take takes cores for CPUs: it adds to the numbers of taken cores by socket, up to the numbers of usable
@@ -23,6 +26,21 @@ func (j Job) Take(taken, usable []int16, cpus int) int {
 	switch {
 	case j.Block:
 		need := int16((cpus + j.CPUsPerCore - 1) / j.CPUsPerCore)
+		rest := j.Alone // CPUs that the last task lacks
+		if j.Alone > 0 {
+			need = int16(cpus / j.Alone * ((j.Alone + j.CPUsPerCore - 1) / j.CPUsPerCore))
+			take = func(s int) {
+				taken[s]++
+				used := min(rest, j.CPUsPerCore)
+				if rest -= used; rest == 0 {
+					rest = j.Alone
+				}
+				if cpus < j.CPUsPerCore {
+					used = cpus
+				}
+				cpus -= used
+			}
+		}
 		for s := fitting(taken, usable, need); s >= 0 && cpus > 0; s = fitting(taken, usable, need) {
 			for cpus > 0 && taken[s] < usable[s] {
 				take(s)

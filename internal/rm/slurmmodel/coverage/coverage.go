@@ -168,9 +168,8 @@ var configurationRules = []func(*slurmmodel.Config) string{
 				return "SelectTypeParameters=" + one
 			}
 		}
-		threads := func(n hpc.Node) bool { return n.ThreadsPerCore > 1 && n.CPUs != n.Sockets*n.CoresPerSocket }
-		if strings.Contains(params, "CR_CPU") && slices.ContainsFunc(c.Nodes, threads) {
-			return "SelectTypeParameters=CR_CPU with threads" // if each CPU is a core, CR_CPU allocates cores
+		if strings.Contains(params, "CR_CPU") && !isLinear(c) && turnsCPUs(c) {
+			return "SelectTypeParameters=CR_CPU with gang scheduling"
 		}
 		return ""
 	},
@@ -236,6 +235,18 @@ var configurationRules = []func(*slurmmodel.Config) string{
 		}
 		return ""
 	},
+}
+
+// turnsCPUs reports whether jobs take turns with CPUs that are not cores, if the configuration has CR_CPU (_get_gr_type
+// in gang.c).
+func turnsCPUs(c *slurmmodel.Config) bool {
+	if !strings.Contains(strings.ToUpper(keys.Value(c.Get, "PreemptMode")), "GANG") {
+		return false
+	}
+	task := strings.ToLower(keys.Value(c.Get, "TaskPlugin"))
+	return task == "" || task == "task/none" || slices.ContainsFunc(c.Nodes, func(n hpc.Node) bool {
+		return n.CPUs != n.Sockets*n.CoresPerSocket
+	})
 }
 
 // jobRules each describe a feature that the model lacks, and report whether a job uses it.

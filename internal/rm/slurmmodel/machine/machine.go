@@ -136,7 +136,8 @@ func New(get keys.Get, release slurmspec.Release, nodes []hpc.Node, switches []S
 	params := strings.ToUpper(keys.Value(get, "SelectTypeParameters"))
 	m := &selection.Machine{
 		Since2411: rules.Since2411, Since2605: rules.Since2605,
-		CountMemory: strings.Contains(params, "MEMORY"), BlockCores: strings.Contains(params, "CR_CORE_DEFAULT_DIST_BLOCK"),
+		CountMemory: strings.Contains(params, "MEMORY"), ByCPU: strings.Contains(params, "CR_CPU"),
+		BlockCores:  strings.Contains(params, "CR_CORE_DEFAULT_DIST_BLOCK"),
 		LeastLoaded: strings.Contains(params, "CR_LLN"), PackSerial: keys.OptionsOf(get).Has("pack_serial_at_end"),
 		TreeOptional: strings.Contains(strings.ToLower(keys.Value(get, "TopologyParam")), "topooptional"),
 		Dragonfly:    strings.Contains(strings.ToLower(keys.Value(get, "TopologyParam")), "dragonfly"),

@@ -38,7 +38,7 @@ func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 		case r.Memory == 0:
 			p.Memory = n.Memory
 		case r.MemoryPerCPU:
-			p.Memory = r.Memory * int64(r.Usable(n, p.CPUs))
+			p.Memory = r.Memory * int64(m.usableCPUs(r, n, p.CPUs))
 		default:
 			p.Memory = r.Memory
 		}
@@ -64,6 +64,10 @@ func (m *Machine) outline(t *test, nodes Bits) *Allocation {
 			a.CPUs += n.CPUs
 			continue
 		}
+		if m.ByCPU {
+			a.CPUs += p.CPUs
+			continue
+		}
 		per, have := r.CPUsPerCore(n), t.rooms[p.Node].count() // as in takeCores
 		want := (p.CPUs + per - 1) / per
 		if want > have && m.Since2605 && !r.Overcommit {
@@ -73,6 +77,15 @@ func (m *Machine) outline(t *test, nodes Bits) *Allocation {
 		a.CPUs += min(want, have) * n.Threads
 	}
 	return a
+}
+
+// usableCPUs returns how many CPUs of a node a job can use, given the number of CPUs that the job has there
+// (job_resources_get_node_cpu_cnt).
+func (m *Machine) usableCPUs(r *Request, n *Node, cpus int) int {
+	if m.ByCPU {
+		return cpus
+	}
+	return r.Usable(n, cpus)
 }
 
 // share appends a part for each node, and sets its CPUs. It returns the result of distribute.
@@ -231,11 +244,17 @@ func (d *distribution) add(n int) {
 // takeCores takes cores of a node for the part's CPUs. It returns the number of CPUs that get no core.
 func (m *Machine) takeCores(r *Request, at *room, p *Part) int {
 	n := &m.Nodes[p.Node]
-	job := cores.Job{CPUsPerCore: r.CPUsPerCore(n), Block: m.BlockCores || r.BlockCores}
+	job := cores.Job{CPUsPerCore: r.CPUsPerCore(n), Block: m.BlockCores || m.ByCPU || r.BlockCores}
 	if r.CPUsPerTask > 1 && r.TasksPerSocket == 0 {
 		job.Packs = r.CPUsPerTask
 	}
+	if r.TasksPerCore == 1 && r.CPUsPerTask > job.CPUsPerCore {
+		job.Alone = r.CPUsPerTask
+	}
 	left := job.Take(p.cores, at.cores, p.CPUs)
+	if m.ByCPU {
+		return 0 // slurmctld only logs an error (_block_sync_core_bitmap)
+	}
 	p.CPUs = p.countCores() * n.Threads
 	return left
 }

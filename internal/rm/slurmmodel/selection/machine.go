@@ -40,6 +40,8 @@ type Machine struct {
 	// BlockCores says that jobs fill one socket after the other (CR_CORE_DEFAULT_DIST_BLOCK). Otherwise
 	// they take cores of all sockets in turn.
 	BlockCores bool
+	// ByCPU is CR_CPU: a job counts only the CPUs that it asks for, but no other job gets their cores.
+	ByCPU bool
 	// PackSerial is SchedulerParameters=pack_serial_at_end.
 	PackSerial bool
 	// LeastLoaded is SelectTypeParameters=CR_LLN.

@@ -227,6 +227,10 @@ func (m *Machine) takeCPUs(t *test, n *Node, at *room) bool {
 	if m.Since2411 && len(r.Devices) == 0 {
 		return at.limitToTasks(t, per, tasks)
 	}
+	if each := (r.CPUsPerTask + per - 1) / per; r.TasksPerCore == 1 && each > 1 { // _count_used_cpus
+		n := at.count()
+		at.cpus = n/each*r.CPUsPerTask + n%each*per
+	}
 	return true
 }
 
@@ -262,6 +266,9 @@ func (m *Machine) limitByMemory(t *test, node int) {
 	}
 	if r.Memory*int64(at.cpus) > free {
 		step := r.CPUsPerCore(n)
+		if m.ByCPU {
+			step = 1
+		}
 		if r.Exclusive {
 			at.cpus = 0
 		}
