@@ -176,7 +176,7 @@ func (a *accounting) compute(j *job, now int64) {
 // returned vector is valid until the next call.
 func (a *accounting) request(j *job, nodes, cpus int) tres.Vector {
 	v := a.requested
-	amounts.Requested(a.table, v, &j.request, cpus, nodes)
+	amounts.Requested(a.table, v, a.e.tester.Machine, j.part.nodes, &j.request, cpus, nodes)
 	amounts.AddLicenses(a.table, v, j.licenses.List)
 	v[tres.Billing] = uint64(math.Trunc(a.table.Bill(j.part.account.Weights, v, a.settings.MaxTRES)))
 	return v

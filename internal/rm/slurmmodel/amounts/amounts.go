@@ -32,14 +32,19 @@ func addDevices(table *tres.Table, v tres.Vector, kind, typ string, count int) {
 	}
 }
 
-// Requested sets v to the TRES that a job asks for if it gets this number of CPUs and of nodes. It
-// leaves billing at 0.
-func Requested(table *tres.Table, v tres.Vector, r *selection.Request, cpus, nodes int) {
+// Requested sets v to the TRES that a job asks for if it gets this number of CPUs and of nodes of a partition. It
+// leaves billing at 0. If the job asks for all memory of its nodes, each of them counts like the partition's first
+// node (_mem_per_node_part in job_mgr.c).
+func Requested(
+	table *tres.Table, v tres.Vector, m *selection.Machine, partition selection.Bits, r *selection.Request, cpus, nodes int,
+) {
 	clear(v)
 	v[tres.CPU], v[tres.Node] = uint64(cpus), uint64(nodes)
 	v[tres.Memory] = uint64(r.Memory) * uint64(nodes)
 	if r.MemoryPerCPU {
 		v[tres.Memory] = uint64(r.Memory) * uint64(cpus)
+	} else if first := partition.Next(0); r.Memory == 0 && r.MemoryPerDevice == 0 && first >= 0 {
+		v[tres.Memory] = uint64(m.Nodes[first].Memory) * uint64(nodes)
 	}
 	for _, d := range r.Devices {
 		addDevices(table, v, d.Kind, d.Type, d.On(r, nodes))
