@@ -21,6 +21,7 @@ func TestTake(t *testing.T) {
 		{"block: the socket that just fits", Job{CPUsPerCore: 1, Block: true}, []int16{4, 2}, 2, []int16{0, 2}, 0},
 		{"block: none fits", Job{CPUsPerCore: 1, Block: true}, []int16{2, 3}, 4, []int16{1, 3}, 0},
 		{"block: equal sockets", Job{CPUsPerCore: 2, Block: true}, []int16{4, 4}, 5, []int16{3, 0}, 0},
+		{"block: a core for one task", Job{CPUsPerCore: 2, Block: true, Alone: 3}, []int16{4, 4}, 6, []int16{4, 0}, 0},
 		{"too few", Job{CPUsPerCore: 1, Block: true}, []int16{1, 1}, 3, []int16{1, 1}, 1},
 	} {
 		taken := make([]int16, len(c.usable))

@@ -102,10 +102,8 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 			c.Associations = &associations.Set{Policies: map[string]*associations.Policy{"q": {PreemptMode: "gang,priority"}}}
 		},
 		"SelectTypeParameters=CR_SOCKET (2 jobs)": site(cons + "SelectTypeParameters=CR_Socket"),
-		"SelectTypeParameters=CR_CPU with threads (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
-			c.Get = lines(cons + "SelectTypeParameters=CR_CPU")
-			c.Nodes[0] = hpc.Node{Name: "n1", Sockets: 1, CoresPerSocket: 4, ThreadsPerCore: 2, CPUs: 8}
-		},
+		"SelectTypeParameters=CR_CPU with gang scheduling (2 jobs)": site(cons +
+			"SelectTypeParameters=CR_CPU PreemptType=preempt/qos PreemptMode=SUSPEND,GANG TaskPlugin=task/none"),
 		"MaxMemPerCPU and MaxMemPerNode with --mem-per-gpu (1 jobs)": func(c *slurmmodel.Config, w *workload.Workload) {
 			c.Partitions[0].Get = lines("DefMemPerCPU=100 MaxMemPerCPU=100")
 			job(func(j *hpc.Job) { j.MemPerGPU = 101 })(c, w)
@@ -172,7 +170,7 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 func TestLacksNothing(t *testing.T) {
 	cfg := &slurmmodel.Config{
 		Release: slurmspec.R2205, Get: lines("SelectType=select/cons_tres SelectTypeParameters=CR_CPU_Memory"),
-		Nodes: []hpc.Node{{Name: "n1", Sockets: 2, CoresPerSocket: 18, ThreadsPerCore: 2, CPUs: 36}},
+		Nodes: []hpc.Node{{Name: "n1", Sockets: 2, CoresPerSocket: 18, ThreadsPerCore: 2, CPUs: 72}},
 		Partitions: []config.Partition{{
 			Name: "p", Nodes: []string{"n1"}, Get: lines("DefMemPerCPU=7150 MaxMemPerCPU=7150 OverSubscribe=FORCE:2"),
 		}},

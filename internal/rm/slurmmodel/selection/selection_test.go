@@ -109,6 +109,50 @@ func TestMemoryLimitsCPUs(t *testing.T) {
 	}
 }
 
+// TestCPUs has jobs on cores with two threads if CPUs are consumable resources (CR_CPU), and if cores are.
+func TestCPUs(t *testing.T) {
+	alone := &selection.Request{MinCPUs: 9, Tasks: 3, CPUsPerTask: 3, TasksPerCore: 1, Memory: 1, MemoryPerCPU: true}
+	many := &selection.Request{MinCPUs: 15, Tasks: 5, CPUsPerTask: 3, TasksPerCore: 1, Memory: 1, MemoryPerCPU: true}
+	for _, c := range []struct {
+		name  string
+		r     *selection.Request
+		byCPU bool
+		want  string
+		more  string // a second job, which asks for four cores of a socket
+	}{
+		{"three CPUs", one(3), true, "0:3 300 MiB", "0:8"},
+		{"two cores", one(3), false, "0:4 400 MiB", "1:8"},
+		{"memory for three CPUs", &selection.Request{MinCPUs: 3, CPUsPerTask: 1, Memory: 2600, MemoryPerCPU: true}, true,
+			"0:3 7800 MiB", "1:8"},
+		{"one thread of each core", &selection.Request{MinCPUs: 5, CPUsPerTask: 1, ThreadsPerCore: 1, Memory: 100,
+			MemoryPerCPU: true}, true, "0:5 500 MiB", "1:8"},
+		{"tasks with their own cores", alone, true, "0:9 9 MiB", "1:8"},
+		{"too few cores for all tasks", many, true, "0:12 1:3 12 MiB", "1:8"},
+	} {
+		m := machine(2)
+		for i := range m.Nodes {
+			m.Nodes[i].Threads, m.Nodes[i].CPUs = 2, 16
+		}
+		m.ByCPU = c.byCPU
+		x := selection.NewTester(m)
+		s := x.NewState()
+		later := x.Test(s, c.r, all(2), counts(1), selection.WillRun)
+		a := x.Test(s, c.r, all(2), counts(1), selection.RunNow)
+		if a == nil || later == nil {
+			t.Errorf("%s: the job finds no nodes", c.name)
+			continue
+		}
+		x.Add(s, a)
+		got, second := fmt.Sprintf("%s %d MiB", show(a), a.Parts[0].Memory), one(8)
+		second.CoresPerSocket = 4
+		more := x.Test(s, second, all(2), counts(1), selection.RunNow)
+		if got != c.want || later.CPUs != a.CPUs || show(more) != c.more {
+			t.Errorf("%s: the job gets %s, and %d CPUs later; the next job gets %s; want %s and %s",
+				c.name, got, later.CPUs, show(more), c.want, c.more)
+		}
+	}
+}
+
 func TestLighterNodesComeFirst(t *testing.T) {
 	m := machine(3)
 	x := selection.NewTester(m)
