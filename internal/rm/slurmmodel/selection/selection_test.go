@@ -118,16 +118,17 @@ func TestCPUs(t *testing.T) {
 		r     *selection.Request
 		byCPU bool
 		want  string
-		more  string // a second job, which asks for four cores of a socket
+		cores int    // cores of a socket that a second job asks for
+		more  string // what the second job gets
 	}{
-		{"three CPUs", one(3), true, "0:3 300 MiB", "0:8"},
-		{"two cores", one(3), false, "0:4 400 MiB", "1:8"},
+		{"three CPUs", one(3), true, "0:3 300 MiB", 4, "0:8"},
+		{"two cores", one(3), false, "0:4 400 MiB", 4, "1:8"},
 		{"memory for three CPUs", &selection.Request{MinCPUs: 3, CPUsPerTask: 1, Memory: 2600, MemoryPerCPU: true}, true,
-			"0:3 7800 MiB", "1:8"},
+			"0:3 7800 MiB", 4, "1:8"},
 		{"one thread of each core", &selection.Request{MinCPUs: 5, CPUsPerTask: 1, ThreadsPerCore: 1, Memory: 100,
-			MemoryPerCPU: true}, true, "0:5 500 MiB", "1:8"},
-		{"tasks with their own cores", alone, true, "0:9 9 MiB", "1:8"},
-		{"too few cores for all tasks", many, true, "0:12 1:3 12 MiB", "1:8"},
+			MemoryPerCPU: true}, true, "0:5 500 MiB", 4, "1:8"},
+		{"tasks with their own cores", alone, true, "0:9 9 MiB", 3, "1:6"},
+		{"too few cores for all tasks", many, true, "0:12 1:3 12 MiB", 4, "1:8"},
 	} {
 		m := machine(2)
 		for i := range m.Nodes {
@@ -143,8 +144,8 @@ func TestCPUs(t *testing.T) {
 			continue
 		}
 		x.Add(s, a)
-		got, second := fmt.Sprintf("%s %d MiB", show(a), a.Parts[0].Memory), one(8)
-		second.CoresPerSocket = 4
+		got, second := fmt.Sprintf("%s %d MiB", show(a), a.Parts[0].Memory), one(2*c.cores)
+		second.CoresPerSocket = c.cores
 		more := x.Test(s, second, all(2), counts(1), selection.RunNow)
 		if got != c.want || later.CPUs != a.CPUs || show(more) != c.more {
 			t.Errorf("%s: the job gets %s, and %d CPUs later; the next job gets %s; want %s and %s",
