@@ -60,8 +60,6 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		"suspended jobs":           site(cons + "PreemptType=preempt/qos PreemptMode=SUSPEND,GANG"),
 		"jobs that are requeued":   site(cons + "PreemptType=preempt/qos PreemptMode=REQUEUE,WITHIN"),
 		"nodes that are always on": site(cons + "SuspendProgram=/bin/true"),
-		"cores by default":         func(c *slurmmodel.Config, _ *workload.Workload) { c.Release, c.Get = slurmspec.R2311, lines("") },
-		"whole nodes by default":   site(""),
 		"whole nodes":              site("SelectType=select/linear SelectTypeParameters=CR_Memory"),
 		"nodes for one user": func(c *slurmmodel.Config, w *workload.Workload) {
 			c.Partitions[0].Get = lines("ExclusiveUser=YES State=DOWN MaxCPUsPerNode=2")
@@ -78,7 +76,7 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 	}
 	for want, change := range map[string]func(*slurmmodel.Config, *workload.Workload){
 		"SelectType=select/cons_res (2 jobs)":    site("SelectType=select/cons_res"),
-		"preemption with select/linear (2 jobs)": site("PreemptType=preempt/qos PreemptMode=REQUEUE"),
+		"preemption with select/linear (2 jobs)": site("SelectType=select/linear PreemptType=preempt/qos PreemptMode=REQUEUE"),
 		"ranges of nodes with select/linear on nodes with different numbers of CPUs (1 jobs)": func(
 			c *slurmmodel.Config, w *workload.Workload,
 		) {
