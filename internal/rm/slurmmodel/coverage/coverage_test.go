@@ -65,6 +65,10 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 			c.Partitions[0].Get = lines("ExclusiveUser=YES State=DOWN MaxCPUsPerNode=2")
 			job(func(j *hpc.Job) { j.Exclusive = "user" })(c, w)
 		},
+		"GPUs with types and files": func(c *slurmmodel.Config, w *workload.Workload) {
+			c.Nodes[0].GRES = []hpc.GRES{{Name: "gpu", Type: "a", Count: 2, File: true}}
+			job(func(j *hpc.Job) { j.GRES = "gpu:1" })(c, w)
+		},
 		"features in brackets": job(func(j *hpc.Job) { j.Constraint = "c&[a|b]" }),
 		"nodes of a cloud":     func(c *slurmmodel.Config, _ *workload.Workload) { c.Nodes[0].State = "CLOUD" },
 	} {
@@ -98,6 +102,12 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		"preemption with PreemptMode=GANG,PRIORITY (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
 			c.Get = lines(cons + "PreemptType=preempt/qos PreemptMode=CANCEL")
 			c.Associations = &associations.Set{Policies: map[string]*associations.Policy{"q": {PreemptMode: "gang,priority"}}}
+		},
+		"GPUs with types but without files in gres.conf before 24.11 (1 jobs)": func(
+			c *slurmmodel.Config, w *workload.Workload,
+		) {
+			c.Nodes[0].GRES = []hpc.GRES{{Name: "gpu", Type: "a", Count: 2}}
+			job(func(j *hpc.Job) { j.GRES = "gpu:1" })(c, w)
 		},
 		"SelectTypeParameters=CR_SOCKET (2 jobs)": site(cons + "SelectTypeParameters=CR_Socket"),
 		"SelectTypeParameters=CR_CPU with threads (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
