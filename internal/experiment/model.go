@@ -146,8 +146,8 @@ func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, err erro
 	if _, err := conf.Preview(cluster, e.release, ""); err != nil { // slurmctld refuses such configurations
 		return config, inputError(fmt.Errorf("checking the cluster: %w", err))
 	}
-	config = modelOf(cluster, site)
-	config.Release, config.Epoch = e.release, p.begin
+	config = modelOf(cluster, site, e.release)
+	config.Epoch = p.begin
 	config.PreRoll, config.PresetBurst = p.begin < w.Start, w.PresetBurst()
 	config.Rejected = map[string]string{}
 	forecast := site.Foresee(w, func(job string, why admission.Finding) {
@@ -159,9 +159,9 @@ func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, err erro
 	return config, refuseHopeless(cluster, forecast, w.Jobs.Len())
 }
 
-// modelOf converts the configuration of a cluster, with its rules, to the model's types.
-func modelOf(c *conf.Cluster, rules *admission.Site) slurmmodel.Config {
-	out := slurmmodel.Config{Get: c.Get, Nodes: slices.Clone(c.Nodes), Associations: rules.Declared()}
+// modelOf converts the configuration of a cluster, as a replay on a release has it, to the model's types.
+func modelOf(c *conf.Cluster, rules *admission.Site, release slurmspec.Release) slurmmodel.Config {
+	out := slurmmodel.Config{Release: release, Get: c.On(release), Nodes: slices.Clone(c.Nodes), Associations: rules.Declared()}
 	for i := range c.Partitions {
 		p := &c.Partitions[i]
 		out.Partitions = append(out.Partitions, config.Partition{Name: p.Name, Default: p.Default, Nodes: p.Nodes, Get: p.Get})
