@@ -186,6 +186,16 @@ func TestBurst(t *testing.T) {
 	}
 }
 
+// TestNarrow: intervals that are too wide become narrower with the first jobs, one instant after another.
+func TestNarrow(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	j := New(State{}, 30*24*time.Hour)
+	stream(j, began, rng, 40, 40, 1, 0)
+	if by := j.factors(Class{"batch", 1}); by.low > 0.5 || by.high > 0.5 {
+		t.Errorf("after 40 starts close to the median: %+v", by)
+	}
+}
+
 // TestRestart: a judge that continues from its saved state has the same factors.
 func TestRestart(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
