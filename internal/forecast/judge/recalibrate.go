@@ -20,8 +20,8 @@ import (
 // "Algorithmic Learning in a Random World", 2005): P10 and P90 become the quantiles of earlier [Residual] values. Three
 // rules say how much a job counts:
 //   - Only the first forecast of a job in a class counts, because a job that starts late is outside all its intervals.
-//   - Jobs that still wait count as censored ([stats.ProductLimit]). If only starts counted, jobs that start early would
-//     count first, and P90 would move inwards.
+//   - Jobs that still wait count as censored ([stats.ProductLimit]). If only starts counted, jobs that start early
+//     would count first, and P90 would move inwards.
 //   - Jobs of one instant start early or late together, for example after one long job. So n jobs count as
 //     n/(1+(n-1)*alike) independent jobs (Kish, "Survey Sampling", 1965).
 type Scale struct {
@@ -44,8 +44,8 @@ type Scale struct {
 type Residual struct {
 	// At is the instant of the forecast.
 	At hpc.Time `json:"at"`
-	// Distance is above 0 for a start after the median, and then its unit is the distance from P50 to P90. It is below 0
-	// for a start before the median, and then its unit is the distance from P10 to P50.
+	// Distance is above 0 for a start after the median, and then its unit is the distance from P50 to P90. It is below
+	// 0 for a start before the median, and then its unit is the distance from P10 to P50.
 	Distance float64 `json:"distance"`
 	// Censored says that the residual is larger than Distance.
 	Censored bool `json:"censored,omitempty"`
