@@ -992,3 +992,60 @@ func TestRunWithoutPriorities(t *testing.T) {
 		}
 	}
 }
+
+// The order of the queue follows from the submissions in the workload: a run submits preset jobs at their starts.
+func TestPresetOrder(t *testing.T) {
+	h := &history{}
+	h.job("early", "ada", "n1", 1, 39, 40, 200, 300)
+	h.job("young", "ben", "n2", 1, 49, 50, 200, 300)
+	h.job("older", "cid", "n3", 1, 59, 60, 200, 300)
+	h.job("it", "dan", "n4", 1, 30, 120, 150, 60)
+	h.waits("it", 100, "Resources", 0)
+	rec := h.record()
+	rec.manifest.WindowStart = at(100)
+	for job, submit := range map[string]int{"early": 10, "young": 35, "it": 30} {
+		rec.row(job).RecordedSubmit = at(submit)
+	}
+	s, text := told(t, rec, "it")
+	if !slices.Equal(s.Ahead.List, []string{"early"}) || !slices.Equal(s.Overtook.List, []string{"young"}) || s.Unordered != 1 {
+		t.Errorf("ahead %+v, overtook %+v, %d unordered", s.Ahead, s.Overtook, s.Unordered)
+	}
+	const left = "left out     1 job that ran when the window began is neither ahead nor in overtook: the record lacks its submission\n"
+	if !strings.Contains(text, left) {
+		t.Errorf("want %q in\n%s", left, text)
+	}
+	stall, err := rec.At(at(36))
+	if err != nil || stall.Pending != 3 { // early, young and it; the record lacks when older came
+		t.Errorf("%+v, %v, want 3 pending jobs", stall, err)
+	}
+	if got := rec.Submission(rec.row("young")); got != at(35) {
+		t.Errorf("young was submitted at %v", got)
+	}
+	s, text = told(t, rec, "young")
+	if !s.Preset || s.RecordedSubmit != Instant(at(35)) || s.Priority != 0 || len(s.LetStart) != 0 ||
+		!strings.Contains(text, "did not decide its wait; in the workload it was submitted at "+Instant(at(35)).Text(time.UTC)) {
+		t.Errorf("%+v\n%s", s, text)
+	}
+	if s, text = told(t, rec, "older"); !s.Preset || !strings.Contains(text, "the record lacks its real submission\n") {
+		t.Errorf("%s", text)
+	}
+}
+
+// row returns the row of a job.
+func (rec *Record) row(job string) *run.Row {
+	return &rec.rows[slices.IndexFunc(rec.rows, func(r run.Row) bool { return r.Job == job })]
+}
+
+// told returns the story of a job, and its text.
+func told(t *testing.T, rec *Record, job string) (*Story, string) {
+	t.Helper()
+	s, err := rec.Job(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := s.Render(&b, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	return s, b.String()
+}

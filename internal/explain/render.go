@@ -37,6 +37,7 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	}
 	b.WriteByte('\n')
 	s.Postponed.render(&b)
+	s.renderPreset(&b, zone)
 	s.renderParts(&b, zone)
 	renderCauses(&b, s.Causes, zone)
 	for i, r := range s.Reasons {
@@ -70,6 +71,11 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	s.Ahead.render(&b, "ahead", quantity.Plural(s.Ahead.Jobs, "was", "were")+
 		" in the queue of its partition at its submission and "+before)
 	s.Overtook.render(&b, "overtook", "came to this queue later and "+before)
+	if n := s.Unordered; n > 0 {
+		fmt.Fprintf(&b, "%-12s %s that ran when the window began %s neither ahead nor in overtook: the record lacks %s\n",
+			"left out", quantity.Regular(n, "job"), quantity.Plural(n, "is", "are"),
+			quantity.Plural(n, "its submission", "their submissions"))
+	}
 	s.renderHolders(&b, zone)
 	for i, text := range s.LetStart {
 		label := ""
@@ -87,6 +93,19 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// renderPreset warns that the run did not decide the wait of a preset job.
+func (s *Story) renderPreset(b *bytes.Buffer, zone *time.Location) {
+	if !s.Preset {
+		return
+	}
+	text := "the record lacks its real submission"
+	if s.RecordedSubmit != 0 {
+		text = "in the workload it was submitted at " + s.RecordedSubmit.Text(zone)
+	}
+	fmt.Fprintf(b, "%-12s it ran when the window began, so the run submitted it just before its start and did not decide "+
+		"its wait; %s\n", "warning", text)
 }
 
 // renderHolders writes the jobs that held the nodes.

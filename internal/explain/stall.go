@@ -166,7 +166,7 @@ func (rec *Record) look(t hpc.Time, only *run.Row) *situation {
 	}
 	for i := range rec.rows {
 		row := &rec.rows[i]
-		if row.State == hpc.Rejected || row.Submit == 0 || row.Submit > t || row.End != 0 && row.End <= t {
+		if row.State == hpc.Rejected || row.Submit == 0 || rec.Submission(row) > t || row.End != 0 && row.End <= t {
 			continue
 		}
 		switch h, runs := heldAt(row, t); {
