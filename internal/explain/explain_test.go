@@ -607,7 +607,7 @@ func TestUnmet(t *testing.T) {
 	}
 }
 
-// A plan is printed as a plan until its date.
+// The record has only the plan at the beginning of a reason, and the text says so.
 func TestPlanOfThePast(t *testing.T) {
 	var h history
 	h.job("me", "bob", "n1", 1, 0, 100, 120, 60)
@@ -615,7 +615,7 @@ func TestPlanOfThePast(t *testing.T) {
 	h.waits("me", 30, "QOSGrpCpuLimit", 20)
 	h.waits("me", 50, "Resources", 99)
 	_, text := storyOf(t, &h)
-	for _, want := range []string{"Priority, at first planned for 2023", "QOSGrpCpuLimit\n", "Resources, planned for 2023"} {
+	for _, want := range []string{"Priority, at first planned for 2023", "QOSGrpCpuLimit\n", "Resources, at first planned for 2023"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q:\n%s", want, text)
 		}
@@ -1028,6 +1028,35 @@ func TestPresetOrder(t *testing.T) {
 	}
 	if s, text = told(t, rec, "older"); !s.Preset || !strings.Contains(text, "the record lacks its real submission\n") {
 		t.Errorf("%s", text)
+	}
+}
+
+// The line of the queue, and the cause of a full machine, tell eligible jobs from other pending jobs.
+func TestEligiblePending(t *testing.T) {
+	h := &history{}
+	for i := range 4 {
+		h.job(fmt.Sprint("busy", i), "ann", fmt.Sprint("n", i+1), 1, 0, 1, 400, 600)
+	}
+	for i, reason := range []string{"Dependency", "BeginTime", "JobHeldUser", "Resources", "Priority"} {
+		h.job(reason, "bob", "", 1, 5, -1, 0, 30)
+		h.rows[4+i].Processors = 4 + i
+		h.waits(reason, 6, reason, 0)
+	}
+	stall, err := h.record().At(at(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := stall.Render(&b, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		": 5 jobs pending (30 processors); 2 of them eligible (15 processors), 4 running\n",
+		"and pending jobs ask for 30 processors more, 15 of them for eligible jobs; the weight is",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
 	}
 }
 

@@ -165,8 +165,8 @@ type Span struct {
 	Part waits.Part `json:"part"`
 	// Reason is Slurm's reason; empty if the record does not have it.
 	Reason string `json:"reason"`
-	// Planned is the start that the scheduler had planned for the job at the beginning of this time;
-	// empty if there was no such plan, or if the planned date had already passed.
+	// Planned is the start that the scheduler had planned for the job at the beginning of this time, or empty. The
+	// record lacks later changes of the plan, which each cycle of backfill may make.
 	Planned Instant `json:"planned_start,omitzero"`
 	// Backfill is the action of the backfill scheduler on the job; empty if the record lacks it, or
 	// if the job was not in that scheduler's queue.

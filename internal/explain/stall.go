@@ -99,6 +99,8 @@ type Stall struct {
 	At             Instant `json:"at"`
 	Pending        int     `json:"pending_jobs"`
 	PendingCPUs    int     `json:"pending_processors"`
+	Eligible       int     `json:"eligible_jobs"`       // pending jobs without a dependency, begin time or hold to wait for
+	EligibleCPUs   int     `json:"eligible_processors"` // the processors of these jobs
 	Running        int     `json:"running_jobs"`
 	BusyProcessors int     `json:"busy_processors"`
 	Processors     int     `json:"processors"` // processors of the machine; 0 if not known
@@ -291,6 +293,12 @@ func (s *situation) count() {
 			why.Reason = cmp.Or(why.Reason, "JobArrayTaskLimit")
 		}
 		s.waiting[why.Part] = append(s.waiting[why.Part], why.Reason)
+		switch why.Part {
+		case waits.Dependency, waits.BeginTime, waits.Held:
+		default:
+			s.stall.Eligible++
+			s.stall.EligibleCPUs += s.cpusOf(row)
+		}
 		u := load(row)
 		u.Pending++
 		u.PendingCPUs += s.cpusOf(row)
@@ -352,8 +360,12 @@ func (s *situation) judge() {
 	if s.used == s.whole() {
 		where = ""
 	}
-	s.add(Full, "", inUse/2, "jobs%s use %s, and pending jobs%s ask for %s more; the weight is half of the share of the "+
-		"%s in use", where, s.used, s.queue(), quantity.Regular(s.stall.PendingCPUs, "processor"), larger)
+	eligible := ""
+	if s.stall.Eligible < s.stall.Pending {
+		eligible = fmt.Sprintf(", %d of them for eligible jobs", s.stall.EligibleCPUs)
+	}
+	s.add(Full, "", inUse/2, "jobs%s use %s, and pending jobs%s ask for %s more%s; the weight is half of the share of the "+
+		"%s in use", where, s.used, s.queue(), quantity.Regular(s.stall.PendingCPUs, "processor"), eligible, larger)
 	slices.SortStableFunc(s.stall.Causes, func(a, b Cause) int { return cmp.Compare(b.Weight, a.Weight) })
 }
 
