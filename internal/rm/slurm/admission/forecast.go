@@ -37,6 +37,8 @@ type Forecast struct {
 	NeverStarts int `json:"never_starts"` // jobs that are accepted and never start
 	// Groups are sorted by descending number of jobs.
 	Groups []Group `json:"groups"`
+	// Jobs are the IDs of all these jobs.
+	Jobs map[string]bool `json:"-"`
 	// Changes is set if actions of the workload may change the rules during the replay.
 	Changes bool `json:"actions"`
 	// Asked describes the test submissions to a slurmctld; nil if only the rules of this package decided.
@@ -70,7 +72,7 @@ func (s *Site) Foresee(w *workload.Workload, each func(job string, why Finding))
 // run when the window begins, are judged as a replay submits them: by an operator, on their recorded nodes, in the
 // window's reservation.
 func Tally(w *workload.Workload, judge Judge, each func(job string, why Finding)) *Forecast {
-	f := &Forecast{Changes: len(w.Actions) > 0}
+	f := &Forecast{Changes: len(w.Actions) > 0, Jobs: map[string]bool{}}
 	groups := map[Finding]*Group{}
 	rejected := map[string]bool{}
 	there := newReservations(w)
@@ -94,6 +96,7 @@ func Tally(w *workload.Workload, judge Judge, each func(job string, why Finding)
 			}
 			each(job.ID, own)
 		}
+		f.Jobs[job.ID] = true
 		if why.Verdict == Rejected {
 			f.Rejected++
 			rejected[job.ID] = true
