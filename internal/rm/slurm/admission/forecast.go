@@ -45,6 +45,35 @@ type Forecast struct {
 	Asked *Asked `json:"asked,omitempty"`
 }
 
+// Notice returns a text about the jobs of a workload that slurmctld will not run; "" if it runs all. The parameter jobs
+// is the number of all jobs.
+func (f *Forecast) Notice(jobs int) string {
+	if f.Rejected+f.NeverStarts == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("Slurm will reject %d", f.Rejected)
+	if n := f.NeverStarts; n > 0 {
+		text += fmt.Sprintf(", and never start %d", n)
+	}
+	return text + " of " + quantity.Regular(jobs, "submission") + f.mainReason() +
+		" (rmreplay workload validate WORKLOAD --cluster DIR lists the reasons and remedies)"
+}
+
+// mainReason returns a text about the largest group of jobs.
+func (f *Forecast) mainReason() string {
+	return fmt.Sprintf(", %d of them because %s", f.Groups[0].Count, f.Groups[0].Text)
+}
+
+// Futile returns why slurmctld will reject all jobs of a workload; "" if it accepts a job, or if actions may change the
+// rules. The parameter jobs is the number of all jobs.
+func (f *Forecast) Futile(jobs int) string {
+	if jobs == 0 || f.Rejected < jobs || f.Changes {
+		return ""
+	}
+	return fmt.Sprintf("slurmctld would reject all of %s%s (want: %s; workload validate WORKLOAD --cluster DIR lists all "+
+		"reasons and remedies)", quantity.Regular(jobs, "submission"), f.mainReason(), f.Groups[0].Remedy)
+}
+
 // Asked describes how a slurmctld was asked about the jobs of a workload.
 type Asked struct {
 	Slurm    string `json:"slurm"`    // its version
