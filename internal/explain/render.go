@@ -248,8 +248,8 @@ func (s *Stall) Render(w io.Writer, zone *time.Location) error {
 	if s.Eligible < s.Pending {
 		eligible = fmt.Sprintf("; %d of them eligible (%s)", s.Eligible, quantity.Regular(s.EligibleCPUs, "processor"))
 	}
-	fmt.Fprintf(&b, "at           %s: %s pending (%s)%s, %d running\n", s.At.Text(zone), quantity.Regular(s.Pending, "job"),
-		quantity.Regular(s.PendingCPUs, "processor"), eligible, s.Running)
+	fmt.Fprintf(&b, "at           %s: %s pending (%s)%s, %d running\n", s.At.Text(zone),
+		quantity.Regular(s.Pending, "job"), quantity.Regular(s.PendingCPUs, "processor"), eligible, s.Running)
 	fmt.Fprintf(&b, "machine      %s in use, jobs on %s\n", of(s.BusyProcessors, s.Processors, "processor"),
 		of(s.BusyNodes, s.Nodes, "node"))
 	renderCauses(&b, s.Causes, zone)

@@ -96,16 +96,17 @@ type Cause struct {
 
 // Stall is the queue at one instant, and its causes.
 type Stall struct {
-	At             Instant `json:"at"`
-	Pending        int     `json:"pending_jobs"`
-	PendingCPUs    int     `json:"pending_processors"`
-	Eligible       int     `json:"eligible_jobs"`       // pending jobs without a dependency, begin time or hold to wait for
-	EligibleCPUs   int     `json:"eligible_processors"` // the processors of these jobs
-	Running        int     `json:"running_jobs"`
-	BusyProcessors int     `json:"busy_processors"`
-	Processors     int     `json:"processors"` // processors of the machine; 0 if not known
-	BusyNodes      int     `json:"busy_nodes"`
-	Nodes          int     `json:"nodes"`
+	At          Instant `json:"at"`
+	Pending     int     `json:"pending_jobs"`
+	PendingCPUs int     `json:"pending_processors"`
+	// Eligible are the pending jobs that wait for no dependency, begin time or hold. EligibleCPUs are their processors.
+	Eligible       int `json:"eligible_jobs"`
+	EligibleCPUs   int `json:"eligible_processors"`
+	Running        int `json:"running_jobs"`
+	BusyProcessors int `json:"busy_processors"`
+	Processors     int `json:"processors"` // processors of the machine; 0 if not known
+	BusyNodes      int `json:"busy_nodes"`
+	Nodes          int `json:"nodes"`
 	// Reasons counts the pending jobs by reason, the most frequent first. The name "" is for jobs
 	// whose reason is not recorded.
 	Reasons []Count `json:"reasons"`
@@ -364,8 +365,8 @@ func (s *situation) judge() {
 	if s.stall.Eligible < s.stall.Pending {
 		eligible = fmt.Sprintf(", %d of them for eligible jobs", s.stall.EligibleCPUs)
 	}
-	s.add(Full, "", inUse/2, "jobs%s use %s, and pending jobs%s ask for %s more%s; the weight is half of the share of the "+
-		"%s in use", where, s.used, s.queue(), quantity.Regular(s.stall.PendingCPUs, "processor"), eligible, larger)
+	s.add(Full, "", inUse/2, "jobs%s use %s, and pending jobs%s ask for %s more%s; the weight is half of the share "+
+		"of the %s in use", where, s.used, s.queue(), quantity.Regular(s.stall.PendingCPUs, "processor"), eligible, larger)
 	slices.SortStableFunc(s.stall.Causes, func(a, b Cause) int { return cmp.Compare(b.Weight, a.Weight) })
 }
 

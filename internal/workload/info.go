@@ -590,9 +590,9 @@ type kind struct {
 }
 
 func (p *printer) kinds(info *Info) {
+	tasks := note(info.UntilLimitTasks > info.UntilLimit, "(%d tasks) ", info.UntilLimitTasks)
 	p.counts("  of the jobs   ", []kind{
-		{info.UntilLimit, note(info.UntilLimitTasks > info.UntilLimit, "(%s) ", quantity.Regular(info.UntilLimitTasks, "task")) +
-			"would reach their limit unless cancelled"}, {info.Failing, "end with an exit code"},
+		{info.UntilLimit, tasks + "would reach their limit unless cancelled"}, {info.Failing, "end with an exit code"},
 		{info.WithCancellation, "with a planned cancellation"},
 		{info.WithDependency, "with a dependency"}, {info.WithGPUs, "with GRES"}, {info.Exclusive, "exclusive"},
 		{info.Endless, "without run time and limit"}, {info.DuplicateIDs, "have the ID of another job"},

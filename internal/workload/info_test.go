@@ -183,7 +183,8 @@ func TestTasksUntilLimit(t *testing.T) {
 		t.Errorf("%d jobs, %d tasks until their limit, want 2 and 3", info.UntilLimit, info.UntilLimitTasks)
 	}
 	var text bytes.Buffer
-	if err := info.Render(&text, time.UTC); err != nil || !strings.Contains(text.String(), "\n  of the jobs   2 (3 tasks) would reach their limit unless cancelled") {
+	const want = "\n  of the jobs   2 (3 tasks) would reach their limit unless cancelled"
+	if err := info.Render(&text, time.UTC); err != nil || !strings.Contains(text.String(), want) {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 }
