@@ -549,8 +549,11 @@ func (info *Info) Render(w io.Writer, zone *time.Location) error {
 	p.deciles(info.UsedDeciles, info.WithCancellation > 0)
 	p.hours(info.PerHour)
 	for _, rule := range sortedKeys(info.Rules) {
-		n := info.Rules[rule]
-		p.line("  rule %-28s %6d %s of the whole source", rule, n, quantity.Plural(n, "record", "records"))
+		n, of := info.Rules[rule], "record"
+		if rule == RuleLeftProcessors {
+			of = "processor"
+		}
+		p.line("  rule %-28s %6d %s of the whole source", rule, n, quantity.Plural(n, of, of+"s"))
 	}
 	return p.err
 }

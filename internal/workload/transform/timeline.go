@@ -324,11 +324,11 @@ func settle(w *workload.Workload, env *Environment) {
 			env.note("jobs that ran at %s and got nodes by a rule, because their nodes are not recorded: %d", w.Start, n)
 		}
 	}
-	homeless := keep(w, func(job *hpc.Job) bool { return !w.Preset(job) || job.Recorded.Nodes != "" })
+	leave := w.LeavesRunning(func(job *hpc.Job) bool { return w.Preset(job) && job.Recorded.Nodes == "" })
+	homeless := keep(w, func(job *hpc.Job) bool { return !leave(job) })
 	if homeless > 0 {
 		env.note("jobs left out, because they ran at %s on nodes that the record does not name: %d%s",
 			w.Start, homeless, toKeep)
-		w.Note(workload.RuleLeftRunning, homeless)
 	}
 }
 

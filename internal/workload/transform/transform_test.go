@@ -367,8 +367,8 @@ func TestWindow(t *testing.T) {
 	}
 	in.Actions = []hpc.Action{{At: hour(1), Shell: "a"}, {At: hour(9), Shell: "b"}, {At: hour(10), Shell: "c"}, {At: hour(30), Shell: "d"}}
 	w, results := apply(t, in, Environment{}, must(Window(hour(10), hour(24))), must(Window(0, hour(23))))
-	if n := w.Rules[workload.RuleLeftRunning]; n != 1 {
-		t.Errorf("the window says that %d jobs that ran are left out, want 1", n)
+	if left := workload.LeftRunning(w.Rules); left != "1 job with 4 processors" {
+		t.Errorf("the window says that %q that ran are left out, want 1 job with 4", left)
 	}
 	if notes := strings.Join(results[0].Notes, "\n"); !strings.Contains(notes, "on nodes that the record does not name: 1 (") {
 		t.Errorf("the job that ran nowhere is not said: %s", notes)
