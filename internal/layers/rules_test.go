@@ -97,7 +97,7 @@ var rules = []rule{
 
 	{"workload", "internal/jobjson", []string{"internal/hpc", "internal/packed", "internal/spelling"}, computes,
 		"the JSON of a job is the same for every file that has one"},
-	{"workload", "internal/workload", []string{"internal/hpc", "internal/hostlist", "internal/jobjson", "internal/lines", "internal/packed", "internal/slurmspec/...", "internal/quantity"}, offline,
+	{"workload", "internal/workload", []string{"internal/hpc", "internal/hostlist", "internal/jobjson", "internal/lines", "internal/packed", "internal/slurmspec/...", "internal/spelling", "internal/quantity"}, offline,
 		"a workload does not depend on a format, a resource manager or a record"},
 	{"workload", "internal/workload/arrays", []string{"internal/hpc", "internal/slurmspec/...", "internal/workload"}, computes,
 		"arrays from all formats are split into jobs in the same way"},

@@ -334,6 +334,18 @@ func TestEmptyWindow(t *testing.T) {
 	}
 }
 
+// The error about an empty window names the flags that make a window, and the span of the workload.
+func TestWindowWithoutJobs(t *testing.T) {
+	w := &workload.Workload{Epoch: epoch, Jobs: workload.JobsOf(job("a", 60, 1, time.Hour, time.Hour), job("b", 120, 1, time.Hour, time.Hour))}
+	day := 24 * time.Hour
+	_, _, err := Apply(w, Environment{}, must(Window(epoch.Add(9*day), epoch.Add(10*day))))
+	want := fmt.Sprintf("--start %s --end %s: no job is in the window (the jobs of the workload were submitted from %s to %s)",
+		epoch.Add(9*day), epoch.Add(10*day), w.Jobs.Submit(0), w.Jobs.Submit(1))
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
 // TestWindow cuts the window of Fig. 2 of Martinasso et al. (SC'18). The result has the state at
 // the start of the window: running and waiting jobs, reservations, and nodes out of service.
 func TestWindow(t *testing.T) {

@@ -165,6 +165,15 @@ func TestRulesOfReleases(t *testing.T) {
 	}
 }
 
+// A rejection for an unknown partition suggests the partition with a similar name.
+func TestMisspeltPartition(t *testing.T) {
+	s := site(t, small+"PartitionName=interactive Nodes=ALL\n")
+	why := s.Judge(&hpc.Job{ID: "j", Request: hpc.Request{User: "ada", Partition: "intreactive"}}, nil)
+	if why == nil || !strings.Contains(why.Text(), "there is no partition intreactive (did you mean interactive?)") {
+		t.Errorf("%+v", why)
+	}
+}
+
 func TestMeets(t *testing.T) {
 	n := &hpc.Node{Features: []string{"a", "b"}}
 	for text, want := range map[string]bool{
