@@ -169,7 +169,7 @@ func TestRulesOfReleases(t *testing.T) {
 func TestMisspeltPartition(t *testing.T) {
 	s := site(t, small+"PartitionName=interactive Nodes=ALL\n")
 	why := s.Judge(&hpc.Job{ID: "j", Request: hpc.Request{User: "ada", Partition: "intreactive"}}, nil)
-	if why == nil || !strings.Contains(why.Text(), "there is no partition intreactive (did you mean interactive?)") {
+	if why == nil || !strings.Contains(why.Text, "there is no partition intreactive (did you mean interactive?)") {
 		t.Errorf("%+v", why)
 	}
 }
