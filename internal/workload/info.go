@@ -51,7 +51,7 @@ type Info struct {
 	// WithCancellation is the number of jobs that the workload cancels some time after their submission. In a workload
 	// from accounting records, these jobs ended before they started.
 	WithCancellation int `json:"jobs_with_cancellation"`
-	UntilLimit       int `json:"jobs_until_time_limit"` // jobs with a limit and a run time that reaches it or has no end
+	UntilLimit       int `json:"jobs_until_time_limit"` // jobs with a limit and a run time that exceeds it or has no end
 	Failing          int `json:"jobs_with_exit_code"`
 	// Endless is the number of jobs with neither a run time nor a time limit. Only the limit
 	// of their partition ends them. The offered work does not include them.
@@ -326,7 +326,7 @@ func (info *Info) countKinds(job *hpc.Job) {
 		{&info.Exclusive, job.Exclusive != ""},
 		{&info.WithCancellation, job.CancelAfter > 0},
 		{&info.Failing, job.ExitCode != 0 || len(job.TaskExitCodes) > 0},
-		{&info.UntilLimit, job.TimeLimit > 0 && job.RunTime >= job.TimeLimit && !neverStarted(job, -1)},
+		{&info.UntilLimit, Exceeds(job.RunTime, job.TimeLimit) && !neverStarted(job, -1)},
 		{&info.Endless, !endsByItself(job)},
 	} {
 		if kind.is {
@@ -356,11 +356,15 @@ func (info *Info) addUse(used, limit time.Duration) {
 // Occupied returns how long a job holds its nodes if nobody interrupts it. The result ends is
 // false if neither the run time nor the limit ends the job.
 func Occupied(runTime, limit time.Duration) (d time.Duration, ends bool) {
-	if limit > 0 && limit < runTime {
+	if Exceeds(runTime, limit) {
 		runTime = limit
 	}
 	return runTime, runTime != hpc.Unlimited
 }
+
+// Exceeds reports whether the limit ends a job with this run time. As in Slurm, a job that runs exactly as long as its
+// limit ends by itself. A limit of 0 is no limit.
+func Exceeds(runTime, limit time.Duration) bool { return limit > 0 && runTime > limit }
 
 // Ran returns how long a recorded job ran: its run time, or less if a cancellation, for example,
 // ended it earlier. It returns the run time of a job whose start or end is not recorded.
@@ -578,7 +582,7 @@ type kind struct {
 
 func (p *printer) kinds(info *Info) {
 	p.counts("  of them       ", []kind{
-		{info.UntilLimit, "would reach their limit unless cancelled"}, {info.Failing, "end with an exit code"},
+		{info.UntilLimit, "would exceed their limit unless cancelled"}, {info.Failing, "end with an exit code"},
 		{info.WithCancellation, "with a planned cancellation"},
 		{info.WithDependency, "with a dependency"}, {info.WithGPUs, "with GRES"}, {info.Exclusive, "exclusive"},
 		{info.Endless, "without run time and limit"}, {info.DuplicateIDs, "have the ID of another job"},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -150,6 +151,21 @@ func TestInfoNeverStartedRunTimes(t *testing.T) {
 		if err := workload.NewInfo(w).Render(&text, time.UTC); err != nil || !strings.Contains(text.String(), tt.want) {
 			t.Errorf("%v: the text lacks %q:\n%s", err, tt.want, &text)
 		}
+	}
+}
+
+// TestUntilLimit: Slurm ends a job that runs as long as its limit as COMPLETED, so only longer jobs count.
+func TestUntilLimit(t *testing.T) {
+	w := &workload.Workload{}
+	for i, runTime := range []time.Duration{time.Hour - time.Second, time.Hour, time.Hour + time.Second, hpc.Unlimited} {
+		j := &hpc.Job{ID: fmt.Sprint(i), Request: hpc.Request{Tasks: 1, TimeLimit: time.Hour}}
+		j.RunTime = runTime
+		w.Jobs.Append(j)
+	}
+	info := workload.NewInfo(w)
+	var text bytes.Buffer
+	if err := info.Render(&text, time.UTC); err != nil || info.UntilLimit != 2 || !strings.Contains(text.String(), "2 would exceed their limit unless cancelled") {
+		t.Errorf("%d, %v:\n%s", info.UntilLimit, err, &text)
 	}
 }
 
