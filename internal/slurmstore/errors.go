@@ -45,7 +45,7 @@ type NotInstalledError struct {
 	Own       string   // the machine's own release; "" if there is none, or if it is not known
 }
 
-// Error lists the machine's own release and the releases in the store, and the command that installs the missing release.
+// Error lists the machine's own release and those in the store, and the command that installs the missing release.
 func (e *NotInstalledError) Error() string {
 	have, list := "none is installed", slices.Clone(e.Installed)
 	if e.Own != "" {

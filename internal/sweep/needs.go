@@ -273,8 +273,8 @@ func (m *Maker) tellNeeds() error {
 	complete, all := s.complete(), len(m.Plan.Runs)
 	var b strings.Builder
 	if s.renderNeeds(&b); b.Len() > 0 && complete < all {
-		m.observe(Progress{Phase: Noted, Name: fmt.Sprintf("so far, with %d of %d runs:\n%s", complete, all,
-			strings.TrimSpace(b.String()))})
+		m.observe(Progress{Phase: Noted, Name: fmt.Sprintf("so far, with %d of %s:\n%s", complete,
+			quantity.Regular(all, "run"), strings.TrimSpace(b.String()))})
 	}
 	return nil
 }
