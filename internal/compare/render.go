@@ -2,6 +2,7 @@ package compare
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -159,8 +160,15 @@ func (c *Comparison) JudgedRun(p *Pair) string {
 	return fmt.Sprintf("the run with seed %d, the first of %d runs", runs[0].Seed, len(runs))
 }
 
-// renderSizes writes why sides have no utilization, and what to do.
+// renderSizes writes why sides have no utilization or only a lower bound of it, and what to do.
 func (c *Comparison) renderSizes(b *bytes.Buffer, p *Pair) {
+	if c.leavesOut(p) {
+		b.WriteString("utilization is a lower bound: jobs that ran when the window began are left out, because the record " +
+			"names no nodes\n")
+		for _, set := range []int{p.Baseline, p.Set} {
+			fmt.Fprintf(b, "  %s: %s left out\n", Letter(set), cmp.Or(c.Sets[set].left, "none"))
+		}
+	}
 	use, _ := c.figure("utilization", p)
 	span, _ := c.figure("makespan_s", p)
 	var list []string

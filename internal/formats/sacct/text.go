@@ -352,6 +352,9 @@ func (s *textReader) line(number int, line []byte) error {
 		}
 	case s.columns == nil:
 		delimiter, _ := delimiterOf(string(line))
+		if strings.Trim(delimiter, " ") == "" && len(strings.Fields(string(line))) > 1 {
+			return errors.New("columns padded with blanks: sacct was run without -P (want sacct -P)")
+		}
 		s.header, s.between = bytes.Clone(line), []byte(delimiter)
 		return s.readHeader(strings.Split(string(line), delimiter))
 	}

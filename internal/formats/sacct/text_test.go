@@ -443,9 +443,11 @@ func TestSacctErrors(t *testing.T) {
 		"":                                 "reading sacct: x: empty",
 		"JobID|Submit|ReqCPUS\n":           "reading sacct: x:1: no column Start, End (want sacct -P -o ...,Start,End)",
 		"JobID,Submit,Start,End,ReqTRES\n": "x:1: commas between the columns, as in reqtres (want the output of sacct -P, or of sacct --delimiter with",
-		"JobIDRaw|State\n":                 "no column Submit, Start, End, ReqCPUS",
-		fewColumns:                         "reading sacct: x: it has no usable job",
-		fewColumns + "1|a|b|c|\n":          "it has no usable job (record_unreadable 1; the first: ",
+		"       JobID              Submit               Start                 End      ReqCPUS \n------------ -----\n": "x:1: columns padded with blanks: sacct was run without -P (want sacct -P)",
+		"JobID    Submit   Start    End      ReqCPUS \n":                                                               "x:1: columns padded with blanks: sacct was run without -P (want sacct -P)",
+		"JobIDRaw|State\n":        "no column Submit, Start, End, ReqCPUS",
+		fewColumns:                "reading sacct: x: it has no usable job",
+		fewColumns + "1|a|b|c|\n": "it has no usable job (record_unreadable 1; the first: ",
 		"Cluster|" + fewColumns + "a|" + sacctLine("1", "a", "", 0, 1, 2, "COMPLETED") + "b|" + sacctLine("2", "a", "", 0, 1, 2, "COMPLETED"): "x: jobs of 2 clusters: a, b (want --cluster-name",
 	} {
 		if _, _, err := sacct.Accounting(strings.NewReader(text), "x", workload.ReadOptions{}); err == nil || !strings.Contains(err.Error(), want) {
