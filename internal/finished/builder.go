@@ -54,6 +54,10 @@ const (
 	NoteDependencyGone = "dependency_dropped"      // a condition on a job that had ended before the window
 	NoteFromAllocation = "request_from_allocation" // the request is unknown; the job requests what it was allocated
 	NoteNoCPUs         = "cpus_not_known"          // only the nodes or GPUs are known; see [Builder.lacksCPUs]
+	// Two notes about records for accounting, of jobs that ran on an unknown number of processors: the requested
+	// processors count as the allocated ones, or these are not known either.
+	NoteCPUsRequested = "cpus_from_request"
+	NoteNoCPUHours    = "cpu_hours_not_known"
 	// options after --wrap are ignored, because they may belong to the wrapped command
 	NoteWrapped      = "submit_line_wrapped"
 	NoteHetJob       = "het_job_component" // a component of a heterogeneous job, which becomes a separate job
@@ -268,6 +272,13 @@ func (b *Builder) recordDoubtful() error {
 func (b *Builder) pass(r *Job) error {
 	if r.State.Ended() && b.gone(r) {
 		r.Start = 0
+	}
+	if r.Start != 0 && r.AllocCPUs == 0 {
+		if r.ReqCPUs > 0 {
+			b.Note(NoteCPUsRequested)
+		} else {
+			b.Note(NoteNoCPUHours)
+		}
 	}
 	b.rows.Jobs++
 	return b.opts.Record(r)
