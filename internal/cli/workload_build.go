@@ -16,6 +16,7 @@ import (
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/formats"
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/spelling"
 	"rmreplay/internal/workload"
@@ -219,7 +220,7 @@ func (o *buildOptions) parse() (how build.Options, err error) {
 		}
 		return how, console.Usagef("--from %s: not known (%s)", o.from, spelling.Meant(o.from, kinds()))
 	}
-	how.ReadOptions = workload.ReadOptions{Strict: o.strict, Cluster: o.clusterName}
+	how.ReadOptions = workload.ReadOptions{Strict: o.strict, Cluster: o.clusterName, Latest: hpc.Time(time.Now().UnixNano())}
 	how.Zone, how.UsageHalfLife, how.Password, how.Files = o.window.Location(), o.halfLife, os.Getenv(passwordVariable),
 		o.files
 	how.Columns, how.Map, how.More, how.Accounting = o.columns, o.mapping, o.more, service.New().Workload

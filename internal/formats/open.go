@@ -19,6 +19,7 @@ import (
 	"rmreplay/internal/filekind"
 	"rmreplay/internal/formats/csv"
 	"rmreplay/internal/formats/trace"
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/output"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
@@ -45,6 +46,9 @@ func OpenWith(path string, opts workload.ReadOptions) (*workload.Workload, error
 		return nil, fmt.Errorf("reading workload: %w", err)
 	}
 	defer f.Close() // only read
+	if opts.Latest == 0 && info.Mode().IsRegular() {
+		opts.Latest = hpc.Time(info.ModTime().UnixNano())
+	}
 	return Read(watch(f, opts.Progress), filepath.Base(path), opts)
 }
 
