@@ -16,7 +16,6 @@ import (
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/formats"
-	"rmreplay/internal/hpc"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/spelling"
 	"rmreplay/internal/workload"
@@ -220,7 +219,7 @@ func (o *buildOptions) parse() (how build.Options, err error) {
 		}
 		return how, console.Usagef("--from %s: not known (%s)", o.from, spelling.Meant(o.from, kinds()))
 	}
-	how.ReadOptions = workload.ReadOptions{Strict: o.strict, Cluster: o.clusterName, Latest: hpc.Time(time.Now().UnixNano())}
+	how.ReadOptions = workload.ReadOptions{Strict: o.strict, Cluster: o.clusterName, Latest: time.Now()}
 	how.Zone, how.UsageHalfLife, how.Password = o.window.Location(), o.halfLife, os.Getenv(passwordVariable)
 	how.Columns, how.Map, how.More, how.Files, how.Accounting = o.columns, o.mapping, o.more, o.files, service.New().Workload
 	if how.Start, how.End, err = o.window.Bounds(); err != nil {

@@ -306,13 +306,14 @@ func (b *Builder) CheckSlurm(r *Job, suspensions bool) error {
 	}
 	missing := r.End.Sub(r.Start) - r.Suspended - r.Elapsed
 	told := r.Elapsed >= 0
-	latest := b.opts.Latest.Add(latestSlack)
+	read := hpc.Time(b.opts.Latest.UnixNano())
+	latest := read.Add(latestSlack)
 	switch {
 	case told && missing <= rounding: // checkTimes compares an Elapsed that is too long
 		return nil
-	case b.opts.Latest != 0 && r.Submit <= latest && r.End > latest:
+	case !b.opts.Latest.IsZero() && r.Submit <= latest && r.End > latest:
 		err := b.Fall(RuleBadValue, "job %s: End %s: after %s, when the record was read or its file last changed", r.ID,
-			r.End, b.opts.Latest)
+			r.End, read)
 		if r.End = 0; told && r.Elapsed > 0 {
 			r.End = r.Start.Add(r.Elapsed + r.Suspended)
 			b.Note(NoteEndFromElapsed)

@@ -19,7 +19,6 @@ import (
 	"rmreplay/internal/filekind"
 	"rmreplay/internal/formats/csv"
 	"rmreplay/internal/formats/trace"
-	"rmreplay/internal/hpc"
 	"rmreplay/internal/output"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
@@ -46,8 +45,8 @@ func OpenWith(path string, opts workload.ReadOptions) (*workload.Workload, error
 		return nil, fmt.Errorf("reading workload: %w", err)
 	}
 	defer f.Close() // only read
-	if opts.Latest == 0 && info.Mode().IsRegular() {
-		opts.Latest = hpc.Time(info.ModTime().UnixNano())
+	if opts.Latest.IsZero() && info.Mode().IsRegular() {
+		opts.Latest = info.ModTime()
 	}
 	return Read(watch(f, opts.Progress), filepath.Base(path), opts)
 }

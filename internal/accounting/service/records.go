@@ -22,7 +22,6 @@ import (
 	"rmreplay/internal/compare"
 	"rmreplay/internal/finished"
 	"rmreplay/internal/formats"
-	"rmreplay/internal/hpc"
 	"rmreplay/internal/output"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/report"
@@ -193,7 +192,7 @@ func read(ctx context.Context, from Records, out *Imported,
 	each func(source store.Source, cluster string, text []byte) error, described func(name string, r *run.Run) error,
 ) error {
 	opts := workload.ReadOptions{Cluster: from.ClusterName, Start: from.Start, End: from.End, Zone: from.Zone.Location(),
-		Latest: hpc.Time(time.Now().UnixNano())}
+		Latest: time.Now()}
 	lost := lostRuns{held: map[numbered][]finished.Job{}, send: func(runs []finished.Job, lost bool) error {
 		job := &runs[len(runs)-1]
 		text, err := records.Document(job, from.ClusterName, lost, runs[:len(runs)-1]...)

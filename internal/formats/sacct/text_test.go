@@ -664,7 +664,7 @@ func TestContradictions(t *testing.T) {
 		{head + plain + unknown + "3:0", map[string]int{"unknown_state": 1}, nine, hpc.Failed},
 		{head + plain + "2024-03-01T09:00:00|OUT_OF_ME+|0:9", nil, nine, hpc.OutOfMemory},
 	} {
-		w, _, err := sacct.Accounting(strings.NewReader(tt.text+"\n"), "x", workload.ReadOptions{Latest: hpc.Unix(1717000000)})
+		w, _, err := sacct.Accounting(strings.NewReader(tt.text+"\n"), "x", workload.ReadOptions{Latest: time.Unix(1717000000, 0)})
 		if err != nil {
 			t.Errorf("%s: %v", tt.text, err)
 			continue
@@ -679,7 +679,7 @@ func TestContradictions(t *testing.T) {
 	}
 	// A workload of the future, whose times agree.
 	text := head + strings.NewReplacer("2024", "2098", "01:00:00", "02:00:00").Replace(plain) + "2098-03-01T10:00:00|COMPLETED|0:0\n"
-	w, _, err := sacct.Accounting(strings.NewReader(text), "x", workload.ReadOptions{Latest: hpc.Unix(1717000000)})
+	w, _, err := sacct.Accounting(strings.NewReader(text), "x", workload.ReadOptions{Latest: time.Unix(1717000000, 0)})
 	if err != nil || len(w.Rules) > 0 {
 		t.Errorf("a future workload: %v, %v", w, err)
 	}
