@@ -97,6 +97,10 @@ func (s *Summary) renderMachine(b *bytes.Buffer) {
 	fmt.Fprintf(b, "makespan     %s\n", duration(s.MakespanSeconds))
 	fmt.Fprintf(b, "utilization  %s of processors", percent(s.Utilization))
 	s.renderNodes(b)
+	if !s.Utilization.Known() && s.MakespanSeconds > 0 {
+		b.WriteString("             the size of the machine is not known: a trace (workload convert) has it as\n" +
+			"             machine_processors in its first line, an SWF log as MaxProcs in its header\n")
+	}
 	fmt.Fprintf(b, "throughput   %d %s, %s an hour\n", s.Throughput,
 		quantity.Plural(s.Throughput, "job", "jobs"), number(s.ThroughputPerHour))
 	fmt.Fprintf(b, "queue        %s jobs on average\n", number(s.MeanQueue))

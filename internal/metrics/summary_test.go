@@ -85,6 +85,24 @@ func TestRenderGolden(t *testing.T) {
 	}
 }
 
+// TestRenderUnknownSize: without the size of the machine, the text says why the utilization is unknown, and what to do.
+func TestRenderUnknownSize(t *testing.T) {
+	const reason = "the size of the machine is not known"
+	for _, known := range []bool{true, false} {
+		s := handSummary()
+		if s.MakespanSeconds = 60; !known {
+			s.Utilization = Float(math.NaN())
+		}
+		var b bytes.Buffer
+		if err := s.Render(&b, time.UTC); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(b.String(), reason) == known || strings.Contains(b.String(), "machine_processors") == known {
+			t.Errorf("size known %t:\n%s", known, b.String())
+		}
+	}
+}
+
 // The parts of a group's waits are in the order of their size, also the unknown part, and add up to all waits. A line
 // counts the parts that it does not name.
 func TestGroupParts(t *testing.T) {
