@@ -89,7 +89,8 @@ func (m *Machine) share(t *test, nodes Bits, parts []Part) ([]Part, bool) {
 func (m *Machine) distribute(t *test, parts []Part) bool {
 	r := t.request
 	strict := m.Since2411 && len(r.Devices) > 0
-	d := distribution{t: t, parts: parts, have: t.work.have, left: r.CountTasks(len(parts), strict), strict: strict}
+	d := distribution{t: t, parts: parts, have: t.work.have, strict: strict}
+	d.left = r.CountTasks(len(parts), m.Since2411, m.Since2605)
 	if d.fillAll() {
 		return true
 	}

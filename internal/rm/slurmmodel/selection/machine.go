@@ -58,6 +58,8 @@ type Machine struct {
 	Turn rows.Search
 	// Limits are MaxCPUsPerNode and MaxCPUsPerSocket of the partitions.
 	Limits []cpulimits.Limit
+	// GPUs are DefCpuPerGPU and DefMemPerGPU of the partitions.
+	GPUs []hardware.GPUDefaults
 	// Since2411 and Since2605 say that the release is 24.11 or newer, and 26.05 or newer.
 	Since2411, Since2605 bool
 
