@@ -147,8 +147,7 @@ func (e *Engine) fitMemory(j *job) slurmspec.Reason {
 	}
 	r, why := j.part.FitMemory(&j.original, j.ownMemory, j.sharing.Exclusive, j.minNodes, j.maxNodes)
 	if why == slurmspec.NoReason {
-		r.KeepTested(&j.request)
-		e.tester.Classify(&r)
+		e.tester.Refit(&r, &j.request)
 		j.request, j.fitted = r, j.part
 		j.capable, j.fillable = e.servers.Nodes(j.demand.With(&r))
 	}

@@ -6,18 +6,28 @@ type late struct {
 	memory int64
 }
 
-// take returns the memory in MiB that each node must have for the job in the next test.
+// take returns the memory in MiB that each node must have for the job in the next test. If an earlier test has given
+// the job memory for each GPU, this memory replaces Memory.
 func (l *late) take(r *Request) int64 {
-	if !l.is {
-		return r.LeastMemory()
+	switch {
+	case l.is:
+		l.is = false
+		return l.memory
+	case r.MemoryPerDevice > 0:
+		r.Memory, r.MemoryPerCPU = 0, false
 	}
-	l.is = false
-	return l.memory
+	return r.LeastMemory()
 }
 
-// giveDefaults gives a job DefCpuPerGPU and DefMemPerGPU of its partition, as each test does (_set_gpu_defaults). If
-// an earlier test has given the job memory for each GPU, this memory replaces Memory. A test looks for nodes with
-// enough memory before it gives the defaults. The returned function restores Memory, unless mode is WillRun.
+// Refit gives a request what tests have set in an earlier version of the same request, and sets its class.
+func (x *Tester) Refit(r, earlier *Request) {
+	r.KeepTested(earlier)
+	x.Classify(r)
+}
+
+// giveDefaults gives a job DefCpuPerGPU and DefMemPerGPU of its partition, as each test does (_set_gpu_defaults). A
+// test looks for nodes with enough memory before it gives the defaults. The returned function restores Memory, unless
+// mode is WillRun.
 func (x *Tester) giveDefaults(r *Request, mode Mode) (restore func()) {
 	memory, perCPU := r.Memory, r.MemoryPerCPU
 	if mode != TestOnly && r.MemoryPerDevice > 0 {

@@ -69,6 +69,12 @@ type Machine struct {
 	first  []int // index of each node's first core in [rows.Cores]; the last element is the number of all cores
 }
 
+// AddPartition adds the limits and the defaults of a partition, and returns its index.
+func (m *Machine) AddPartition(l cpulimits.Limit, of hardware.GPUDefaults) int {
+	m.Limits, m.GPUs = append(m.Limits, l), append(m.GPUs, of)
+	return len(m.Limits) - 1
+}
+
 // Cores returns the number of cores of all nodes.
 func (m *Machine) Cores() int { return m.first[len(m.Nodes)] }
 
