@@ -27,7 +27,7 @@ func (x *Tester) Search(s *State, r *Request, set Bits, c Counts) *Allocation {
 // Distribute distributes a job's tasks over nodes with these CPUs. It returns each node's CPUs and
 // tasks.
 func (m *Machine) Distribute(r *Request, cpus []int) (got, tasks []int) {
-	t := &test{request: r, work: newWork(m)}
+	t := &test{request: r, work: newWork(m), rooms: make([]room, len(m.Nodes))}
 	parts := make([]Part, len(cpus))
 	for n, c := range cpus {
 		parts[n] = Part{Node: n, CPUs: c}

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"rmreplay/internal/rm/slurmmodel/distribution"
 	"rmreplay/internal/rm/slurmmodel/rows"
 	"rmreplay/internal/rm/slurmmodel/sharing"
 	"rmreplay/internal/rm/slurmmodel/weights"
@@ -51,7 +52,7 @@ type work struct {
 	classes             []class
 	best, light, within Bits
 	switches            switches
-	have                []int // see distribution
+	shares              []distribution.Node
 	parts               []Part
 	free, one           []int // see devicesFor
 }
@@ -60,8 +61,8 @@ func newWork(m *Machine) *work {
 	n := len(m.Nodes)
 	return &work{
 		candidates: NewBits(n), has: make([]int, n), best: NewBits(n), light: NewBits(n), within: NewBits(n),
-		switches: newSwitches(m), have: make([]int, n),
-		free: make([]int, m.stride+1), one: make([]int, m.stride+1),
+		switches: newSwitches(m),
+		free:     make([]int, m.stride+1), one: make([]int, m.stride+1),
 	}
 }
 
