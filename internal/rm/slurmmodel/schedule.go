@@ -390,6 +390,7 @@ func (e *Engine) tryAtSubmission(j *job) error {
 
 // tryIn tests whether a new job could run in its partition, now or ever (select_nodes).
 func (e *Engine) tryIn(j *job) verdict {
+	defer e.restoreSharing(j)()
 	if j.priority == 0 || !e.account.beforeSelection(j) {
 		return overLimit
 	}
@@ -408,8 +409,14 @@ func (e *Engine) tryIn(j *job) verdict {
 	return result
 }
 
+// restoreSharing returns a function that restores how a job shares nodes if the job has not started; since 24.11.
+func (e *Engine) restoreSharing(j *job) func() {
+	return j.sharing.Restore(func() bool { return e.rules.Since2411 && j.state == pending })
+}
+
 // tryStart starts a job on nodes of a set if it fits (select_nodes).
 func (e *Engine) tryStart(j *job, within selection.Bits, byBackfill bool) verdict {
+	defer e.restoreSharing(j)()
 	if !e.account.beforeSelection(j) {
 		return overLimit
 	}
@@ -535,14 +542,8 @@ func (e *Engine) pickAmong(
 	if named := j.request.Required; named != nil && !set.Contains(named) {
 		return nil, nil, never // before sharing is decided (_nodes_in_sets)
 	}
-	before := j.sharing
 	mayJoin := j.sharing.Resolve(j.part.Sharing)
 	j.owns = j.owns && (e.rules.Since2411 || j.part.Sharing.Jobs > 0) // EXCLUSIVE replaces --exclusive=user
-	defer func() {
-		if e.rules.Since2411 && (alloc == nil || mode == selection.TestOnly) {
-			j.sharing = before
-		}
-	}()
 	r := e.requestOf(j)
 	if r.Required != nil && !usable.Contains(r.Required) {
 		return nil, nil, notAvailable

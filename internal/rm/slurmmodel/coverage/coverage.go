@@ -56,7 +56,7 @@ func Lacks(cfg *slurmmodel.Config, w *workload.Workload) []Missing {
 		}
 	}
 	if more > 0 {
-		list = append(list, Missing{"MaxMemPerCPU and MaxMemPerNode with --mem-per-gpu", more})
+		list = append(list, Missing{"MaxMemPerCPU and MaxMemPerNode with --mem-per-gpu or DefMemPerGPU", more})
 	}
 	if what, n := jobGPUs(cfg, w); n > 0 {
 		list = append(list, Missing{what, n})
@@ -224,22 +224,12 @@ var configurationRules = []func(*slurmmodel.Config) string{
 		return ""
 	},
 	func(c *slurmmodel.Config) string {
-		for _, key := range []string{"DefCpuPerGPU", "DefMemPerGPU"} {
-			if keys.Value(c.Get, key) != "" {
-				return key
-			}
-		}
-		return ""
-	},
-	func(c *slurmmodel.Config) string {
 		kind := strings.ToLower(keys.Value(c.Get, "PreemptType"))
 		preempts := kind != "" && kind != "preempt/none" ||
 			strings.Contains(strings.ToUpper(keys.Value(c.Get, "PreemptMode")), "GANG")
 		for _, p := range c.Partitions {
-			for _, key := range []string{"DefCpuPerGPU", "DefMemPerGPU", "ExclusiveTopo"} {
-				if text := keys.Value(p.Get, key); text != "" && !strings.EqualFold(text, "NO") && !strings.EqualFold(text, "UNLIMITED") {
-					return key + " of partitions"
-				}
+			if text := keys.Value(p.Get, "ExclusiveTopo"); text != "" && !strings.EqualFold(text, "NO") {
+				return "ExclusiveTopo of partitions"
 			}
 			if preempts && sharing.Read(p.Get).Shares() {
 				return "OverSubscribe with preemption"
@@ -296,14 +286,16 @@ func asksSharedGPU(j *hpc.Job) bool {
 	return false
 }
 
-// limitsGPUMemory reports whether a job asks for memory for each GPU in a partition with a limit of memory.
+// limitsGPUMemory reports whether a job gets memory for each GPU in a partition with a limit of memory.
 func limitsGPUMemory(c *slurmmodel.Config, job *hpc.Job) bool {
-	if job.MemPerGPU == 0 {
+	gpus := job.GPUs + job.GPUsPerNode + job.GPUsPerSocket + job.GPUsPerTask
+	if job.MemPerGPU == 0 && gpus == "" && !strings.Contains(job.GRES, "gpu") {
 		return false
 	}
 	for _, p := range c.Partitions {
 		limit := partitions.ReadLimit(nil, nil, p.Get, c.Get)
-		if limit.Most > 0 && (job.Partition == "" || slices.Contains(strings.Split(job.Partition, ","), p.Name)) {
+		given := keys.Number(p.Get, "DefMemPerGPU", keys.Number(c.Get, "DefMemPerGPU", 0)) > 0 || job.MemPerGPU > 0
+		if given && limit.Most > 0 && (job.Partition == "" || slices.Contains(strings.Split(job.Partition, ","), p.Name)) {
 			return true
 		}
 	}

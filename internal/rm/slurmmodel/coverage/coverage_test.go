@@ -114,9 +114,9 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 			c.Get = lines(cons + "SelectTypeParameters=CR_CPU")
 			c.Nodes[0] = hpc.Node{Name: "n1", Sockets: 1, CoresPerSocket: 4, ThreadsPerCore: 2, CPUs: 8}
 		},
-		"MaxMemPerCPU and MaxMemPerNode with --mem-per-gpu (1 jobs)": func(c *slurmmodel.Config, w *workload.Workload) {
-			c.Partitions[0].Get = lines("DefMemPerCPU=100 MaxMemPerCPU=100")
-			job(func(j *hpc.Job) { j.MemPerGPU = 101 })(c, w)
+		"MaxMemPerCPU and MaxMemPerNode with --mem-per-gpu or DefMemPerGPU (1 jobs)": func(c *slurmmodel.Config, w *workload.Workload) {
+			c.Partitions[0].Get = lines("DefMemPerCPU=100 MaxMemPerCPU=100 DefMemPerGPU=101 DefCpuPerGPU=2")
+			job(func(j *hpc.Job) { j.GRES = "gpu:1" })(c, w)
 		},
 		"SchedulerParameters=max_rpc_cnt=2 (2 jobs)": site(cons + "SchedulerParameters=max_rpc_cnt=2"),
 		"TopologyPlugin=topology/block (2 jobs)":     site(cons + "TopologyPlugin=topology/block"),
@@ -156,7 +156,6 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		"--gres-flags=enforce-binding (1 jobs)":        job(func(j *hpc.Job) { j.GRESFlags = "enforce-binding" }),
 		"--exclusive=mcs (1 jobs)":                     job(func(j *hpc.Job) { j.Exclusive = "mcs" }),
 		"shards and MPS of GPUs (1 jobs)":              job(func(j *hpc.Job) { j.GRES = "nvme:1,shard:2" }),
-		"DefCpuPerGPU (2 jobs)":                        site(cons + "DefCpuPerGPU=4"),
 		"features with counts or parentheses (1 jobs)": job(func(j *hpc.Job) { j.Constraint = "[a*2&b*1]" }),
 		"features in brackets with --nodelist (1 jobs)": job(func(j *hpc.Job) {
 			j.Constraint, j.NodeList = "[a|b]", "n1"
