@@ -244,14 +244,13 @@ func (e *Engine) independent(j *job) bool {
 	if j.reason == reasons.Dependency {
 		j.reason = slurmspec.NoReason
 	}
-	if !e.arrayMayStart(j) {
+	switch {
+	case !e.arrayMayStart(j):
 		return false
-	}
-	if j.begin > now {
+	case j.begin > now:
 		j.reason = reasons.BeginTime
 		return false
-	}
-	if !e.inReservation(j) {
+	case !e.inReservation(j):
 		j.reason = reasons.Reservation
 		return false
 	}

@@ -25,6 +25,11 @@ func (x *Tester) Refit(r, earlier *Request) {
 	x.Classify(r)
 }
 
+// takesDefaults reports whether [Tester.giveDefaults] may change a request or the memory that a test wants.
+func (x *Tester) takesDefaults(r *Request) bool {
+	return len(r.Devices) > 0 && (x.hasDefaults || r.MemoryPerDevice > 0)
+}
+
 // giveDefaults gives a job DefCpuPerGPU and DefMemPerGPU of its partition, as each test does (_set_gpu_defaults). A
 // test looks for nodes with enough memory before it gives the defaults. The returned function restores Memory, unless
 // mode is WillRun.

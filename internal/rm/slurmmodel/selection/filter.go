@@ -250,7 +250,9 @@ func (x *filter) keep(cores int) {
 
 // close drops cores of a socket, also for further looks at the node.
 func (x *filter) close(s, count int) {
-	x.at.open[s] = max(0, x.at.open[s]-int16(count))
+	if len(x.at.open) > 0 {
+		x.at.open[s] = max(0, x.at.open[s]-int16(count))
+	}
 	x.drop(s, count)
 }
 
@@ -259,7 +261,7 @@ func (x *filter) drop(s, count int) {
 	if count == 0 {
 		return
 	}
-	if x.at.cores[s] -= int16(count); x.at.cores[s] == 0 {
+	if x.at.cores[s] -= int16(count); x.at.cores[s] == 0 && len(x.at.open) > 0 {
 		x.at.open[s] = 0
 	}
 	x.cpus = min(x.cpus, x.at.count()*x.per)

@@ -59,7 +59,8 @@ type Machine struct {
 	// Limits are MaxCPUsPerNode and MaxCPUsPerSocket of the partitions.
 	Limits []cpulimits.Limit
 	// GPUs are DefCpuPerGPU and DefMemPerGPU of the partitions.
-	GPUs []hardware.GPUDefaults
+	GPUs        []hardware.GPUDefaults
+	hasDefaults bool // one of GPUs is not 0
 	// Since2411 and Since2605 say that the release is 24.11 or newer, and 26.05 or newer.
 	Since2411, Since2605 bool
 
@@ -72,6 +73,7 @@ type Machine struct {
 // AddPartition adds the limits and the defaults of a partition, and returns its index.
 func (m *Machine) AddPartition(l cpulimits.Limit, of hardware.GPUDefaults) int {
 	m.Limits, m.GPUs = append(m.Limits, l), append(m.GPUs, of)
+	m.hasDefaults = m.hasDefaults || of != hardware.GPUDefaults{}
 	return len(m.Limits) - 1
 }
 

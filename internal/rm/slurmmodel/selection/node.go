@@ -11,7 +11,7 @@ type room struct {
 	free    int     // CPUs of all free cores
 	cores   []int16 // usable cores by socket
 	kept    []int16 // cores before generic resources reduced them
-	// open are the cores with which slurmctld begins when it looks at the node again; since 24.11.
+	// open are the cores with which slurmctld begins when it looks at the node again; since 24.11, before that empty.
 	open   []int16
 	offers []offered // for each request of generic resources
 	// tasks is the number of tasks for which the node has room. minCPUs is the number of CPUs that
@@ -175,7 +175,9 @@ func (m *Machine) look(t *test, node int) {
 	if m.CountMemory {
 		m.limitByMemory(t, node)
 	}
-	at.open = append(at.open[:0], at.cores...)
+	if m.Since2411 {
+		at.open = append(at.open[:0], at.cores...)
+	}
 	m.appraise(at)
 	at.ok = at.cpus > 0
 }

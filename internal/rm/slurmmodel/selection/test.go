@@ -154,7 +154,7 @@ func (x *Tester) Test(s *State, r *Request, set Bits, c Counts, mode Mode) *Allo
 		a, _ := x.testLinear(s, r, set, c, mode)
 		return a
 	}
-	if len(r.Devices) > 0 {
+	if x.takesDefaults(r) {
 		defer x.giveDefaults(r, mode)()
 	}
 	s.rows.Settle()

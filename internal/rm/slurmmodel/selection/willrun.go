@@ -18,7 +18,7 @@ func (x *Tester) WillRun(s *State, r *Request, set Bits, c Counts, h *Horizon) (
 	if x.Linear != nil {
 		return x.willRunLinear(s, r, set, c, h)
 	}
-	if len(r.Devices) > 0 {
+	if x.takesDefaults(r) {
 		x.giveDefaults(r, WillRun)
 	}
 	s.rows.Settle()

@@ -170,13 +170,3 @@ func (n *Node) Admits(m Mode, busy func(all bool) bool) bool {
 	}
 	return !busy(m == Whole)
 }
-
-// Restore returns a function that restores the present value if the condition holds when the function is called.
-func (j *Job) Restore(when func() bool) func() {
-	before := *j
-	return func() {
-		if when() {
-			*j = before
-		}
-	}
-}
