@@ -164,7 +164,9 @@ func Try(ctx context.Context, q *Queue, v Variant, by hpc.Time, opts Options) (o
 		doubts[i] = strings.ReplaceAll(doubts[i], "job "+submitted, "the submitted job, variant "+v.Name)
 	}
 	one.Variant, one.Job = v.Name, ""
-	if one.Never == opts.realizations() && len(doubts) > 0 {
+	if reason, refused := strings.CutPrefix(all[0].refused, "job "+submitted+": "); refused && one.Never == len(all) {
+		one.Why, doubts = "the scheduler refuses the job: "+reason, nil
+	} else if one.Never == len(all) && len(doubts) > 0 {
 		one.Why = strings.Join(doubts, "; ")
 	}
 	return one, doubts, nil
