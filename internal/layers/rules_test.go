@@ -260,7 +260,7 @@ var rules = []rule{
 		"internal/experiment", "internal/forecast", "internal/hpc", "internal/rm/slurm/admission", "internal/rm/slurm/conf", "internal/slurmspec",
 	}, offline,
 		"the changes that a user may make follow from the site's rules; its caller tries them"},
-	{"use cases", "internal/forecast/judge", []string{"internal/forecast", "internal/hpc", "internal/metrics", "internal/quantity"}, computes,
+	{"use cases", "internal/forecast/judge", []string{"internal/forecast", "internal/hpc", "internal/metrics", "internal/quantity", "internal/stats"}, computes,
 		"how good forecasts were follows only from the forecasts and the starts"},
 	{"use cases", "internal/forecast/service", []string{
 		"docs/schemas", "internal/access", "internal/accounts", "internal/experiment", "internal/figure", "internal/forecast", "internal/forecast/capture", "internal/forecast/judge", "internal/forecast/sooner", "internal/hpc", "internal/httpjson", "internal/inert", "internal/origin", "internal/quantity", "internal/report", "internal/slurmspec", "internal/waits", "internal/wal",

@@ -148,10 +148,7 @@ func renderGroups(b *bytes.Buffer, by By, groups []Group) {
 	table := quantity.NewTable(20, 9, 9, 8, 13, 13, 13, 14)
 	table.Row("by "+string(by), "jobs", "rejected", "use", "mean wait", "median wait", "p90 wait", "mean bounded")
 	for _, g := range groups {
-		name := g.Name
-		if name == "" {
-			name = "(none)"
-		}
+		name := ShownName(g.Name)
 		table.Row(name, g.Jobs, g.Rejected, percent(g.Utilization), clock(g.Wait.Mean), clock(g.Wait.Median),
 			clock(g.Wait.P90), number(g.BoundedSlowdown.Mean))
 	}

@@ -170,6 +170,18 @@ func TestSizeClass(t *testing.T) {
 	}
 }
 
+// A job without processors belongs to the group of jobs that never started only if it never started.
+func TestSizeOfNone(t *testing.T) {
+	started := job(0, 10, 20, 1, 0)
+	for row, want := range map[*run.Row]string{
+		{State: hpc.Cancelled}: "(never started)", {State: hpc.Rejected}: "(never started)", &started: "",
+	} {
+		if got := GroupName(row, BySize); got != want {
+			t.Errorf("%s job: group %q, want %q", row.State, got, want)
+		}
+	}
+}
+
 // TestGroups: groups divide the jobs, keep the interval of all jobs, and use the right
 // capacity.
 func TestGroups(t *testing.T) {
@@ -206,7 +218,7 @@ func TestGroups(t *testing.T) {
 	for _, g := range Groups(append(rows, job(0, 0, 1, 9, 100)), BySize, opts, nil) {
 		sizes = append(sizes, g.Name)
 	}
-	if diff := cmp.Diff([]string{"", "2", "3-4", "5-8", "65-128"}, sizes); diff != "" {
+	if diff := cmp.Diff([]string{"(never started)", "2", "3-4", "5-8", "65-128"}, sizes); diff != "" {
 		t.Errorf("sizes are not in their order: -want +got:\n%s", diff)
 	}
 }

@@ -126,10 +126,7 @@ func renderGroupParts(b *bytes.Buffer, groups []Group) {
 	table := quantity.NewTable(20, 20, 12, 8)
 	table.Row("  why", "eligible mean wait", "lost hours", "lost", "   parts of all waits")
 	for _, g := range groups {
-		name := g.Name
-		if name == "" {
-			name = "(none)"
-		}
+		name := ShownName(g.Name)
 		table.Row("  "+name, clock(g.EligibleWait.Mean), number(g.Lost()/3600), percent(g.LostShare()),
 			"   "+groupParts(g.WaitParts))
 	}

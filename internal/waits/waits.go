@@ -202,6 +202,16 @@ func AppendQueued(list []Period, row *run.Row) []Period {
 	return list
 }
 
+// Submission returns when a job was submitted, for the order of the jobs in the queue. A run submits a preset job
+// (a job that ran when the window began) only just before its start, so for such a job Submission returns the
+// workload's submission; 0 if the record lacks it. The parameter window is 0 for a run without a window.
+func Submission(row *run.Row, window hpc.Time) hpc.Time {
+	if start := row.FirstStart(); start != 0 && start < window {
+		return row.RecordedSubmit
+	}
+	return row.Submit
+}
+
 // Span is a time in the queue that belongs to one part.
 type Span struct {
 	From, To hpc.Time

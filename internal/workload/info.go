@@ -51,8 +51,11 @@ type Info struct {
 	// WithCancellation is the number of jobs that the workload cancels some time after their submission. In a workload
 	// from accounting records, these jobs ended before they started.
 	WithCancellation int `json:"jobs_with_cancellation"`
-	UntilLimit       int `json:"jobs_until_time_limit"` // jobs with a limit and a run time that reaches it or has no end
-	Failing          int `json:"jobs_with_exit_code"`
+	// UntilLimit is the number of jobs with a limit and a run time that reaches it or has no end. UntilLimitTasks is the
+	// number of such tasks.
+	UntilLimit      int `json:"jobs_until_time_limit"`
+	UntilLimitTasks int `json:"tasks_until_time_limit"`
+	Failing         int `json:"jobs_with_exit_code"`
 	// Endless is the number of jobs with neither a run time nor a time limit. Only the limit
 	// of their partition ends them. The offered work does not include them.
 	Endless int `json:"jobs_without_end"`
@@ -230,6 +233,7 @@ func (info *Info) add(job *hpc.Job) float64 {
 	tasks := TasksOf(job)
 	info.Tasks += len(tasks)
 	size := CPUs(&job.Request)
+	info.countUntilLimit(job, tasks)
 	for _, task := range tasks {
 		d, ends := Occupied(job.RunTimeOf(task), job.TimeLimit)
 		if !ends {
@@ -256,6 +260,19 @@ func (info *Info) add(job *hpc.Job) float64 {
 	work := OfferedWork(job)
 	info.OfferedCPUS += work
 	return work
+}
+
+// countUntilLimit counts the tasks that would run until the job's time limit.
+func (info *Info) countUntilLimit(job *hpc.Job, tasks []int) {
+	before := info.UntilLimitTasks
+	for _, task := range tasks {
+		if job.TimeLimit > 0 && job.RunTimeOf(task) >= job.TimeLimit && !neverStarted(job, task) {
+			info.UntilLimitTasks++
+		}
+	}
+	if info.UntilLimitTasks > before {
+		info.UntilLimit++
+	}
 }
 
 // OfferedWork returns the offered work of a job in CPU-seconds: for each task, the requested processors times the time
@@ -326,7 +343,6 @@ func (info *Info) countKinds(job *hpc.Job) {
 		{&info.Exclusive, job.Exclusive != ""},
 		{&info.WithCancellation, job.CancelAfter > 0},
 		{&info.Failing, job.ExitCode != 0 || len(job.TaskExitCodes) > 0},
-		{&info.UntilLimit, job.TimeLimit > 0 && job.RunTime >= job.TimeLimit && !neverStarted(job, -1)},
 		{&info.Endless, !endsByItself(job)},
 	} {
 		if kind.is {
@@ -574,8 +590,9 @@ type kind struct {
 }
 
 func (p *printer) kinds(info *Info) {
-	p.counts("  of them       ", []kind{
-		{info.UntilLimit, "would reach their limit unless cancelled"}, {info.Failing, "end with an exit code"},
+	tasks := note(info.UntilLimitTasks > info.UntilLimit, "(%d tasks) ", info.UntilLimitTasks)
+	p.counts("  of the jobs   ", []kind{
+		{info.UntilLimit, tasks + "would reach their limit unless cancelled"}, {info.Failing, "end with an exit code"},
 		{info.WithCancellation, "with a planned cancellation"},
 		{info.WithDependency, "with a dependency"}, {info.WithGPUs, "with GRES"}, {info.Exclusive, "exclusive"},
 		{info.Endless, "without run time and limit"}, {info.DuplicateIDs, "have the ID of another job"},

@@ -169,6 +169,26 @@ func TestDuplicateIDs(t *testing.T) {
 	}
 }
 
+// An array of three tasks, two of which reach the limit, is one job and two tasks.
+func TestTasksUntilLimit(t *testing.T) {
+	job := func(id, array string, behaviour hpc.Behaviour) *hpc.Job {
+		return &hpc.Job{ID: id, Request: hpc.Request{Array: array, TimeLimit: time.Hour}, Behaviour: behaviour}
+	}
+	info := workload.NewInfo(&workload.Workload{Jobs: workload.JobsOf(
+		job("array", "1-3", hpc.Behaviour{RunTime: time.Hour, TaskRunTimes: map[int]time.Duration{2: time.Minute}}),
+		job("one task", "1-3", hpc.Behaviour{RunTime: time.Minute, TaskRunTimes: map[int]time.Duration{3: 2 * time.Hour}}),
+		job("short", "", hpc.Behaviour{RunTime: time.Minute}),
+	)})
+	if info.UntilLimit != 2 || info.UntilLimitTasks != 3 {
+		t.Errorf("%d jobs, %d tasks until their limit, want 2 and 3", info.UntilLimit, info.UntilLimitTasks)
+	}
+	var text bytes.Buffer
+	const want = "\n  of the jobs   2 (3 tasks) would reach their limit unless cancelled"
+	if err := info.Render(&text, time.UTC); err != nil || !strings.Contains(text.String(), want) {
+		t.Errorf("%v\n%s", err, text.String())
+	}
+}
+
 func TestInfo(t *testing.T) {
 	w := readEvents(t, infoEvents)
 	w.Actions = []hpc.Action{{At: w.Epoch, Shell: "date"}, {At: w.Epoch, Run: []string{"scontrol", "reconfigure"}}}

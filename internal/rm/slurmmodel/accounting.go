@@ -54,7 +54,7 @@ func newAccounting(e *Engine) (*accounting, error) {
 	a := &accounting{e: e, table: table, requested: table.Vector()}
 	a.limits = limits.New(&accounts.Accounts{TRES: table}, nil, accounts.Enforcement{}, false, release)
 	var err error
-	if a.settings, err = priority.ReadSettings(get, a.table, e.cfg.Associations != nil, release); err != nil {
+	if a.settings, err = priority.ReadSettings(get, a.table, e.cfg.Associations != nil); err != nil {
 		return nil, err
 	}
 	if e.cfg.Associations != nil {

@@ -173,7 +173,7 @@ func checkScratch() Check {
 // checkPreload loads the preload library into a process, as a replay does.
 func checkPreload() Check {
 	c := Check{Name: "preload library", Why: "puts the daemons under virtual time", Required: true,
-		Fix: "build rmreplay on this machine, whose C library may be older than glibc 2.22"}
+		Fix: "run make build in a clone of rmreplay (on this machine, if its glibc is older than 2.22)"}
 	dir, _, _ := ScratchDir()
 	if dir == "" { // checkScratch reports why
 		c.Found, c.Fix = "not tried: it lies in the state directory", "first fix the state directory"

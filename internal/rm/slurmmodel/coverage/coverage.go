@@ -61,6 +61,9 @@ func Lacks(cfg *slurmmodel.Config, w *workload.Workload) []Missing {
 	if what, n := jobGPUs(cfg, w); n > 0 {
 		list = append(list, Missing{what, n})
 	}
+	if what, n := countedGPUs(cfg, w); n > 0 {
+		list = append(list, Missing{what, n})
+	}
 	if what, n := ranges(cfg, w); n > 0 {
 		list = append(list, Missing{what, n})
 	}
@@ -104,6 +107,23 @@ func jobGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, jobs in
 		}
 	}
 	return "GPUs for a socket on nodes whose GPUs have neither cores nor types", jobs
+}
+
+// countedGPUs describes requests for GPUs on nodes whose GPUs have types but no files in gres.conf, and counts the jobs.
+// Backfill of 22.05 does not plan such jobs while the GPUs are in use; 24.11 does. The releases between were not tried.
+func countedGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, jobs int) {
+	counted := func(n hpc.Node) bool {
+		return slices.ContainsFunc(n.GRES, func(g hpc.GRES) bool { return g.Name == "gpu" && g.Type != "" && !g.File })
+	}
+	if cfg.Release.Since(slurmspec.R2411) || !slices.ContainsFunc(cfg.Nodes, counted) {
+		return "", 0
+	}
+	for _, j := range w.Jobs.All() {
+		if strings.Contains(j.GRES, "gpu") || j.GPUs != "" || j.GPUsPerNode != "" || j.GPUsPerSocket != "" || j.GPUsPerTask != "" {
+			jobs++
+		}
+	}
+	return "GPUs with types but without files in gres.conf before 24.11", jobs
 }
 
 // unlikeReservations describes features that reservations use and the model lacks; "" if there are

@@ -60,12 +60,14 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		"suspended jobs":           site(cons + "PreemptType=preempt/qos PreemptMode=SUSPEND,GANG"),
 		"jobs that are requeued":   site(cons + "PreemptType=preempt/qos PreemptMode=REQUEUE,WITHIN"),
 		"nodes that are always on": site(cons + "SuspendProgram=/bin/true"),
-		"cores by default":         func(c *slurmmodel.Config, _ *workload.Workload) { c.Release, c.Get = slurmspec.R2311, lines("") },
-		"whole nodes by default":   site(""),
 		"whole nodes":              site("SelectType=select/linear SelectTypeParameters=CR_Memory"),
 		"nodes for one user": func(c *slurmmodel.Config, w *workload.Workload) {
 			c.Partitions[0].Get = lines("ExclusiveUser=YES State=DOWN MaxCPUsPerNode=2")
 			job(func(j *hpc.Job) { j.Exclusive = "user" })(c, w)
+		},
+		"GPUs with types and files": func(c *slurmmodel.Config, w *workload.Workload) {
+			c.Nodes[0].GRES = []hpc.GRES{{Name: "gpu", Type: "a", Count: 2, File: true}}
+			job(func(j *hpc.Job) { j.GRES = "gpu:1" })(c, w)
 		},
 		"features in brackets": job(func(j *hpc.Job) { j.Constraint = "c&[a|b]" }),
 		"nodes of a cloud":     func(c *slurmmodel.Config, _ *workload.Workload) { c.Nodes[0].State = "CLOUD" },
@@ -78,7 +80,7 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 	}
 	for want, change := range map[string]func(*slurmmodel.Config, *workload.Workload){
 		"SelectType=select/cons_res (2 jobs)":    site("SelectType=select/cons_res"),
-		"preemption with select/linear (2 jobs)": site("PreemptType=preempt/qos PreemptMode=REQUEUE"),
+		"preemption with select/linear (2 jobs)": site("SelectType=select/linear PreemptType=preempt/qos PreemptMode=REQUEUE"),
 		"ranges of nodes with select/linear on nodes with different numbers of CPUs (1 jobs)": func(
 			c *slurmmodel.Config, w *workload.Workload,
 		) {
@@ -100,6 +102,12 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		"preemption with PreemptMode=GANG,PRIORITY (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
 			c.Get = lines(cons + "PreemptType=preempt/qos PreemptMode=CANCEL")
 			c.Associations = &associations.Set{Policies: map[string]*associations.Policy{"q": {PreemptMode: "gang,priority"}}}
+		},
+		"GPUs with types but without files in gres.conf before 24.11 (1 jobs)": func(
+			c *slurmmodel.Config, w *workload.Workload,
+		) {
+			c.Nodes[0].GRES = []hpc.GRES{{Name: "gpu", Type: "a", Count: 2}}
+			job(func(j *hpc.Job) { j.GRES = "gpu:1" })(c, w)
 		},
 		"SelectTypeParameters=CR_SOCKET (2 jobs)": site(cons + "SelectTypeParameters=CR_Socket"),
 		"SelectTypeParameters=CR_CPU with threads (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
