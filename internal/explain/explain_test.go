@@ -971,6 +971,39 @@ func TestWeightOfFull(t *testing.T) {
 }
 
 // The simulator's policies from the literature have no priorities, so nothing says that priorities held back a job.
+// TestDrivenRun: the driver of --io-schedule held the jobs, not a user.
+func TestDrivenRun(t *testing.T) {
+	var h history
+	h.job("busy", "ann", "n[1-4]", 4, 0, 1, 61, 90)
+	h.job("me", "bob", "n[1-2]", 2, 1, 61, 80, 30)
+	h.waits("me", 1, "JobHeldUser", 0)
+	rec := h.record()
+	rec.manifest.IOSchedule = "aware"
+	s, err := rec.Job("me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := s.Render(&b, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	if err := rec.Groups([]*run.Row{&rec.rows[1]}).Render(&b, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	now, err := rec.At(at(30))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := now.Render(&b, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	const held, holds = "while the driver of --io-schedule held it, until the file system and nodes are free", "waits "
+	if text := b.String(); strings.Count(text, held) != 4 || strings.Count(text, holds+held) != 1 ||
+		strings.Count(text, strings.Replace(waits.OnlyHeld, ": ", ":\n   ", 1)) != 1 || strings.Contains(text, "it was held") {
+		t.Error(text)
+	}
+}
+
 func TestRunWithoutPriorities(t *testing.T) {
 	for policy, priorities := range map[string]bool{"easy": false, "slurm": true} {
 		var h history

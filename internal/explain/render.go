@@ -325,7 +325,7 @@ func (g *Group) render(b *bytes.Buffer, name string) {
 		fmt.Fprintf(b, "%-12s %s, after %s hours in the queue, which do not count below\n", "not started",
 			quantity.Regular(g.NeverStarted, "job"), hours(g.NeverStartedWait))
 	}
-	metrics.RenderWaitParts(b, g.Parts)
+	metrics.RenderWaitParts(b, g.Parts, g.driven)
 	causes := quantity.NewTable(22, 9, 9)
 	for i, c := range g.Causes {
 		if i == 0 {

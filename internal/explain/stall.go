@@ -481,9 +481,9 @@ func (s *situation) byReason() {
 	for _, part := range waits.Parts {
 		reasons := s.waiting[part]
 		if kind := kindOf(part, ""); kind != "" && len(reasons) > 0 {
-			wait, meaning := "wait", part.MeaningOfMany()
+			wait, meaning := "wait", part.MeaningOfMany(s.manifest)
 			if len(reasons) == 1 {
-				wait, meaning = "waits", part.Meaning()
+				wait, meaning = "waits", part.MeaningIn(s.manifest)
 			}
 			s.add(kind, "", float64(len(reasons))/float64(s.stall.Pending), "%d of %d pending jobs%s %s %s%s",
 				len(reasons), s.stall.Pending, s.queue(), wait, meaning, counted(reasons))

@@ -710,7 +710,7 @@ func (s *Story) judge(rec *Record, row *run.Row) {
 			}
 		}
 		s.Causes = append(s.Causes, Cause{Kind: kind, Weight: part.Share, Text: fmt.Sprintf("for %.0f %% of its wait it waited %s%s",
-			100*part.Share, part.Part.Meaning(), named(reasons))})
+			100*part.Share, part.Part.MeaningIn(rec.manifest), named(reasons))})
 	}
 	before := 0.0
 	for _, span := range s.Reasons {

@@ -251,7 +251,7 @@ var rules = []rule{
 	{"use cases", "internal/forecast/unmet", []string{"internal/hpc", "internal/replay", "internal/slurmspec/sbatch", "internal/workload"}, computes,
 		"which jobs can never start follows from a workload and from how jobs ended"},
 	{"use cases", "internal/forecast", []string{
-		"internal/experiment", "internal/forecast/empirical", "internal/forecast/nested", "internal/forecast/periodic", "internal/forecast/rate", "internal/forecast/unmet", "internal/hostlist", "internal/hpc", "internal/predict", "internal/replay", "internal/rm", "internal/rm/slurm/admission", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/workload", "internal/workload/transform", "internal/parallel", "internal/quantity",
+		"internal/experiment", "internal/forecast/empirical", "internal/forecast/nested", "internal/forecast/periodic", "internal/forecast/rate", "internal/forecast/unmet", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/predict", "internal/replay", "internal/rm", "internal/rm/slurm/admission", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/workload", "internal/workload/transform", "internal/parallel", "internal/quantity",
 	}, offline,
 		"a forecast simulates the scheduler on any engine, for a queue from any source"},
 	{"use cases", "internal/forecast/capture", []string{
@@ -262,7 +262,7 @@ var rules = []rule{
 		"internal/experiment", "internal/forecast", "internal/hpc", "internal/rm/slurm/admission", "internal/rm/slurm/conf", "internal/slurmspec",
 	}, offline,
 		"the changes that a user may make follow from the site's rules; its caller tries them"},
-	{"use cases", "internal/forecast/judge", []string{"internal/forecast", "internal/hpc", "internal/quantity", "internal/stats"}, computes,
+	{"use cases", "internal/forecast/judge", []string{"internal/forecast", "internal/hpc", "internal/metrics", "internal/quantity", "internal/stats"}, computes,
 		"how good forecasts were follows only from the forecasts and the starts"},
 	{"use cases", "internal/forecast/service", []string{
 		"docs/schemas", "internal/access", "internal/accounts", "internal/experiment", "internal/figure", "internal/forecast", "internal/forecast/capture", "internal/forecast/judge", "internal/forecast/sooner", "internal/hpc", "internal/httpjson", "internal/inert", "internal/origin", "internal/quantity", "internal/report", "internal/slurmspec", "internal/waits", "internal/wal",

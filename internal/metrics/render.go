@@ -24,7 +24,7 @@ func (s *Summary) Render(w io.Writer, zone *time.Location) error {
 	s.renderMachine(&b)
 	s.renderDistributions(&b)
 	s.Course.render(&b, zone)
-	RenderWaitParts(&b, s.WaitParts)
+	RenderWaitParts(&b, s.WaitParts, s.Driven)
 	s.renderLosses(&b)
 	s.IO.render(&b)
 	renderReasons(&b, s.Reasons)

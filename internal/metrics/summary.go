@@ -13,6 +13,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/run"
 	"rmreplay/internal/spelling"
+	"rmreplay/internal/waits"
 )
 
 // Float is a number that may have no value, which is NaN. JSON has neither NaN nor
@@ -91,6 +92,9 @@ type Summary struct {
 
 	// Groups are the metrics of groups of jobs, by grouping.
 	Groups map[By][]Group `json:"groups,omitempty"`
+
+	// Driven says whether a driver outside slurmctld held the jobs ([waits.Driven]).
+	Driven bool `json:"-"`
 }
 
 // By is a property by which jobs are grouped.
@@ -211,6 +215,7 @@ func Describe(computed Metrics, m *run.Manifest) *Summary {
 		Speedup:        known(m.Speedup),
 		Warnings:       append([]run.Warning{}, m.Warnings...),
 		Recorded:       m.Recorded,
+		Driven:         waits.Driven(m),
 	}
 }
 

@@ -68,8 +68,11 @@ func golden(t *testing.T, name string, got []byte) {
 }
 
 func TestRenderGolden(t *testing.T) {
+	driven := handSummary()
+	driven.Driven = true
 	for name, s := range map[string]*Summary{
 		"summary.txt": handSummary(),
+		"driven.txt":  driven,
 		"empty.txt":   NewSummary(nil, &run.Manifest{Engine: "slurm", State: run.StateFailed}, Options{}, ByUser),
 	} {
 		var b bytes.Buffer

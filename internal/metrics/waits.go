@@ -80,8 +80,8 @@ var WaitFigures = func() []Figure {
 	return list
 }()
 
-// RenderWaitParts writes the table of the parts of waits.
-func RenderWaitParts(b *bytes.Buffer, list []WaitPart) {
+// RenderWaitParts writes the table of the parts of waits, and [waits.OnlyHeld] below it for a [waits.Driven] run.
+func RenderWaitParts(b *bytes.Buffer, list []WaitPart, driven bool) {
 	if len(list) == 0 {
 		return
 	}
@@ -91,6 +91,9 @@ func RenderWaitParts(b *bytes.Buffer, list []WaitPart) {
 		table.Row("  "+p.Part.Words(), p.Jobs, clock(p.Seconds), percent(p.Share), clock(p.Mean))
 	}
 	b.WriteString("\n" + table.String())
+	if driven {
+		b.WriteString("  (" + strings.Replace(waits.OnlyHeld, ": ", ":\n   ", 1) + ")\n")
+	}
 }
 
 // listedParts is the largest number of parts that a line of a group names.
