@@ -20,8 +20,8 @@ func newDoctorCommand(g *globals) *cobra.Command {
 		Short: "Check this machine, and say how to install what is missing",
 		Long: `Looks for everything that a replay on real Slurm needs: the daemons and commands in a
 supported release, their plugins, MariaDB and nss_wrapper. It also checks this machine's
-kernel, and its limits of open files, processes, memory and disk space. Each row shows
-what was found. The line below a row that is not ok tells how to fix it.
+kernel, its limits of open files, processes, memory and disk space, and rmreplay-engine,
+which accounting serve needs. The lines below a row that is not ok tell how to fix it.
 
 A limit of the machine is marked missing if it is too low for a small replay, and
 limited if it is too low for a cluster of 10,000 nodes. With --cluster, it is marked

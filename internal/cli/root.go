@@ -105,7 +105,7 @@ the zone of --timezone, unless it ends in Z or in an offset such as +01:00.`,
 	root.Flags().BoolP("version", "v", false, "print the version")
 	root.CompletionOptions.DisableDefaultCmd = true // package completion has its own command
 	root.SetFlagErrorFunc(usage.FlagError)
-	root.SetUsageTemplate(usage.Template(root))
+	root.SetUsageTemplate(usage.Template(root, g.Stdout))
 	for _, group := range groups {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title + ":"})
 		for _, c := range group.commands {

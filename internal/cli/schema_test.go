@@ -189,7 +189,7 @@ sim:
 	for _, c := range []struct {
 		option string
 		has    []string
-	}{{"--collect", []string{`"state": "not run"`, failed}}, {"--quiet", []string{made, failed}}} {
+	}{{"--collect", []string{`"state": "not run"`, failed}}, {"--quiet", []string{made, failed, `"jobs": 1`}}} {
 		out, _ := runHere(t, dir, 1, "sweep", "experiment.yaml", "-o", "out", "--json", c.option)
 		for _, text := range c.has {
 			if !strings.Contains(out, text) {

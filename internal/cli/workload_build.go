@@ -219,10 +219,9 @@ func (o *buildOptions) parse() (how build.Options, err error) {
 		}
 		return how, console.Usagef("--from %s: not known (%s)", o.from, spelling.Meant(o.from, kinds()))
 	}
-	how.ReadOptions = workload.ReadOptions{Strict: o.strict, Cluster: o.clusterName}
-	how.Zone, how.UsageHalfLife, how.Password, how.Files = o.window.Location(), o.halfLife, os.Getenv(passwordVariable),
-		o.files
-	how.Columns, how.Map, how.More, how.Accounting = o.columns, o.mapping, o.more, service.New().Workload
+	how.ReadOptions = workload.ReadOptions{Strict: o.strict, Cluster: o.clusterName, Latest: time.Now()}
+	how.Zone, how.UsageHalfLife, how.Password = o.window.Location(), o.halfLife, os.Getenv(passwordVariable)
+	how.Columns, how.Map, how.More, how.Files, how.Accounting = o.columns, o.mapping, o.more, o.files, service.New().Workload
 	if how.Start, how.End, err = o.window.Bounds(); err != nil {
 		return how, console.Usagef("%w", err)
 	}

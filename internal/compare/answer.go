@@ -238,6 +238,33 @@ func startedInOne(p *Pair, difference metrics.Float) (text string) {
 	return text
 }
 
+// leavesOut reports whether two samples of jobs are compared, and one of them leaves out jobs that ran when its window
+// began. The utilization is then a lower bound, and its difference is not known.
+func (c *Comparison) leavesOut(p *Pair) bool {
+	return p.Periods != nil && c.Sets[p.Baseline].left+c.Sets[p.Set].left != ""
+}
+
+// onlyBounds removes the difference of a set's utilization, and marks the utilization as a lower bound.
+func (c *Comparison) onlyBounds(set int) {
+	for _, table := range [][]Metric{c.Metrics, c.Nodes} {
+		for i := range table {
+			m := &table[i]
+			ofNodes := slices.ContainsFunc(metrics.NodeFigures, func(f metrics.Figure) bool { return f.Key == m.Key })
+			switch {
+			case m.Key == "utilization":
+				m.Label = "utilization, at least"
+			case !ofNodes:
+				continue
+			}
+			if d := m.difference(set); d != nil {
+				d.Difference, d.Relative = metrics.NoValue(), metrics.NoValue()
+				d.withoutChance()
+			}
+		}
+		adjust(table)
+	}
+}
+
 // figure returns a metric and its difference in a pair. Both are nil if the comparison lacks this metric.
 func (c *Comparison) figure(key string, p *Pair) (*Metric, *MetricDifference) {
 	for _, table := range [][]Metric{c.Metrics, c.Lost} {

@@ -282,7 +282,8 @@ type SetInfo struct {
 	// count ([metrics.Options.LeavesOut]), and figures over time end with the last submission.
 	Window bool `json:"window,omitempty"`
 
-	reacts bool // the users of a run react ([Reacted])
+	reacts bool   // the users of a run react ([Reacted])
+	left   string // the jobs that the first run leaves out ([workload.LeftRunning])
 }
 
 // RunInfo describes a run.
@@ -420,7 +421,9 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 			return clusters.Size{Nodes: t.Manifest.Cluster.Nodes, Processors: t.Manifest.Cluster.Processors}
 		}
 		pair.Clusters = append(clusters.Played(size(a), size(b)), pair.Clusters...)
-		pair.Periods = periodsOf(a, b, opts)
+		if pair.Periods = periodsOf(a, b, opts); c.leavesOut(&pair) {
+			c.onlyBounds(i)
+		}
 		if pair.Recorded, err = verdictOf(tables[0], tables[i], c.Distances, [2]int{0, i}); err != nil {
 			return nil, fmt.Errorf("comparing runs: %w", err)
 		}
@@ -432,7 +435,8 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 }
 
 func describe(name string, runs []table) SetInfo {
-	info := SetInfo{Name: name, Window: runs[0].submitted != 0}
+	info := SetInfo{Name: name, Window: runs[0].submitted != 0,
+		left: workload.LeftRunning(runs[0].Manifest.Workload.Rules)}
 	for i := range runs {
 		r := &runs[i]
 		info.reacts = info.reacts || Reacted(r.Manifest)
@@ -571,18 +575,19 @@ func ofResults(sets []Set) (list []string) {
 }
 
 // leftRunning returns warnings about the number of jobs that ran when a set's window began and that the set leaves
-// out. It returns nil if this number is the same for all sets.
+// out. It returns nil if these jobs are as many, with as many processors, in all sets.
 func leftRunning(sets []Set) (list []string) {
-	counts := map[int]bool{}
+	texts := map[string]bool{}
 	for _, s := range sets {
-		n := s.Runs[0].Manifest.Workload.Rules[workload.RuleLeftRunning]
-		if counts[n] = true; n > 0 {
+		rules := s.Runs[0].Manifest.Workload.Rules
+		left := workload.LeftRunning(rules)
+		if texts[left] = true; left != "" {
 			list = append(list, fmt.Sprintf("%s: %s that ran when the window began %s left out, because the record does not "+
-				"name their nodes: the machine was fuller than the figures say", s.Runs[0].Name,
-				quantity.Regular(n, "job"), quantity.Plural(n, "is", "are")))
+				"name their nodes: the machine was fuller than the figures say", s.Runs[0].Name, left,
+				quantity.Plural(rules[workload.RuleLeftRunning], "is", "are")))
 		}
 	}
-	if len(counts) == 1 {
+	if len(texts) == 1 {
 		return nil
 	}
 	return list

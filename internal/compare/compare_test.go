@@ -695,3 +695,16 @@ func TestStarIsExplained(t *testing.T) {
 		}
 	}
 }
+
+// Before the window, a preset job is in the queue since its submission in the workload, although the run submits it
+// just before its start.
+func TestPresetJobInQueue(t *testing.T) {
+	recorded := single("record", job("preset", -900, 100, 900, "n1"), job("y", 50, 300, 9, "n3"))
+	run := single("run", job("preset", 99, 100, 900, "n1"), job("y", 53, 300, 9, "n3"))
+	run.Runs[0].Manifest.WindowStart = monday.Add(200 * time.Second)
+	run.Runs[0].Rows[0].RecordedSubmit = monday.Add(-900 * time.Second)
+	d := mustCompare(t, Options{}, recorded, run).Pairs[0].Divergences[0]
+	if d.Kind != DivergedSubmit || d.Baseline.Queued != 1 || d.Set.Queued != 1 || len(d.Baseline.OnlyQueued) > 0 {
+		t.Errorf("%s at %v: %+v, %+v", d.Reason, d.At, d.Baseline, d.Set)
+	}
+}

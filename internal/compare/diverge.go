@@ -355,7 +355,7 @@ func (t *table) snapshot(kind DivergenceKind, at hpc.Time) *snapshot {
 	s := &snapshot{isQueued: make(map[Key]bool), isRuns: make(map[Key]bool), busy: make(map[string]bool)}
 	for _, key := range t.keys {
 		row := t.byKey[key]
-		if after(t.at(row.Submit), arrival) {
+		if after(t.at(cmp.Or(waits.Submission(row, t.Manifest.WindowStart), row.Submit)), arrival) {
 			continue
 		}
 		runs := row.Runs()

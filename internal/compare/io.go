@@ -11,6 +11,7 @@ import (
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 	"rmreplay/internal/stats"
+	"rmreplay/internal/waits"
 )
 
 // fileSystemNames returns the names of all file systems of all runs.
@@ -151,6 +152,15 @@ func pairUp(d *MetricDifference, a, b []metrics.Float, order []int, opts Options
 // ioWarnings returns warnings about sets whose file systems differ from those of the first set.
 func ioWarnings(sets []Set) (list []string) {
 	first := fileSystems(sets[0].Runs[0].Manifest)
+	var driven []string
+	for i := range sets {
+		if waits.Driven(sets[i].Runs[0].Manifest) {
+			driven = append(driven, Letter(i))
+		}
+	}
+	if len(driven) > 0 {
+		list = append(list, strings.Join(driven, ", ")+": "+waits.OnlyHeld)
+	}
 	for i := 1; i < len(sets); i++ {
 		switch other := fileSystems(sets[i].Runs[0].Manifest); {
 		case other == first:
@@ -160,11 +170,9 @@ func ioWarnings(sets []Set) (list []string) {
 				with, without = i, 0
 			}
 			list = append(list, fmt.Sprintf("only %s has file systems that its jobs share: in %s no job slows another one "+
-				"down, and figures of I/O have no value",
-				Letter(with), Letter(without)))
+				"down, and figures of I/O have no value", Letter(with), Letter(without)))
 		default:
-			list = append(list, fmt.Sprintf("the file systems differ: %s in %s and %s in %s", first, Letter(0), other,
-				Letter(i)))
+			list = append(list, fmt.Sprintf("the file systems differ: %s in A and %s in %s", first, other, Letter(i)))
 		}
 	}
 	return list
@@ -174,11 +182,9 @@ func ioWarnings(sets []Set) (list []string) {
 func fileSystems(m *run.Manifest) string {
 	var parts []string
 	for _, given := range m.FileSystems {
-		f := hpc.FileSystem(given)
-		f = f.Complete()
-		parts = append(parts, fmt.Sprintf("%s %.6g MiB/s (limit %.6g MiB/s, %d %s)", f.Name,
-			float64(f.Bandwidth)/(1<<20), float64(f.Limit)/(1<<20), f.Licenses,
-			quantity.Plural(f.Licenses, "license", "licenses")))
+		f := hpc.FileSystem(given).Complete()
+		parts = append(parts, fmt.Sprintf("%s %.6g MiB/s (limit %.6g MiB/s, %s)", f.Name, float64(f.Bandwidth)/(1<<20),
+			float64(f.Limit)/(1<<20), quantity.Regular(int(f.Licenses), "license")))
 	}
 	return strings.Join(parts, ", ")
 }

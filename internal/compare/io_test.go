@@ -11,6 +11,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
 )
 
 // sharing is a set of runs of one job that writes: alone it takes a minute, and in run i it takes
@@ -191,6 +192,21 @@ func TestFileSystemsOfSides(t *testing.T) {
 	broken.Runs[0].Rows[0].Request = `{"io":[`
 	if _, err := Compare([]Set{broken, with}, Options{}); err == nil || !strings.Contains(err.Error(), "broken0") {
 		t.Errorf("a broken request: %v", err)
+	}
+}
+
+// TestDrivenSides: the warnings say once whose jobs the driver of --io-schedule held.
+func TestDrivenSides(t *testing.T) {
+	a, b, c := sharing("a", []uint64{1}, time.Minute), sharing("b", []uint64{1}, time.Minute), sharing("c", []uint64{1}, time.Minute)
+	for _, driven := range []Set{a, c} {
+		driven.Runs[0].Manifest.IOSchedule = "aware"
+	}
+	got, err := Compare([]Set{a, b, c}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(strings.Join(got.Warnings, "\n"), waits.OnlyHeld); n != 1 || !slices.Contains(got.Warnings, "A, C: "+waits.OnlyHeld) {
+		t.Errorf("%q", got.Warnings)
 	}
 }
 

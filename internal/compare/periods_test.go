@@ -60,6 +60,49 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
+// TestPeriodsLeaveOutRunning: a month that leaves out jobs which ran when it began has only a lower bound of the
+// utilization. So neither the sentence nor the row says which month had the higher one.
+func TestPeriodsLeaveOutRunning(t *testing.T) {
+	for _, left := range [][2]int{{0, 0}, {7, 19}, {7, 0}, {7, 7}} {
+		sets := []Set{month("a", 5, 9, 1), month("b", 4, 5, 5)}
+		for i := range sets {
+			m := sets[i].Runs[0].Manifest
+			if m.Cluster.Processors = 10; left[i] > 0 {
+				m.Workload.Rules = map[string]int{workload.RuleLeftRunning: left[i], workload.RuleLeftProcessors: 2 * left[i]}
+			}
+		}
+		c := mustCompare(t, Options{}, sets...)
+		use, d := c.figure("utilization", &c.Pairs[0])
+		var b strings.Builder
+		if err := c.Render(&b, time.UTC); err != nil || !use.Sets[0].Mean.Known() || !use.Sets[1].Mean.Known() {
+			t.Fatal(err, use)
+		}
+		known, out := left == [2]int{}, b.String()
+		if d.Difference.Known() != known || d.Relative.Known() != known || strings.Contains(out, "of the machine instead of") != known ||
+			strings.Contains(out, "utilization, at least ") == known || strings.Contains(out, "utilization is a lower bound") == known {
+			t.Errorf("%v: %+v\n%s", left, d, out)
+		}
+		for i, n := range left {
+			want := fmt.Sprintf("  %s: %d jobs with %d processors left out\n", Letter(i), n, 2*n)
+			if n == 0 {
+				want = fmt.Sprintf("  %s: none left out\n", Letter(i))
+			}
+			if strings.Contains(out, want) == known {
+				t.Errorf("%v: %q in\n%s", left, want, out)
+			}
+		}
+	}
+	same := []Set{month("a", 5, 9, 1), month("a", 5, 9, 1)}
+	for i := range same {
+		same[i].Name = fmt.Sprint(i)
+		same[i].Runs[0].Manifest.Cluster.Processors, same[i].Runs[0].Manifest.Workload.Rules = 10, map[string]int{workload.RuleLeftRunning: 7}
+	}
+	c := mustCompare(t, Options{}, same...)
+	if m, d := c.figure("utilization", &c.Pairs[0]); !d.Difference.Known() || m.Label != "utilization" {
+		t.Errorf("the same jobs are left out on both sides: %+v", d)
+	}
+}
+
 // The test is of the difference that the text shows. On the last day of b many jobs wait 9 s: the mean over jobs is
 // lower in b than in a, and the mean of the days is higher.
 func TestPeriodsTestWhatTheyShow(t *testing.T) {

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -159,8 +160,15 @@ func (c *Comparison) JudgedRun(p *Pair) string {
 	return fmt.Sprintf("the run with seed %d, the first of %d runs", runs[0].Seed, len(runs))
 }
 
-// renderSizes writes why sides have no utilization, and what to do.
+// renderSizes writes why sides have no utilization or only a lower bound of it, and what to do.
 func (c *Comparison) renderSizes(b *bytes.Buffer, p *Pair) {
+	if c.leavesOut(p) {
+		b.WriteString("utilization is a lower bound: jobs that ran when the window began are left out, because the record " +
+			"names no nodes\n")
+		for _, set := range []int{p.Baseline, p.Set} {
+			fmt.Fprintf(b, "  %s: %s left out\n", Letter(set), cmp.Or(c.Sets[set].left, "none"))
+		}
+	}
 	use, _ := c.figure("utilization", p)
 	span, _ := c.figure("makespan_s", p)
 	var list []string
@@ -526,7 +534,7 @@ func (c *Comparison) renderGroups(b *bytes.Buffer, by metrics.By, groups []Group
 				if d.Low.Known() {
 					interval = d.Low.Text() + " to " + d.High.Text()
 				}
-				table.Row(orNone(g.Name), g.Jobs[0].Text()+"/"+g.Jobs[set].Text(), m.Sets[0].Mean.Text(),
+				table.Row(metrics.ShownName(g.Name), g.Jobs[0].Text()+"/"+g.Jobs[set].Text(), m.Sets[0].Mean.Text(),
 					m.Sets[set].Mean.Text(), d.Difference.Text(), interval, pValue(d.P), (sum / 3600).Text(), share.Percent())
 			}
 		}
@@ -548,7 +556,7 @@ func (c *Comparison) renderFewer(b *bytes.Buffer, groups []Group, set int) {
 		var list []string
 		for _, g := range ByChange(groups, set) {
 			if here, there := g.Jobs[at], g.Jobs[set-at]; here > 0 && here <= there-1 && here < 0.95*there {
-				list = append(list, fmt.Sprintf("%s (%s instead of %s)", orNone(g.Name), here.Text(), there.Text()))
+				list = append(list, fmt.Sprintf("%s (%s instead of %s)", metrics.ShownName(g.Name), here.Text(), there.Text()))
 			}
 		}
 		if len(list) > 0 {
@@ -573,12 +581,12 @@ func renderSides(b *bytes.Buffer, by metrics.By, groups []Group, set int) {
 		}
 		for i, at := range []int{0, set} {
 			if g.Jobs[at] == 0 && sum != 0 {
-				none[i] = append(none[i], orNone(g.Name))
+				none[i] = append(none[i], metrics.ShownName(g.Name))
 			}
 		}
 		for i := range g.Metrics {
 			if d := g.Metrics[i].difference(set); g.Metrics[i].Key == "mean_wait_s" && d != nil && d.Difference*sum < 0 {
-				opposite = append(opposite, orNone(g.Name))
+				opposite = append(opposite, metrics.ShownName(g.Name))
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"rmreplay/internal/compare/causes"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/quantity"
@@ -92,12 +93,12 @@ func newVerdict(recorded *table, replays []table) (*run.Verdict, error) {
 	for i := range replays {
 		v.Distance += distanceOf(match(recorded, &replays[i])) / float64(len(replays))
 	}
-	var ended [len(notStarted)]int // the jobs of OnlyRecorded, by what became of them
+	var ended causes.Fates // of the jobs of OnlyRecorded
 	for i, number := range recorded.numbers {
 		switch a, b := recorded.moments[number].start != 0, replays[0].moments[number].start != 0; {
 		case a && !b && !replays[0].unreached(recorded.keys[i]):
 			v.OnlyRecorded++
-			ended[becameOf(replays[0].row(recorded.keys[i]))]++
+			ended[causes.FateOf(replays[0].row(recorded.keys[i]))]++
 		case b && !a:
 			v.OnlyReplayed++
 		}
@@ -110,14 +111,15 @@ func newVerdict(recorded *table, replays []table) (*run.Verdict, error) {
 			return nil, err
 		}
 		v.Groups = groupsOf(jobs)
-		v.LookAt = causes(v, ended, lacks, recorded.Manifest, replays[0].Manifest)
-		text := laterSubmissions(jobs, replays[0].lastSubmission())
-		if window := cmp.Or(recorded.Manifest.WindowStart, replays[0].Manifest.WindowStart); window != 0 && text != "" {
-			v.LookAt = slices.Insert(v.LookAt, 0, text)
+		facts := &causes.Facts{Ended: ended, Lacks: lacks, Recorded: recorded.Manifest, Replayed: replays[0].Manifest,
+			Held: metrics.MostProcessors(recorded.Rows)}
+		if cmp.Or(recorded.Manifest.WindowStart, replays[0].Manifest.WindowStart) != 0 {
+			facts.Later = laterSubmissions(jobs, replays[0].lastSubmission())
 		}
+		v.LookAt = causes.List(v, facts)
 	}
 	for _, w := range recorded.Manifest.Warnings { // lost runs make waits differ even if all starts are equal
-		if w.Code == run.LackPrefix+run.LostRuns {
+		if w.Code == run.LackPrefix+run.LostRuns && !causes.Longer(v) {
 			v.LookAt = slices.Insert(v.LookAt, 0, fmt.Sprintf("%s (%d)", w.Text, w.Count))
 		}
 	}
@@ -256,80 +258,4 @@ func laterSubmissions(jobs []judged, last hpc.Time) string {
 	return fmt.Sprintf("%s waited longer in production and still waited there when the window ends, perhaps for later "+
 		"submissions, which the workload lacks: %s of the difference (want a window that ends later)",
 		quantity.Regular(n, "job"), metrics.Float(late/all).Percent())
-}
-
-// The codes of missing data that can make jobs wait longer in production than in a replay (holdBack), or longer in
-// a replay than in production (setFree).
-var (
-	holdBack = []string{"constraints", "qos", "accounts", "reservations", "node-events", "usage", "dependencies", "users"}
-	setFree  = []string{"window", "time-limits", "usage", "partitions", "qos", "accounts"}
-)
-
-// notStarted says what became of jobs that did not start in a replay, by [becameOf].
-var notStarted = [...]string{"rejected", "cancelled while waiting",
-	"not eligible to the end, because a dependency was never satisfied", "still waiting when the replay ended", "not submitted"}
-
-// becameOf returns what became of a job that did not start, as an index of [notStarted]. The row is nil if the replay
-// does not have the job.
-func becameOf(row *run.Row) int {
-	switch {
-	case row == nil:
-		return 4
-	case row.State == hpc.Rejected:
-		return 0
-	case row.End != 0:
-		return 1
-	case row.AskedDependency && row.Eligible == 0:
-		return 2
-	}
-	return 3
-}
-
-// causes returns usual causes of a verdict's difference, from what the replayed workload lacks. If
-// jobs waited longer in production, something that the replay lacks delayed them there, such as a
-// limit. If they waited less, production had resources or data that the replay lacks.
-// ended counts the jobs that ran only in production, by [notStarted].
-func causes(v *run.Verdict, ended [len(notStarted)]int, lacks map[string]string,
-	recorded, replayed *run.Manifest) []string {
-	codes, known := holdBack, "limits of QOS, accounts and users that the cluster's accounts.sacctmgr does not have"
-	if v.ReplayedMean > v.RecordedMean {
-		codes, known = setFree, "nodes, CPUs or memory that production had and slurm.conf does not, and time limits that "+
-			"users raised"
-	}
-	list, others := []string{}, 0 // others: without reservations and outages, which most records lack
-	for _, code := range codes {
-		if text := lacks[code]; text != "" {
-			list = append(list, text)
-			if code != "reservations" && code != "node-events" {
-				others++
-			}
-		}
-	}
-	place := len(list)
-	if others == 0 {
-		place = 0
-	}
-	list = slices.Insert(list, place, "another configuration or release of Slurm in production")
-	if v.FreeNodes > 0.8 {
-		list = slices.Insert(list, 0, fmt.Sprintf("if production had the replay's nodes, enough nodes "+
-			"for the jobs were free during %s of their waits: the record does not say why the jobs waited",
-			metrics.Float(v.FreeNodes).Percent()))
-	}
-	if v.OnlyRecorded > v.Jobs/100 {
-		var fates []string
-		for i, n := range ended {
-			if n > 0 {
-				fates = append(fates, fmt.Sprintf("%d %s %s", n, quantity.Plural(n, "was", "were"), notStarted[i]))
-			}
-		}
-		list = slices.Insert(list, 0, quantity.Regular(v.OnlyRecorded, "job")+" ran in production but not in the replay: "+
-			strings.Join(fates, ", "))
-	}
-	const left = workload.RuleLeftRunning
-	if n := max(recorded.Workload.Rules[left], replayed.Workload.Rules[left]); n > 0 {
-		list = slices.Insert(list, 0, fmt.Sprintf("%s that ran when the window began %s left out, because the record has no "+
-			"nodes: the machine is emptier than it was (workload complete --cluster gives them nodes)",
-			quantity.Regular(n, "job"), quantity.Plural(n, "is", "are")))
-	}
-	return append(list, known, "priorities that an administrator set by hand")
 }

@@ -15,8 +15,7 @@ import (
 // Anonymization says how names are replaced in a workload and in its cluster.
 type Anonymization struct {
 	KeyFile string // holds the secret key, of at least [transform.LeastKey] bytes
-	// Cluster is the cluster of the workload, nil if it is not known. ClusterDir is the
-	// directory from which it was read.
+	// Cluster is the cluster of the workload, nil if it is not known. ClusterDir is the directory from which it was read.
 	Cluster    *conf.Cluster
 	ClusterDir string
 	// Output is a new or empty directory for the anonymized cluster. If Output is "", no cluster is written.

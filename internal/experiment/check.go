@@ -60,8 +60,7 @@ func Check(w *workload.Workload, cluster *conf.Cluster, zone *time.Location) []w
 	return list
 }
 
-// checkAssociations checks the commands for sacctmgr, and whether they make the users, accounts and
-// QOS of the jobs.
+// checkAssociations checks the commands for sacctmgr, and whether they make the users, accounts and QOS of the jobs.
 func checkAssociations(w *workload.Workload, cluster *conf.Cluster) (list []workload.Problem) {
 	cluster = withMade(cluster, w)
 	declared := declaredBy(cluster)

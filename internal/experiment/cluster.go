@@ -194,17 +194,15 @@ func capacity(c *conf.Cluster) run.Cluster {
 
 // simulatedCluster returns the cluster of a site in the simulator's form.
 func simulatedCluster(c *conf.Cluster) (*sim.Cluster, error) {
-	parameters, _ := c.Get("SelectTypeParameters")
 	kind, _ := c.Get("SelectType")
-	out := &sim.Cluster{
-		Nodes:       slices.Clone(c.Nodes),
-		CountMemory: strings.Contains(strings.ToLower(parameters), "memory"),
-		WholeNodes:  strings.EqualFold(kind, "select/linear"),
-
-		MaxArraySize: maxArraySize(c),
-	}
 	dependencies, _ := c.Get("DependencyParameters")
-	out.KillInvalidDepend = strings.Contains(strings.ToLower(dependencies), "kill_invalid_depend")
+	out := &sim.Cluster{
+		Nodes:             slices.Clone(c.Nodes),
+		CountMemory:       countsMemory(c),
+		WholeNodes:        strings.EqualFold(kind, "select/linear"),
+		MaxArraySize:      maxArraySize(c),
+		KillInvalidDepend: strings.Contains(strings.ToLower(dependencies), "kill_invalid_depend"),
+	}
 	var err error
 	if out.MinJobAge, err = minJobAge(c); err != nil {
 		return nil, err

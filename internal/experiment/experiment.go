@@ -62,8 +62,7 @@ type engine interface {
 	check(spec *Spec) error
 	// fit chooses the machine for a workload, and returns the known facts about this machine.
 	fit(w *workload.Workload) (workload.Cluster, error)
-	// admit returns an error if the engine cannot play the workload, or if the engine is not
-	// installed on this machine.
+	// admit returns an error if the engine cannot play the workload, or if the engine is not installed on this machine.
 	admit(p *Prepared) error
 	// run makes the run and its record. Several goroutines may call it at once.
 	run(ctx context.Context, p *Prepared, one realization, hooks Hooks) (*metrics.Summary, error)
@@ -85,6 +84,7 @@ type Prepared struct {
 	workload *workload.Workload
 	source   run.Source
 	begin    hpc.Time // the instant at which the workload begins
+	futile   error    // says why Slurm will reject all jobs
 	started  time.Time
 	// controller makes the controller of one run.
 	controller func(jitter time.Duration, seed uint64) replay.Controller
@@ -93,7 +93,7 @@ type Prepared struct {
 // Run makes the run that spec describes, with its record, and returns the metrics. If ctx is
 // cancelled, the record holds what had happened until then, and Run returns ctx's error.
 func Run(ctx context.Context, spec Spec, hooks Hooks) (*metrics.Summary, error) {
-	p, err := prepare(spec, checkRun)
+	p, err := Prepare(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -103,15 +103,17 @@ func Run(ctx context.Context, spec Spec, hooks Hooks) (*metrics.Summary, error) 
 // Prepare loads and checks everything that a run needs. It does not start the engine.
 func Prepare(spec Spec) (*Prepared, error) { return prepare(spec, checkRun) }
 
-// prepare implements [Prepare] with the given check of the output directory. It makes this check
-// first, because reading the workload may take long.
+// prepare implements [Prepare] with the given check of the output directory. It makes this check first, because reading
+// the workload may take long. The check is nil for a run without a record, all of whose jobs may be rejected.
 func prepare(spec Spec, checkOutput func(dir string, overwrite bool) error) (*Prepared, error) {
 	p := &Prepared{spec: spec, started: time.Now()}
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	if err := checkOutput(p.spec.Output, p.spec.Overwrite); err != nil {
-		return nil, inputError(err)
+	if checkOutput != nil {
+		if err := checkOutput(p.spec.Output, p.spec.Overwrite); err != nil {
+			return nil, inputError(err)
+		}
 	}
 	if err := p.load(); err != nil {
 		return nil, err
@@ -127,7 +129,10 @@ func prepare(spec Spec, checkOutput func(dir string, overwrite bool) error) (*Pr
 		return nil, err
 	}
 	p.begin = p.workload.Begin()
-	return p, p.engine.admit(p)
+	if err := p.engine.admit(p); err != nil || checkOutput == nil {
+		return p, err
+	}
+	return p, p.futile
 }
 
 // checkRun refuses an output directory in which no record can be made.

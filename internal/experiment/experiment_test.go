@@ -204,6 +204,50 @@ func TestRefusedAccounts(t *testing.T) {
 	}
 }
 
+// If Slurm would reject all jobs, neither engine starts: the error has the main reason with its remedy. If only some
+// jobs would be rejected, the run is made. A run without a record is made too, because
+// workload validate asks about jobs that may all be rejected.
+func TestFutile(t *testing.T) {
+	cluster := filepath.Join(t.TempDir(), "cluster")
+	writeCluster(t, cluster, map[string]string{
+		"slurm.conf":        twoNodes,
+		"accounts.sacctmgr": "add cluster two\nadd account physics\nadd user ada account=physics\n",
+		"users":             "ada:20001:physics:20001\n",
+	})
+	for engine, given := range map[string]Spec{
+		"slurm":                    {Slurm: &Slurm{Cluster: cluster}},
+		"slurm without accounting": {Slurm: &Slurm{Cluster: cluster, WithoutAccounting: true}},
+		"model":                    {Simulator: &Simulator{Policy: SlurmPolicy, Cluster: cluster}},
+	} {
+		if _, err := install.Find(); given.Slurm != nil && err != nil {
+			t.Logf("SKIPPED: no replay on real Slurm: %v", err)
+			continue
+		}
+		spec := simulation(t)
+		spec.Simulator, spec.Slurm = given.Simulator, given.Slurm
+		w := spec.Workload.Value
+		for i := range w.Jobs.Len() {
+			w.Jobs.Change(i, func(job *hpc.Job) { job.Partition = "gone" })
+		}
+		var bad *InputError
+		_, err := Run(t.Context(), spec, Hooks{})
+		const want = "slurmctld would reject all of 3 submissions, 3 of them because there is no partition gone (want: "
+		if !errors.As(err, &bad) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", engine, err, want)
+		}
+		if _, err := os.Stat(spec.Output); err == nil {
+			t.Errorf("%s: there is a record", engine)
+		}
+		if _, err := prepare(spec, nil); err != nil {
+			t.Errorf("%s, without a record: %v", engine, err)
+		}
+		w.Jobs.Change(0, func(job *hpc.Job) { job.Partition = "batch" })
+		if _, err := Prepare(spec); err != nil {
+			t.Errorf("%s, with a job that starts: %v", engine, err)
+		}
+	}
+}
+
 func writeCluster(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {

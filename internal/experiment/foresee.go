@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -79,21 +80,18 @@ func (e *slurmEngine) foresee(w *workload.Workload) (f foreseen) {
 
 // notice returns the text for the user before the replay; "" if no rejection is predicted.
 func (f *foreseen) notice(jobs int) string {
-	switch {
-	case f.err != nil:
+	if f.err != nil {
 		return fmt.Sprintf("rejections could not be predicted: %v", f.err)
-	case f.forecast.Rejected+f.forecast.NeverStarts == 0:
-		return ""
 	}
-	text := "Slurm will reject " + fmt.Sprint(f.forecast.Rejected)
-	if n := f.forecast.NeverStarts; n > 0 {
-		text += fmt.Sprintf(", and never start %d", n)
+	return f.forecast.Notice(jobs)
+}
+
+// futility returns an error if Slurm would reject all jobs.
+func (p *Prepared) futility(f *admission.Forecast) error {
+	if text := f.Futile(p.workload.Jobs.Len()); text != "" {
+		return p.checking(errors.New(text))
 	}
-	text += " of " + quantity.Regular(jobs, "submission")
-	if groups := f.forecast.Groups; len(groups) > 0 {
-		text += fmt.Sprintf(", %d of them because %s", groups[0].Count, groups[0].Text)
-	}
-	return text + " (rmreplay workload validate WORKLOAD --cluster DIR lists the reasons and remedies)"
+	return nil
 }
 
 // rejections returns a text that counts rejected jobs by the engine's reason and by the predicted reason. The largest

@@ -64,8 +64,7 @@ func slowedToLimit(slowed map[string]bool, rows iter.Seq[*run.Row]) []run.Warnin
 	return []run.Warning{{Code: "slowed-to-limit", Text: text}}
 }
 
-// isKilled reports whether a job in this state was ended by something other than its own exit or
-// its time limit.
+// isKilled reports whether a job in this state was ended by something other than its own exit or its time limit.
 func isKilled(s hpc.State) bool {
 	return s == hpc.Cancelled || s == hpc.NodeFail || s == hpc.OutOfMemory || s == hpc.Preempted || s == hpc.Deadlined
 }

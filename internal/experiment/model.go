@@ -124,30 +124,30 @@ func (e *modelEngine) admit(p *Prepared) error {
 			"--slurm 22.05, or rmreplay replay)"))
 	}
 	var err error
-	if e.config, err = e.configure(p); err != nil {
+	if e.config, p.futile, err = e.configure(p); err != nil {
 		return err
 	}
 	e.missing = coverage.Lacks(&e.config, w)
 	return nil
 }
 
-// configure returns the configuration for the model: the cluster's configuration, the users and
-// accounts that rules made, and the jobs that Slurm will reject.
-func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, err error) {
+// configure returns the configuration for the model: the cluster's configuration, the users and accounts that rules
+// made, and the jobs that Slurm will reject. futile is [Prepared.futility].
+func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, futile, err error) {
 	w := p.workload
 	cluster := withMade(e.cluster, w)
 	site, err := admission.New(cluster, w.Submitters(), admission.Options{Release: e.release})
 	if err != nil {
-		return config, inputError(fmt.Errorf("foreseeing rejections: %w", err))
+		return config, nil, inputError(fmt.Errorf("foreseeing rejections: %w", err))
 	}
 	if err := refuseErrors(problemsOf(site)); err != nil {
-		return config, inputError(fmt.Errorf("checking the cluster: %w", err))
+		return config, nil, inputError(fmt.Errorf("checking the cluster: %w", err))
 	}
 	if _, err := conf.Preview(cluster, e.release, ""); err != nil { // slurmctld refuses such configurations
-		return config, inputError(fmt.Errorf("checking the cluster: %w", err))
+		return config, nil, inputError(fmt.Errorf("checking the cluster: %w", err))
 	}
-	config = modelOf(cluster, site)
-	config.Release, config.Epoch = e.release, p.begin
+	config = modelOf(cluster, site, e.release)
+	config.Epoch = p.begin
 	config.PreRoll, config.PresetBurst = p.begin < w.Start, w.PresetBurst()
 	config.Rejected = map[string]string{}
 	forecast := site.Foresee(w, func(job string, why admission.Finding) {
@@ -156,12 +156,12 @@ func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, err erro
 			config.Rejected[job] = why.Text
 		}
 	})
-	return config, refuseHopeless(cluster, forecast, w.Jobs.Len())
+	return config, p.futility(forecast), refuseHopeless(cluster, forecast, w.Jobs.Len())
 }
 
-// modelOf converts the configuration of a cluster, with its rules, to the model's types.
-func modelOf(c *conf.Cluster, rules *admission.Site) slurmmodel.Config {
-	out := slurmmodel.Config{Get: c.Get, Nodes: slices.Clone(c.Nodes), Associations: rules.Declared()}
+// modelOf converts the configuration of a cluster, as a replay on a release has it, to the model's types.
+func modelOf(c *conf.Cluster, rules *admission.Site, release slurmspec.Release) slurmmodel.Config {
+	out := slurmmodel.Config{Release: release, Get: c.On(release), Nodes: slices.Clone(c.Nodes), Associations: rules.Declared()}
 	for i := range c.Partitions {
 		p := &c.Partitions[i]
 		out.Partitions = append(out.Partitions, config.Partition{Name: p.Name, Default: p.Default, Nodes: p.Nodes, Get: p.Get})
@@ -190,7 +190,7 @@ func (e *modelEngine) engine(p *Prepared, seed uint64) (*slurmmodel.Engine, []ru
 	config := e.config
 	if p.workload.Completion != nil { // each draw has different users, accounts and limits
 		var err error
-		if config, err = e.configure(p); err != nil {
+		if config, _, err = e.configure(p); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -320,8 +320,7 @@ func (e *modelEngine) partial() []run.Warning {
 	return []run.Warning{{Code: "model-partial", Text: text, AffectsResult: true, Count: 1}}
 }
 
-// Guide makes decisions for the model of Slurm. Its method Attach is called with the engine before
-// the run begins.
+// Guide makes decisions for the model of Slurm. Its method Attach is called with the engine before the run begins.
 type Guide interface {
 	guide.Guide
 	Attach(engine *slurmmodel.Engine)
@@ -331,7 +330,7 @@ type Guide interface {
 // The run ends at an instant, which may be [hpc.Never].
 func Follow(ctx context.Context, spec Spec, leader Guide, until hpc.Time) (*rm.Scheduler, error) {
 	spec.Output = os.DevNull // nothing is written
-	p, err := prepare(spec, func(string, bool) error { return nil })
+	p, err := prepare(spec, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -197,8 +197,7 @@ func keep(record *run.Writer, c *conf.Cluster, actions []hpc.Action) error {
 	return record.Cluster(files)
 }
 
-// keepBeside adds the slurm.conf at path and the files beside it. The path must be below the
-// cluster's directory.
+// keepBeside adds the slurm.conf at path and the files beside it. The path must be below the cluster's directory.
 func keepBeside(files map[string]string, dir, path string) error {
 	below, err := filepath.Rel(dir, filepath.Dir(path))
 	if err != nil || !filepath.IsLocal(below) {

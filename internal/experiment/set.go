@@ -29,8 +29,7 @@ type Realization struct {
 	Summary *metrics.Summary     // nil until the realization has ended, and after a failure
 }
 
-// SetHooks receive the progress of a set. Several goroutines call them at once. Each hook may be
-// nil.
+// SetHooks receive the progress of a set. Several goroutines call them at once. Each hook may be nil.
 type SetHooks struct {
 	// Of returns the hooks of a realization. It is called before the realization begins.
 	Of func(Realization) Hooks
@@ -88,8 +87,7 @@ func (s Set) list(spec *Spec) []Realization {
 	return list
 }
 
-// prepareSet makes the directory of a set and its index. It replaces an existing set if the
-// specification allows that.
+// prepareSet makes the directory of a set and its index. It replaces an existing set if the specification allows that.
 func prepareSet(spec *Spec, list []Realization) error {
 	dir := spec.Output
 	if err := clearSet(dir, spec.Overwrite); err != nil {

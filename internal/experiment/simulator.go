@@ -166,8 +166,8 @@ func (e *simEngine) fitMachine(w *workload.Workload) error {
 		return e.fitNodes(e.spec.Nodes, processors)
 	}
 	if what := needsNodes(w); what != "" {
-		return inputError(fmt.Errorf("%s has %s nodes, but the machine has only processors (want a number of nodes, or a cluster)",
-			w.Source, what))
+		return inputError(fmt.Errorf("%s has %s nodes, but the machine has only processors (want, for example, --nodes 100, "+
+			"or --cluster DIR)", w.Source, what))
 	}
 	if f := e.spec.NodeFactor; f != 0 {
 		scaled := math.Round(float64(processors) * f)

@@ -20,14 +20,18 @@ import (
 	"rmreplay/internal/workload/complete"
 )
 
+// countsMemory reports whether Slurm allocates memory to jobs.
+func countsMemory(c *conf.Cluster) bool {
+	parameters, _ := c.On(slurmspec.R2205)("SelectTypeParameters")
+	return strings.Contains(strings.ToLower(parameters), "memory")
+}
+
 // Site returns those facts about a cluster that package complete uses to choose missing values of a workload. Hidden
 // and down partitions are left out. The default partition is slurm.conf's default or, if slurm.conf names no default,
 // the largest partition.
 func Site(c *conf.Cluster) workload.SiteFacts {
-	facts := workload.SiteFacts{Processors: capacity(c).Processors, QOS: siteQOS(c)}
-	parameters, _ := c.Get("SelectTypeParameters")
-	facts.CountsMemory = strings.Contains(strings.ToLower(parameters), "memory")
-	if kind, _ := c.Get("PriorityType"); strings.EqualFold(kind, "priority/multifactor") {
+	facts := workload.SiteFacts{Processors: capacity(c).Processors, QOS: siteQOS(c), CountsMemory: countsMemory(c)}
+	if kind, _ := c.On(slurmspec.R2205)("PriorityType"); strings.EqualFold(kind, "priority/multifactor") {
 		if halfLife, err := decayHalfLife(c); err == nil {
 			facts.HalfLife = jobjson.Seconds(halfLife)
 		}

@@ -138,7 +138,11 @@ func (e *slurmEngine) admit(p *Prepared) error {
 	if err := refuseErrors(e.foreseen.problems); err != nil {
 		return inputError(fmt.Errorf("checking the cluster: %w", err))
 	}
-	if e.foreseen.err != nil || e.spec.WithoutAccounting {
+	if e.foreseen.err != nil {
+		return nil
+	}
+	p.futile = p.futility(e.foreseen.forecast)
+	if e.spec.WithoutAccounting {
 		return nil
 	}
 	return refuseHopeless(withMade(e.cluster, p.workload), e.foreseen.forecast, p.workload.Jobs.Len())

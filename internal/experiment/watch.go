@@ -34,7 +34,7 @@ type Watcher struct {
 // Watch makes the run that spec describes without a record. The daemons' logs are in the directory spec.Output, which
 // must exist.
 func Watch(ctx context.Context, spec Spec, with Watcher) (Watched, error) {
-	p, err := prepare(spec, func(string, bool) error { return nil })
+	p, err := prepare(spec, nil)
 	if err != nil {
 		return Watched{}, err
 	}

@@ -607,7 +607,7 @@ func TestUnmet(t *testing.T) {
 	}
 }
 
-// A plan is printed as a plan until its date.
+// The record has only the plan at the beginning of a reason, and the text says so.
 func TestPlanOfThePast(t *testing.T) {
 	var h history
 	h.job("me", "bob", "n1", 1, 0, 100, 120, 60)
@@ -615,7 +615,9 @@ func TestPlanOfThePast(t *testing.T) {
 	h.waits("me", 30, "QOSGrpCpuLimit", 20)
 	h.waits("me", 50, "Resources", 99)
 	_, text := storyOf(t, &h)
-	for _, want := range []string{"Priority, at first planned for 2023", "QOSGrpCpuLimit\n", "Resources, planned for 2023"} {
+	for _, want := range []string{
+		"Priority, at first planned for 2023", "QOSGrpCpuLimit\n", "Resources, at first planned for 2023",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q:\n%s", want, text)
 		}
@@ -969,6 +971,39 @@ func TestWeightOfFull(t *testing.T) {
 }
 
 // The simulator's policies from the literature have no priorities, so nothing says that priorities held back a job.
+// TestDrivenRun: the driver of --io-schedule held the jobs, not a user.
+func TestDrivenRun(t *testing.T) {
+	var h history
+	h.job("busy", "ann", "n[1-4]", 4, 0, 1, 61, 90)
+	h.job("me", "bob", "n[1-2]", 2, 1, 61, 80, 30)
+	h.waits("me", 1, "JobHeldUser", 0)
+	rec := h.record()
+	rec.manifest.IOSchedule = "aware"
+	s, err := rec.Job("me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := s.Render(&b, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	if err := rec.Groups([]*run.Row{&rec.rows[1]}).Render(&b, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	now, err := rec.At(at(30))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := now.Render(&b, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	const held, holds = "while the driver of --io-schedule held it, until the file system and nodes are free", "waits "
+	if text := b.String(); strings.Count(text, held) != 4 || strings.Count(text, holds+held) != 1 ||
+		strings.Count(text, strings.Replace(waits.OnlyHeld, ": ", ":\n   ", 1)) != 1 || strings.Contains(text, "it was held") {
+		t.Error(text)
+	}
+}
+
 func TestRunWithoutPriorities(t *testing.T) {
 	for policy, priorities := range map[string]bool{"easy": false, "slurm": true} {
 		var h history
@@ -991,4 +1026,92 @@ func TestRunWithoutPriorities(t *testing.T) {
 			t.Errorf("%s: %+v\n%s", policy, s.Parts, text)
 		}
 	}
+}
+
+// The order of the queue follows from the submissions in the workload: a run submits preset jobs at their starts.
+func TestPresetOrder(t *testing.T) {
+	h := &history{}
+	h.job("early", "ada", "n1", 1, 39, 40, 200, 300)
+	h.job("young", "ben", "n2", 1, 49, 50, 200, 300)
+	h.job("older", "cid", "n3", 1, 59, 60, 200, 300)
+	h.job("it", "dan", "n4", 1, 30, 120, 150, 60)
+	h.waits("it", 100, "Resources", 0)
+	rec := h.record()
+	rec.manifest.WindowStart = at(100)
+	for job, submit := range map[string]int{"early": 10, "young": 35, "it": 30} {
+		rec.row(job).RecordedSubmit = at(submit)
+	}
+	s, text := told(t, rec, "it")
+	if !slices.Equal(s.Ahead.List, []string{"early"}) || !slices.Equal(s.Overtook.List, []string{"young"}) ||
+		s.Unordered != 1 {
+		t.Errorf("ahead %+v, overtook %+v, %d unordered", s.Ahead, s.Overtook, s.Unordered)
+	}
+	const left = "left out     1 job that ran when the window began is neither ahead nor in overtook: " +
+		"the record lacks its submission\n"
+	if !strings.Contains(text, left) {
+		t.Errorf("want %q in\n%s", left, text)
+	}
+	stall, err := rec.At(at(36))
+	if err != nil || stall.Pending != 3 { // early, young and it; the record lacks when older came
+		t.Errorf("%+v, %v, want 3 pending jobs", stall, err)
+	}
+	if got := rec.Submission(rec.row("young")); got != at(35) {
+		t.Errorf("young was submitted at %v", got)
+	}
+	s, text = told(t, rec, "young")
+	if !s.Preset || s.RecordedSubmit != Instant(at(35)) || s.Priority != 0 || len(s.LetStart) != 0 ||
+		!strings.Contains(text, "did not decide its wait; in the workload it was submitted at 2023-11-14T22:48:20Z\n") {
+		t.Errorf("%+v\n%s", s, text)
+	}
+	if s, text = told(t, rec, "older"); !s.Preset || !strings.Contains(text, "the record lacks its real submission\n") {
+		t.Errorf("%s", text)
+	}
+}
+
+// The line of the queue, and the cause of a full machine, tell eligible jobs from other pending jobs.
+func TestEligiblePending(t *testing.T) {
+	h := &history{}
+	for i := range 4 {
+		h.job(fmt.Sprint("busy", i), "ann", fmt.Sprint("n", i+1), 1, 0, 1, 400, 600)
+	}
+	for i, reason := range []string{"Dependency", "BeginTime", "JobHeldUser", "Resources", "Priority"} {
+		h.job(reason, "bob", "", 1, 5, -1, 0, 30)
+		h.rows[4+i].Processors = 4 + i
+		h.waits(reason, 6, reason, 0)
+	}
+	stall, err := h.record().At(at(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := stall.Render(&b, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		": 5 jobs pending (30 processors); 2 of them eligible (15 processors), 4 running\n",
+		"and pending jobs ask for 30 processors more, 15 of them for eligible jobs; the weight is",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}
+
+// row returns the row of a job.
+func (rec *Record) row(job string) *run.Row {
+	return &rec.rows[slices.IndexFunc(rec.rows, func(r run.Row) bool { return r.Job == job })]
+}
+
+// told returns the story of a job, and its text.
+func told(t *testing.T, rec *Record, job string) (*Story, string) {
+	t.Helper()
+	s, err := rec.Job(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := s.Render(&b, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	return s, b.String()
 }

@@ -139,9 +139,21 @@ func heldAt(row *run.Row, t hpc.Time) (h holding, ok bool) {
 }
 
 // queuedAt reports whether a job that holds no processors at an instant is in the queue. A suspended job is not
-// in the queue.
+// in the queue. A preset job is in the queue before the run submits it ([Record.Submission]).
 func queuedAt(row *run.Row, t hpc.Time) bool {
-	return len(row.Segments) == 0 || during(waits.AppendQueued(nil, row), t)
+	return len(row.Segments) == 0 || t < row.Submit || during(waits.AppendQueued(nil, row), t)
+}
+
+// preset reports whether a job ran when the window began.
+func (rec *Record) preset(row *run.Row) bool {
+	start := row.FirstStart()
+	return start != 0 && start < rec.manifest.WindowStart
+}
+
+// Submission returns when a job was submitted, for the order of the jobs in the queue: of a preset job its submission
+// in the workload, if the record has it, because the run submits such a job only just before its start.
+func (rec *Record) Submission(row *run.Row) hpc.Time {
+	return cmp.Or(waits.Submission(row, rec.manifest.WindowStart), row.Submit)
 }
 
 // Span is a time for which a job had one reason to wait.
@@ -153,8 +165,8 @@ type Span struct {
 	Part waits.Part `json:"part"`
 	// Reason is Slurm's reason; empty if the record does not have it.
 	Reason string `json:"reason"`
-	// Planned is the start that the scheduler had planned for the job at the beginning of this time;
-	// empty if there was no such plan, or if the planned date had already passed.
+	// Planned is the start that the scheduler had planned for the job at the beginning of this time, or empty. The
+	// record lacks later changes of the plan, which each cycle of backfill may make.
 	Planned Instant `json:"planned_start,omitzero"`
 	// Backfill is the action of the backfill scheduler on the job; empty if the record lacks it, or
 	// if the job was not in that scheduler's queue.
@@ -189,8 +201,11 @@ func inBackfill(reason string) bool {
 }
 
 // spanAt returns the reason why a pending job waits at an instant. The field Planned of the result
-// is the start that was planned last.
+// is the start that was recorded last: the first plan of a reason, which backfill may have changed.
 func (rec *Record) spanAt(row *run.Row, t hpc.Time) (at waits.Span) {
+	if t < row.Submit { // a preset job, before the run submits it
+		return waits.Span{Part: waits.Unknown, Reason: run.BeforeWindow}
+	}
 	planned := hpc.Time(0)
 	for _, s := range waits.Decompose(row, rec.end) {
 		if s.From > t {

@@ -37,6 +37,7 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	}
 	b.WriteByte('\n')
 	s.Postponed.render(&b)
+	s.renderPreset(&b, zone)
 	s.renderParts(&b, zone)
 	renderCauses(&b, s.Causes, zone)
 	for i, r := range s.Reasons {
@@ -46,7 +47,7 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 		}
 		fmt.Fprintf(&b, "%-12s %s  %10s  %s", label, r.From.Text(zone), span(r.Seconds), s.words(&r))
 		if r.Planned != 0 {
-			fmt.Fprintf(&b, ", %splanned for %s", r.missed(), r.Planned.Text(zone))
+			fmt.Fprintf(&b, ", at first planned for %s", r.Planned.Text(zone))
 		}
 		b.WriteByte('\n')
 	}
@@ -70,6 +71,11 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	s.Ahead.render(&b, "ahead", quantity.Plural(s.Ahead.Jobs, "was", "were")+
 		" in the queue of its partition at its submission and "+before)
 	s.Overtook.render(&b, "overtook", "came to this queue later and "+before)
+	if n := s.Unordered; n > 0 {
+		fmt.Fprintf(&b, "%-12s %s that ran when the window began %s neither ahead nor in overtook: the record lacks %s\n",
+			"left out", quantity.Regular(n, "job"), quantity.Plural(n, "is", "are"),
+			quantity.Plural(n, "its submission", "their submissions"))
+	}
 	s.renderHolders(&b, zone)
 	for i, text := range s.LetStart {
 		label := ""
@@ -87,6 +93,19 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// renderPreset warns that the run did not decide the wait of a preset job.
+func (s *Story) renderPreset(b *bytes.Buffer, zone *time.Location) {
+	if !s.Preset {
+		return
+	}
+	text := "the record lacks its real submission"
+	if s.RecordedSubmit != 0 {
+		text = "in the workload it was submitted at " + s.RecordedSubmit.Text(zone)
+	}
+	fmt.Fprintf(b, "%-12s it ran when the window began, so the run submitted it just before its start and did not decide "+
+		"its wait; %s\n", "warning", text)
 }
 
 // renderHolders writes the jobs that held the nodes.
@@ -209,15 +228,6 @@ func (s *Story) words(r *Span) string {
 	return "(" + r.Part.MeaningIn(s.manifest) + ")"
 }
 
-// missed returns "at first " for a planned start that had passed more than [moment] before the span
-// ended.
-func (s *Span) missed() string {
-	if hpc.Time(s.Planned).Add(moment) < hpc.Time(s.To) {
-		return "at first "
-	}
-	return ""
-}
-
 func (c *Crowd) render(b *bytes.Buffer, label, what string) {
 	if c.Jobs == 0 {
 		return
@@ -234,9 +244,12 @@ func (c *Crowd) render(b *bytes.Buffer, label, what string) {
 // Render writes the stall for people, with dates in a time zone. It returns w's error.
 func (s *Stall) Render(w io.Writer, zone *time.Location) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "at           %s: %d %s pending (%d %s), %d running\n", s.At.Text(zone), s.Pending,
-		quantity.Plural(s.Pending, "job", "jobs"), s.PendingCPUs,
-		quantity.Plural(s.PendingCPUs, "processor", "processors"), s.Running)
+	eligible := ""
+	if s.Eligible < s.Pending {
+		eligible = fmt.Sprintf("; %d of them eligible (%s)", s.Eligible, quantity.Regular(s.EligibleCPUs, "processor"))
+	}
+	fmt.Fprintf(&b, "at           %s: %s pending (%s)%s, %d running\n", s.At.Text(zone),
+		quantity.Regular(s.Pending, "job"), quantity.Regular(s.PendingCPUs, "processor"), eligible, s.Running)
 	fmt.Fprintf(&b, "machine      %s in use, jobs on %s\n", of(s.BusyProcessors, s.Processors, "processor"),
 		of(s.BusyNodes, s.Nodes, "node"))
 	renderCauses(&b, s.Causes, zone)
@@ -312,7 +325,7 @@ func (g *Group) render(b *bytes.Buffer, name string) {
 		fmt.Fprintf(b, "%-12s %s, after %s hours in the queue, which do not count below\n", "not started",
 			quantity.Regular(g.NeverStarted, "job"), hours(g.NeverStartedWait))
 	}
-	metrics.RenderWaitParts(b, g.Parts)
+	metrics.RenderWaitParts(b, g.Parts, g.driven)
 	causes := quantity.NewTable(22, 9, 9)
 	for i, c := range g.Causes {
 		if i == 0 {

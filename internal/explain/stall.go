@@ -96,14 +96,17 @@ type Cause struct {
 
 // Stall is the queue at one instant, and its causes.
 type Stall struct {
-	At             Instant `json:"at"`
-	Pending        int     `json:"pending_jobs"`
-	PendingCPUs    int     `json:"pending_processors"`
-	Running        int     `json:"running_jobs"`
-	BusyProcessors int     `json:"busy_processors"`
-	Processors     int     `json:"processors"` // processors of the machine; 0 if not known
-	BusyNodes      int     `json:"busy_nodes"`
-	Nodes          int     `json:"nodes"`
+	At          Instant `json:"at"`
+	Pending     int     `json:"pending_jobs"`
+	PendingCPUs int     `json:"pending_processors"`
+	// Eligible are the pending jobs that wait for no dependency, begin time or hold. EligibleCPUs are their processors.
+	Eligible       int `json:"eligible_jobs"`
+	EligibleCPUs   int `json:"eligible_processors"`
+	Running        int `json:"running_jobs"`
+	BusyProcessors int `json:"busy_processors"`
+	Processors     int `json:"processors"` // processors of the machine; 0 if not known
+	BusyNodes      int `json:"busy_nodes"`
+	Nodes          int `json:"nodes"`
 	// Reasons counts the pending jobs by reason, the most frequent first. The name "" is for jobs
 	// whose reason is not recorded.
 	Reasons []Count `json:"reasons"`
@@ -166,7 +169,7 @@ func (rec *Record) look(t hpc.Time, only *run.Row) *situation {
 	}
 	for i := range rec.rows {
 		row := &rec.rows[i]
-		if row.State == hpc.Rejected || row.Submit == 0 || row.Submit > t || row.End != 0 && row.End <= t {
+		if row.State == hpc.Rejected || row.Submit == 0 || rec.Submission(row) > t || row.End != 0 && row.End <= t {
 			continue
 		}
 		switch h, runs := heldAt(row, t); {
@@ -291,6 +294,12 @@ func (s *situation) count() {
 			why.Reason = cmp.Or(why.Reason, "JobArrayTaskLimit")
 		}
 		s.waiting[why.Part] = append(s.waiting[why.Part], why.Reason)
+		switch why.Part {
+		case waits.Dependency, waits.BeginTime, waits.Held:
+		default:
+			s.stall.Eligible++
+			s.stall.EligibleCPUs += s.cpusOf(row)
+		}
 		u := load(row)
 		u.Pending++
 		u.PendingCPUs += s.cpusOf(row)
@@ -352,8 +361,12 @@ func (s *situation) judge() {
 	if s.used == s.whole() {
 		where = ""
 	}
-	s.add(Full, "", inUse/2, "jobs%s use %s, and pending jobs%s ask for %s more; the weight is half of the share of the "+
-		"%s in use", where, s.used, s.queue(), quantity.Regular(s.stall.PendingCPUs, "processor"), larger)
+	eligible := ""
+	if s.stall.Eligible < s.stall.Pending {
+		eligible = fmt.Sprintf(", %d of them for eligible jobs", s.stall.EligibleCPUs)
+	}
+	s.add(Full, "", inUse/2, "jobs%s use %s, and pending jobs%s ask for %s more%s; the weight is half of the share "+
+		"of the %s in use", where, s.used, s.queue(), quantity.Regular(s.stall.PendingCPUs, "processor"), eligible, larger)
 	slices.SortStableFunc(s.stall.Causes, func(a, b Cause) int { return cmp.Compare(b.Weight, a.Weight) })
 }
 
@@ -468,9 +481,9 @@ func (s *situation) byReason() {
 	for _, part := range waits.Parts {
 		reasons := s.waiting[part]
 		if kind := kindOf(part, ""); kind != "" && len(reasons) > 0 {
-			wait, meaning := "wait", part.MeaningOfMany()
+			wait, meaning := "wait", part.MeaningOfMany(s.manifest)
 			if len(reasons) == 1 {
-				wait, meaning = "waits", part.Meaning()
+				wait, meaning = "waits", part.MeaningIn(s.manifest)
 			}
 			s.add(kind, "", float64(len(reasons))/float64(s.stall.Pending), "%d of %d pending jobs%s %s %s%s",
 				len(reasons), s.stall.Pending, s.queue(), wait, meaning, counted(reasons))

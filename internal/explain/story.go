@@ -64,8 +64,16 @@ type Story struct {
 
 	// Ahead are the jobs of the job's partition that were pending at the job's first submission, and started while the
 	// job was in the queue. Overtook are the jobs that were submitted later, and started while the job was in the queue.
-	Ahead    Crowd `json:"ahead"`
-	Overtook Crowd `json:"overtook"`
+	// Preset jobs count by their submissions in the workload. Unordered are the jobs that belong to one of the two sets,
+	// but for which the record lacks this submission.
+	Ahead     Crowd `json:"ahead"`
+	Overtook  Crowd `json:"overtook"`
+	Unordered int   `json:"unordered_jobs"`
+	// Preset is true for a job that ran when the window began. The run submitted it just before its start, with an
+	// artificial priority, and did not decide its wait. RecordedSubmit is its submission in the workload; empty for
+	// other jobs, and if the record lacks it.
+	Preset         bool    `json:"preset"`
+	RecordedSubmit Instant `json:"recorded_submit"`
 	// The field before counts the processors of the jobs that started while this job waited behind jobs with a higher
 	// priority. The field higher counts only the jobs among these that had a higher priority than this job when they
 	// started; it is unknown if the record lacks these priorities. The field gap is the longest time without a recorded
@@ -228,6 +236,9 @@ func (rec *Record) Job(name string) (*Story, error) {
 	if row.TimeLimit > 0 && row.TimeLimit != hpc.Unlimited {
 		s.TimeLimit = row.TimeLimit.Seconds()
 	}
+	if s.Preset = rec.preset(row); s.Preset {
+		s.RecordedSubmit, s.Priority = Instant(row.RecordedSubmit), 0
+	}
 	s.sums(rec, row)
 	s.stops(rec, row)
 	for _, span := range s.Reasons {
@@ -341,6 +352,7 @@ func during(periods []waits.Period, t hpc.Time) bool {
 // crowds finds the jobs that started while this job was in the queue.
 func (s *Story) crowds(rec *Record, row *run.Row) {
 	s.Ahead, s.Overtook = Crowd{List: []string{}}, Crowd{List: []string{}}
+	window, submitted := rec.manifest.WindowStart, rec.Submission(row)
 	queued := waits.AppendQueued(nil, row)
 	users := map[*Crowd]map[string]int{&s.Ahead: {}, &s.Overtook: {}}
 	for i := range rec.rows {
@@ -353,7 +365,11 @@ func (s *Story) crowds(rec *Record, row *run.Row) {
 			continue
 		}
 		to := &s.Ahead
-		if other.Submit > row.Submit {
+		switch arrival := waits.Submission(other, window); {
+		case arrival == 0:
+			s.Unordered++
+			continue
+		case arrival > submitted:
 			to = &s.Overtook
 		}
 		to.Jobs++
@@ -466,7 +482,7 @@ const moment = 2 * time.Minute
 
 // letStart finds the events just before the job's start that may have made the start possible.
 func (s *Story) letStart(rec *Record, row *run.Row) {
-	if row.Start == 0 {
+	if row.Start == 0 || rec.preset(row) {
 		return
 	}
 	recent := func(t hpc.Time) bool { return t != 0 && t <= row.Start && t > row.Start.Add(-moment) }
@@ -694,7 +710,7 @@ func (s *Story) judge(rec *Record, row *run.Row) {
 			}
 		}
 		s.Causes = append(s.Causes, Cause{Kind: kind, Weight: part.Share, Text: fmt.Sprintf("for %.0f %% of its wait it waited %s%s",
-			100*part.Share, part.Part.Meaning(), named(reasons))})
+			100*part.Share, part.Part.MeaningIn(rec.manifest), named(reasons))})
 	}
 	before := 0.0
 	for _, span := range s.Reasons {

@@ -12,6 +12,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/lines"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/arrays"
 )
@@ -25,6 +26,8 @@ const (
 	RuleDuplicate     = "duplicate_record"       // the same job occurs twice
 	RuleTimesReversed = "times_reversed"         // the end is before the start, or the start before the submit time
 	RuleElapsed       = "elapsed_too_long"       // Elapsed exceeds the time from start to end; that time is used
+	RuleElapsedShort  = "elapsed_too_short"      // Elapsed is shorter than the time from start to end without suspensions
+	RuleState         = "unknown_state"          // the state is not one of Slurm's; the exit code decides
 	RuleBadValue      = "bad_value"              // a field that is not necessary has an invalid value, and is ignored
 	RuleBadSubmitLine = "submit_line_unreadable" // the options of the command line contradict each other
 	// RuleSubmitLineOption counts jobs with an unknown option or an option with an invalid value.
@@ -54,12 +57,17 @@ const (
 	NoteDependencyGone = "dependency_dropped"      // a condition on a job that had ended before the window
 	NoteFromAllocation = "request_from_allocation" // the request is unknown; the job requests what it was allocated
 	NoteNoCPUs         = "cpus_not_known"          // only the nodes or GPUs are known; see [Builder.lacksCPUs]
+	// Two notes about records for accounting, of jobs that ran on an unknown number of processors: the requested
+	// processors count as the allocated ones, or these are not known either.
+	NoteCPUsRequested = "cpus_from_request"
+	NoteNoCPUHours    = "cpu_hours_not_known"
 	// options after --wrap are ignored, because they may belong to the wrapped command
 	NoteWrapped      = "submit_line_wrapped"
 	NoteHetJob       = "het_job_component" // a component of a heterogeneous job, which becomes a separate job
 	NoteOtherCluster = "other_cluster"     // a record of a cluster that the options exclude
 	// a record that is not about a job's submission, start or end
 	NoteOtherRecord    = "other_record"
+	NoteSuspension     = "suspension_not_known"  // as RuleElapsedShort, in a source that does not say suspensions
 	NoteEndFromElapsed = "end_from_elapsed"      // the end is not recorded; it is computed from the start and the run time
 	NoteTRES           = "tres_not_requested"    // resources in ReqTRES that cannot be requested, such as burst buffers
 	NoteSuperseded     = "superseded_record"     // an earlier record of a job's state, which another record completes
@@ -141,6 +149,9 @@ func (b *Builder) Note(what string) { b.book.Note(what, 1) }
 func (b *Builder) Fall(rule, format string, args ...any) error {
 	return b.book.Fall(rule, format, args...)
 }
+
+// At says where in the source the next records are; see [workload.RuleBook.At].
+func (b *Builder) At(name, unit string, number int) { b.book.At(name, unit, number) }
 
 // Row counts a record of the source. A reader must call it once for each record, before it
 // processes the record.
@@ -269,8 +280,69 @@ func (b *Builder) pass(r *Job) error {
 	if r.State.Ended() && b.gone(r) {
 		r.Start = 0
 	}
+	if r.Start != 0 && r.AllocCPUs == 0 {
+		if r.ReqCPUs > 0 {
+			b.Note(NoteCPUsRequested)
+		} else {
+			b.Note(NoteNoCPUHours)
+		}
+	}
 	b.rows.Jobs++
 	return b.opts.Record(r)
+}
+
+// latestSlack is how long after [workload.ReadOptions.Latest] an end may be, because clocks and time zones differ.
+const latestSlack = 24 * time.Hour
+
+// CheckSlurm corrects and counts contradictions in a record of Slurm's accounting, where Elapsed is exactly the time
+// from start to end without suspensions. A reader calls it before [Builder.Add]. suspensions says whether the source
+// has the time in which a job was suspended.
+func (b *Builder) CheckSlurm(r *Job, suspensions bool) error {
+	if err := b.checkState(r); err != nil {
+		return err
+	}
+	if r.Start == 0 || r.End <= r.Start || r.resized() || !r.State.Ended() {
+		return nil
+	}
+	missing := r.End.Sub(r.Start) - r.Suspended - r.Elapsed
+	told := r.Elapsed >= 0
+	read := hpc.Time(b.opts.Latest.UnixNano())
+	latest := read.Add(latestSlack)
+	switch {
+	case told && missing <= rounding: // checkTimes compares an Elapsed that is too long
+		return nil
+	case !b.opts.Latest.IsZero() && r.Submit <= latest && r.End > latest:
+		err := b.Fall(RuleBadValue, "job %s: End %s: after %s, when the record was read or its file last changed", r.ID,
+			r.End, read)
+		if r.End = 0; told && r.Elapsed > 0 {
+			r.End = r.Start.Add(r.Elapsed + r.Suspended)
+			b.Note(NoteEndFromElapsed)
+		}
+		return err
+	case told && suspensions:
+		return b.Fall(RuleElapsedShort, "job %s: it ran for %s and was suspended for %s between start %s and end %s (want "+
+			"the time between them)", r.ID, r.Elapsed, r.Suspended, r.Start, r.End)
+	case told:
+		b.Note(NoteSuspension)
+	}
+	return nil
+}
+
+// checkState counts a state that Slurm does not have. Then an ended job failed if it has an exit code other than 0.
+func (b *Builder) checkState(r *Job) error {
+	if r.State == "" || slurmspec.IsRecordedState(r.State) {
+		return nil
+	}
+	told := r.State
+	switch {
+	case r.End == 0:
+		r.State = ""
+	case r.ExitCode != 0 || r.Signal != 0:
+		r.State = hpc.Failed
+	default:
+		r.State = hpc.Completed
+	}
+	return b.Fall(RuleState, "job %s: State %.40q: not a state of Slurm", r.ID, told)
 }
 
 // rounding is how much a recorded run time may exceed the time from start to end, because sources
@@ -445,6 +517,7 @@ func (b *Builder) Finish() (*workload.Workload, error) {
 	if len(b.clusters) > 1 {
 		return nil, SeveralClusters(b.clusters)
 	}
+	b.At("", "", 0)
 	if b.opts.Record != nil && b.rows.Read > 0 {
 		if err := b.settleRecords(); err != nil {
 			return nil, err

@@ -9,9 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
 	"rmreplay/internal/quantity"
 )
 
@@ -76,7 +78,7 @@ type Instant struct {
 
 // Score says how good forecasts were. Errors are distances between the forecast median and the start in the run, in
 // seconds. With a horizon, all starts after the horizon count as equal. A job has an error only if neither its start
-// nor its median is after the horizon.
+// nor its median is after the horizon. A figure of no job, and a median that is infinite, is NaN (null in JSON).
 type Score struct {
 	// Pending counts the jobs that waited. Unstarted counts the waiting jobs that never started in the run, for example
 	// because they were cancelled or held. Unstarted jobs do not count in the other figures.
@@ -91,16 +93,16 @@ type Score struct {
 	Beyond int `json:"beyond"`
 	// Exact is the share of jobs with an error below half a second. Covered is the share of jobs whose start is between
 	// P10 and P90, both included, without the jobs of Beyond. CoveredAll also counts the jobs of Beyond, as covered.
-	Exact       float64 `json:"exact"`
-	Covered     float64 `json:"coverage"`
-	CoveredAll  float64 `json:"coverage_all"`
-	MedianError float64 `json:"median_error_s"`
-	MeanError   float64 `json:"mean_error_s"`
-	MaxError    float64 `json:"max_error_s"`
+	Exact       metrics.Float `json:"exact"`
+	Covered     metrics.Float `json:"coverage"`
+	CoveredAll  metrics.Float `json:"coverage_all"`
+	MedianError metrics.Float `json:"median_error_s"`
+	MeanError   metrics.Float `json:"mean_error_s"`
+	MaxError    metrics.Float `json:"max_error_s"`
 	// Bias is the mean of forecast median − start. It is below 0 if forecasts are too early.
-	Bias float64 `json:"bias_s"`
-	// Width is the median distance from P10 to P90.
-	Width float64 `json:"median_width_s"`
+	Bias metrics.Float `json:"bias_s"`
+	// Width is the median distance from P10 to P90, without the jobs whose P90 is after the horizon.
+	Width metrics.Float `json:"median_width_s"`
 
 	errors, widths         []float64
 	exact, covered, finite int // finite counts the errors that are not infinite
@@ -112,10 +114,10 @@ type Beside struct {
 	Jobs int `json:"jobs"`
 	// MedianError is the median error of the other estimate, and ForecastError the median error of the forecast, in
 	// seconds.
-	MedianError   float64 `json:"median_error_s"`
-	ForecastError float64 `json:"forecast_median_error_s"`
-	MeanError     float64 `json:"mean_error_s"`
-	ForecastMean  float64 `json:"forecast_mean_error_s"`
+	MedianError   metrics.Float `json:"median_error_s"`
+	ForecastError metrics.Float `json:"forecast_median_error_s"`
+	MeanError     metrics.Float `json:"mean_error_s"`
+	ForecastMean  metrics.Float `json:"forecast_mean_error_s"`
 	// Closer is the share of jobs for which the forecast is closer than the other estimate. Farther is the share of jobs
 	// for which the forecast is less close.
 	Closer  float64 `json:"forecast_closer"`
@@ -165,31 +167,29 @@ func (s *Score) merge(other *Score) {
 }
 
 func (s *Score) finish() {
-	share := func(n, of int) float64 { return float64(n) / float64(max(of, 1)) }
+	share := func(n, of int) metrics.Float { return metrics.Float(n) / metrics.Float(of) }
 	s.Exact = share(s.exact, len(s.errors))
 	s.Covered, s.CoveredAll = share(s.covered, s.Jobs-s.Beyond), share(s.covered+s.Beyond, s.Jobs)
 	s.MedianError, s.MeanError, s.MaxError = middleOf(s.errors)
 	s.Width, _, _ = middleOf(s.widths)
-	s.Bias = s.bias / float64(max(s.finite, 1))
+	s.Bias = metrics.Float(s.bias) / metrics.Float(s.finite)
 }
 
-// middleOf returns the median, the mean and the largest of the finite errors. The median counts infinite errors as
-// well. If the median itself is infinite, middleOf returns the largest finite error in its place.
-func middleOf(list []float64) (median, mean, largest float64) {
-	if len(list) == 0 {
-		return 0, 0, 0
+// middleOf returns the median, the mean and the largest of the finite errors; each is NaN if it has no value. The
+// median counts infinite errors as well.
+func middleOf(list []float64) (median, mean, largest metrics.Float) {
+	slices.Sort(list)
+	finite := list[:sort.SearchFloat64s(list, math.Inf(1))]
+	if len(finite) == 0 {
+		return metrics.NoValue(), metrics.NoValue(), metrics.NoValue()
 	}
-	sorted := slices.Sorted(slices.Values(list))
-	n := 0
-	for _, e := range sorted {
-		if !math.IsInf(e, 1) {
-			n, mean, largest = n+1, mean+e, e
-		}
+	if median = metrics.Float(list[len(list)/2]); !median.Known() {
+		median = metrics.NoValue()
 	}
-	if n > 0 {
-		mean /= float64(n)
+	for _, e := range finite {
+		mean += metrics.Float(e)
 	}
-	return min(sorted[len(sorted)/2], largest), mean, largest
+	return median, mean / metrics.Float(len(finite)), metrics.Float(finite[len(finite)-1])
 }
 
 // add compares the estimates of a job, unless the start or one of the estimates is after the horizon.

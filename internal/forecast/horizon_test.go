@@ -2,7 +2,9 @@ package forecast_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -100,12 +102,25 @@ func TestHorizonOfEvaluation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	covered := e.Covered*float64(e.Jobs-e.Beyond) + float64(e.Beyond)
-	if e.Beyond == 0 || e.MaxError > 600 || e.Covered >= e.CoveredAll || covered-e.CoveredAll*float64(e.Jobs) > 1e-6 {
+	covered := float64(e.Covered)*float64(e.Jobs-e.Beyond) + float64(e.Beyond)
+	if e.Beyond == 0 || e.MaxError > 600 || e.Covered >= e.CoveredAll || covered-float64(e.CoveredAll)*float64(e.Jobs) > 1e-6 {
 		t.Errorf("%+v", e.Score)
 	}
 	if text := e.Render(); !strings.Contains(text, "horizon 00:10:00: ") {
 		t.Error(text)
+	}
+	opts.At, opts.Horizon = []hpc.Time{hpc.Unix(e.Instants[0].At.Unix())}, time.Nanosecond
+	if e, err = forecast.Evaluate(t.Context(), c, opts); err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(e.Instants)
+	for _, field := range []string{"exact", "coverage", "median_error_s", "mean_error_s", "max_error_s", "bias_s", "median_width_s"} {
+		if !strings.Contains(string(data), `"`+field+`":null`) {
+			t.Errorf("no job starts before the horizon, but %s is not null (%v): %s", field, err, data)
+		}
+	}
+	if text := e.Render(); !regexp.MustCompile(`all +\d+ +\d+ +- +- +- +- +- +-\n`).MatchString(text) {
+		t.Errorf("no unknown figures in\n%s", text)
 	}
 }
 

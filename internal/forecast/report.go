@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
@@ -163,7 +164,9 @@ func Try(ctx context.Context, q *Queue, v Variant, by hpc.Time, opts Options) (o
 		doubts[i] = strings.ReplaceAll(doubts[i], "job "+submitted, "the submitted job, variant "+v.Name)
 	}
 	one.Variant, one.Job = v.Name, ""
-	if one.Never == opts.realizations() && len(doubts) > 0 {
+	if reason, refused := strings.CutPrefix(all[0].refused, "job "+submitted+": "); refused && one.Never == len(all) {
+		one.Why, doubts = "the scheduler refuses the job: "+reason, nil
+	} else if one.Never == len(all) && len(doubts) > 0 {
 		one.Why = strings.Join(doubts, "; ")
 	}
 	return one, doubts, nil
@@ -358,9 +361,8 @@ func (e *Evaluation) Render() string {
 	table.Row("instant", "waiting", "started", "exact", "P10-P90",
 		"median error", "mean error", "bias", "width")
 	line := func(name string, s *Score) {
-		seconds := func(v float64) string { return fmt.Sprintf("%.0f s", v) }
-		table.Row(name, s.Pending, s.Jobs, fmt.Sprintf("%.1f %%", 100*s.Exact), fmt.Sprintf("%.1f %%", 100*s.Covered),
-			seconds(float64(s.MedianError)), seconds(float64(s.MeanError)), seconds(float64(s.Bias)), seconds(float64(s.Width)))
+		table.Row(name, s.Pending, s.Jobs, percent(s.Exact), percent(s.Covered), seconds(s.MedianError),
+			seconds(s.MeanError), seconds(s.Bias), seconds(s.Width))
 	}
 	for i := range e.Instants {
 		line(e.Instants[i].At.Format("2006-01-02T15:04:05Z"), &e.Instants[i].Score)
@@ -379,9 +381,9 @@ func (e *Evaluation) Render() string {
 	}
 	if len(ends) > 0 {
 		fmt.Fprintf(&b, "horizon %s: the errors are over %s with start and median before the horizon; the share in P10-P90 "+
-			"leaves out %s with start and P10 after the horizon (with %s, it is %.1f %%)\n", strings.Join(ends, ", "),
+			"leaves out %s with start and P10 after the horizon (with %s, it is %s)\n", strings.Join(ends, ", "),
 			quantity.Regular(len(e.errors), "job"), quantity.Regular(e.Beyond, "job"),
-			quantity.Plural(e.Beyond, "it", "them"), 100*e.CoveredAll)
+			quantity.Plural(e.Beyond, "it", "them"), percent(e.CoveredAll))
 	}
 	if e.Never > 0 {
 		fmt.Fprintf(&b, "%s started in the run, but in less than half of the realizations: the errors leave out %s\n",
@@ -392,13 +394,14 @@ func (e *Evaluation) Render() string {
 		*Beside
 	}{{"Slurm's own estimate (squeue --start)", e.Slurm}, {"a forecast with time limits as run times", e.Limits}} {
 		if other.Beside != nil {
-			fmt.Fprintf(&b, "\ncompared with %s, over %d %s: median error %.0f s, here %.0f s; mean %.0f s, here %.0f s; "+
-				"the forecast is closer for %.0f %% of the jobs, and farther for %.0f %%\n",
-				other.name, other.Jobs,
-				quantity.Plural(other.Jobs, "job", "jobs"), other.MedianError, other.ForecastError, other.MeanError,
-				other.ForecastMean,
-				100*other.Closer, 100*other.Farther)
+			fmt.Fprintf(&b, "\ncompared with %s, over %s: median error %s, here %s; mean %s, here %s; the forecast is closer "+
+				"for %.0f %% of the jobs, and farther for %.0f %%\n", other.name, quantity.Regular(other.Jobs, "job"),
+				seconds(other.MedianError), seconds(other.ForecastError), seconds(other.MeanError),
+				seconds(other.ForecastMean), 100*other.Closer, 100*other.Farther)
 		}
 	}
 	return b.String()
 }
+
+func seconds(f metrics.Float) string { return quantity.Format("%.0f s", f) }
+func percent(f metrics.Float) string { return quantity.Format("%.1f %%", 100*f) }

@@ -45,6 +45,9 @@ func OpenWith(path string, opts workload.ReadOptions) (*workload.Workload, error
 		return nil, fmt.Errorf("reading workload: %w", err)
 	}
 	defer f.Close() // only read
+	if opts.Latest.IsZero() && info.Mode().IsRegular() {
+		opts.Latest = info.ModTime()
+	}
 	return Read(watch(f, opts.Progress), filepath.Base(path), opts)
 }
 

@@ -55,6 +55,8 @@ func TestOpen(t *testing.T) {
 		{write("swf2", "1 0 1 2 -1 -1 -1 -1 60 -1 1 12 12 -1 -1 -1 -1 -1\n"), "it has no usable job (swf_no_processors 1; the first: neither requested"},
 		{write("sacct", "Account|JobIDRaw|State\n"), "reading sacct: sacct:1: no column Submit, Start, End, ReqCPUS"},
 		{write("text", "hello\n"), "format not known"},
+		{write("other.json", `{"a":1}`), "other.json: format not known (want "},
+		{write("old", `{"epoch":"2024-01-01T00:00:00Z"}`), "rmreplay_trace"},
 		{write("badgzip", "\x1f\x8b\x00"), "badgzip"},
 		{write("cutgzip", packed.String()[:packed.Len()-9]), "cutgzip"},
 	} {

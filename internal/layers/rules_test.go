@@ -97,7 +97,7 @@ var rules = []rule{
 
 	{"workload", "internal/jobjson", []string{"internal/hpc", "internal/packed", "internal/spelling"}, computes,
 		"the JSON of a job is the same for every file that has one"},
-	{"workload", "internal/workload", []string{"internal/hpc", "internal/hostlist", "internal/jobjson", "internal/lines", "internal/packed", "internal/slurmspec/...", "internal/quantity"}, offline,
+	{"workload", "internal/workload", []string{"internal/hpc", "internal/hostlist", "internal/jobjson", "internal/lines", "internal/packed", "internal/slurmspec/...", "internal/spelling", "internal/quantity"}, offline,
 		"a workload does not depend on a format, a resource manager or a record"},
 	{"workload", "internal/workload/arrays", []string{"internal/hpc", "internal/slurmspec/...", "internal/workload"}, computes,
 		"arrays from all formats are split into jobs in the same way"},
@@ -202,6 +202,8 @@ var rules = []rule{
 		"two samples of jobs are compared by their rows alone"},
 	{"use cases", "internal/compare/warned", []string{"internal/quantity", "internal/run"}, computes,
 		"the warnings of several runs follow only from their manifests"},
+	{"use cases", "internal/compare/causes", []string{"internal/hpc", "internal/metrics", "internal/quantity", "internal/run", "internal/workload"}, computes,
+		"the usual causes of a difference follow only from facts about two records"},
 	{"use cases", "internal/formats", []string{
 		"internal/bundle", "internal/filekind", "internal/finished", "internal/formats/batsim", "internal/formats/csv", "internal/formats/events", "internal/formats/gridengine", "internal/formats/gwf", "internal/formats/lsf",
 		"internal/formats/pbs", "internal/formats/sacct", "internal/formats/swf", "internal/formats/trace", "internal/output", "internal/run", "internal/workload",
@@ -212,7 +214,7 @@ var rules = []rule{
 	{"use cases", "internal/jobtable", []string{"internal/hpc", "internal/inert", "internal/metrics", "internal/run", "internal/spelling", "internal/waits", "internal/workload", "internal/workload/transform", "internal/quantity"}, computes,
 		"a table follows only from a run record; its caller prints it"},
 	{"use cases", "internal/compare", []string{
-		"internal/compare/clusters", "internal/compare/draws", "internal/compare/jobrows", "internal/compare/periods", "internal/compare/releases", "internal/compare/schedules", "internal/compare/warned", "internal/explain", "internal/fairstart", "internal/formats", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/waits", "internal/workload"}, computes,
+		"internal/compare/causes", "internal/compare/clusters", "internal/compare/draws", "internal/compare/jobrows", "internal/compare/periods", "internal/compare/releases", "internal/compare/schedules", "internal/compare/warned", "internal/explain", "internal/fairstart", "internal/formats", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/waits", "internal/workload"}, computes,
 		"a comparison follows only from run records"},
 	{"use cases", "internal/figure", []string{"internal/hpc", "internal/quantity"}, computes,
 		"a figure draws any series of numbers"},
@@ -249,7 +251,7 @@ var rules = []rule{
 	{"use cases", "internal/forecast/unmet", []string{"internal/hpc", "internal/replay", "internal/slurmspec/sbatch", "internal/workload"}, computes,
 		"which jobs can never start follows from a workload and from how jobs ended"},
 	{"use cases", "internal/forecast", []string{
-		"internal/experiment", "internal/forecast/empirical", "internal/forecast/nested", "internal/forecast/periodic", "internal/forecast/rate", "internal/forecast/unmet", "internal/hostlist", "internal/hpc", "internal/predict", "internal/replay", "internal/rm", "internal/rm/slurm/admission", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/workload", "internal/workload/transform", "internal/parallel", "internal/quantity",
+		"internal/experiment", "internal/forecast/empirical", "internal/forecast/nested", "internal/forecast/periodic", "internal/forecast/rate", "internal/forecast/unmet", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/predict", "internal/replay", "internal/rm", "internal/rm/slurm/admission", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/workload", "internal/workload/transform", "internal/parallel", "internal/quantity",
 	}, offline,
 		"a forecast simulates the scheduler on any engine, for a queue from any source"},
 	{"use cases", "internal/forecast/capture", []string{
@@ -260,7 +262,7 @@ var rules = []rule{
 		"internal/experiment", "internal/forecast", "internal/hpc", "internal/rm/slurm/admission", "internal/rm/slurm/conf", "internal/slurmspec",
 	}, offline,
 		"the changes that a user may make follow from the site's rules; its caller tries them"},
-	{"use cases", "internal/forecast/judge", []string{"internal/forecast", "internal/hpc", "internal/quantity"}, computes,
+	{"use cases", "internal/forecast/judge", []string{"internal/forecast", "internal/hpc", "internal/metrics", "internal/quantity", "internal/stats"}, computes,
 		"how good forecasts were follows only from the forecasts and the starts"},
 	{"use cases", "internal/forecast/service", []string{
 		"docs/schemas", "internal/access", "internal/accounts", "internal/experiment", "internal/figure", "internal/forecast", "internal/forecast/capture", "internal/forecast/judge", "internal/forecast/sooner", "internal/hpc", "internal/httpjson", "internal/inert", "internal/origin", "internal/quantity", "internal/report", "internal/slurmspec", "internal/waits", "internal/wal",

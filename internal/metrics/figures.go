@@ -178,7 +178,7 @@ var ioFigures = []struct {
 		return Float(io.Stretched)
 	}},
 	{Figure{Key: "lost_node_s", Label: "node time lost to I/O", Unit: "s", Better: Lower,
-		Meaning: "nodes x (run time - run time alone), summed over jobs"}, func(io *IO) Float { return io.LostNodeSeconds }},
+		Meaning: "nodes x (run time - run time alone), summed over the stretched jobs"}, func(io *IO) Float { return io.LostNodeSeconds }},
 }
 
 // fileSystemFigures are the numbers of each file system.

@@ -21,8 +21,8 @@ type IO struct {
 	Stretched   int   `json:"stretched_jobs"`
 	MeanStretch Float `json:"mean_stretch"`
 	MaxStretch  Float `json:"max_stretch"`
-	// LostNodeSeconds is nodes x (run time - run time alone), summed over the completed jobs: the
-	// node seconds in which jobs waited for a file system.
+	// LostNodeSeconds is nodes x (run time - run time alone), summed over the jobs of Stretched: the node seconds in
+	// which jobs waited for a file system.
 	LostNodeSeconds Float `json:"lost_node_s"`
 	// AWRT is the mean turnaround, weighted with the jobs' areas a = nodes x run time: Σ a F / Σ a.
 	// ASpWAS is the mean time since submission of the running jobs, weighted by nodes x this time:
@@ -124,10 +124,10 @@ func (io *IO) stretch(jobs []ioJob, opts Options) {
 			continue
 		}
 		took := r.End.Sub(r.Start) - r.Suspended
-		if took > r.AskedRunTime+time.Second {
+		if took > r.AskedRunTime+time.Second { // less than a second may come from slurmctld, whose times are whole seconds
 			io.Stretched++
+			lost += float64(nodesOf(r.NodeCount, r.Processors)) * (took - r.AskedRunTime).Seconds()
 		}
-		lost += float64(nodesOf(r.NodeCount, r.Processors)) * max(0, took-r.AskedRunTime).Seconds()
 		ratio := took.Seconds() / r.AskedRunTime.Seconds()
 		sum, largest = sum+ratio, math.Max(largest, ratio)
 		count++

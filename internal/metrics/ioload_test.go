@@ -64,6 +64,11 @@ func TestCoursesOfInterruptedJobs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	rounded, slowed := ioRowOf("c", at(0), 9100*time.Millisecond, 10*time.Second, 100, ""), ioRowOf("d", at(0), 10*time.Second, 15*time.Second, 100, "")
+	rounded.NodeCount, slowed.NodeCount = 4, 2
+	if io, err := NewIO([]run.Row{rounded, slowed}, m, Options{}); err != nil || io.Stretched != 1 || io.LostNodeSeconds != 10 {
+		t.Errorf("one job ran 5 s longer on 2 nodes, and Slurm rounded the time of the other: %+v, %v", io, err)
+	}
 	if io.Stretched != 0 || io.MeanStretch != 1 || io.LostNodeSeconds != 0 {
 		t.Errorf("time of suspension counts as stretch: %+v", io)
 	}

@@ -629,6 +629,14 @@ func Timeline(rows []run.Row) []Point {
 	return accumulate(changes)
 }
 
+// MostProcessors returns the largest number of processors that jobs held at the same time.
+func MostProcessors(rows []run.Row) (most int) {
+	for _, p := range Timeline(rows) {
+		most = max(most, p.Processors)
+	}
+	return most
+}
+
 // accumulate adds up changes, and returns the states after them.
 func accumulate(changes []Point) []Point {
 	slices.SortFunc(changes, func(a, b Point) int { return cmp.Compare(a.At, b.At) })

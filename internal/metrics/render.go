@@ -24,7 +24,7 @@ func (s *Summary) Render(w io.Writer, zone *time.Location) error {
 	s.renderMachine(&b)
 	s.renderDistributions(&b)
 	s.Course.render(&b, zone)
-	RenderWaitParts(&b, s.WaitParts)
+	RenderWaitParts(&b, s.WaitParts, s.Driven)
 	s.renderLosses(&b)
 	s.IO.render(&b)
 	renderReasons(&b, s.Reasons)
@@ -97,6 +97,10 @@ func (s *Summary) renderMachine(b *bytes.Buffer) {
 	fmt.Fprintf(b, "makespan     %s\n", duration(s.MakespanSeconds))
 	fmt.Fprintf(b, "utilization  %s of processors", percent(s.Utilization))
 	s.renderNodes(b)
+	if !s.Utilization.Known() && s.MakespanSeconds > 0 {
+		b.WriteString("             the size of the machine is not known: a trace (workload convert) has it as\n" +
+			"             machine_processors in its first line, an SWF log as MaxProcs in its header\n")
+	}
 	fmt.Fprintf(b, "throughput   %d %s, %s an hour\n", s.Throughput,
 		quantity.Plural(s.Throughput, "job", "jobs"), number(s.ThroughputPerHour))
 	fmt.Fprintf(b, "queue        %s jobs on average\n", number(s.MeanQueue))
@@ -148,10 +152,7 @@ func renderGroups(b *bytes.Buffer, by By, groups []Group) {
 	table := quantity.NewTable(20, 9, 9, 8, 13, 13, 13, 14)
 	table.Row("by "+string(by), "jobs", "rejected", "use", "mean wait", "median wait", "p90 wait", "mean bounded")
 	for _, g := range groups {
-		name := g.Name
-		if name == "" {
-			name = "(none)"
-		}
+		name := ShownName(g.Name)
 		table.Row(name, g.Jobs, g.Rejected, percent(g.Utilization), clock(g.Wait.Mean), clock(g.Wait.Median),
 			clock(g.Wait.P90), number(g.BoundedSlowdown.Mean))
 	}

@@ -13,6 +13,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/run"
 	"rmreplay/internal/spelling"
+	"rmreplay/internal/waits"
 )
 
 // Float is a number that may have no value, which is NaN. JSON has neither NaN nor
@@ -91,6 +92,9 @@ type Summary struct {
 
 	// Groups are the metrics of groups of jobs, by grouping.
 	Groups map[By][]Group `json:"groups,omitempty"`
+
+	// Driven says whether a driver outside slurmctld held the jobs ([waits.Driven]).
+	Driven bool `json:"-"`
 }
 
 // By is a property by which jobs are grouped.
@@ -211,6 +215,7 @@ func Describe(computed Metrics, m *run.Manifest) *Summary {
 		Speedup:        known(m.Speedup),
 		Warnings:       append([]run.Warning{}, m.Warnings...),
 		Recorded:       m.Recorded,
+		Driven:         waits.Driven(m),
 	}
 }
 
@@ -289,6 +294,9 @@ func keyOf(r *run.Row, by By) groupKey {
 	case ByQOS:
 		return groupKey{name: r.QOS}
 	case BySize:
+		if r.Processors <= 0 && r.FirstStart() == 0 {
+			return groupKey{name: SizeOfNone}
+		}
 		return sizeClass(r.Processors)
 	case ByState:
 		return groupKey{name: string(r.State)}
@@ -296,12 +304,18 @@ func keyOf(r *run.Row, by By) groupKey {
 	return groupKey{}
 }
 
+// SizeOfNone is the name of the group of jobs that never started, if jobs are grouped by size.
+const SizeOfNone = "(never started)"
+
+// ShownName returns the name of a group for people: "(none)" for a group without a name.
+func ShownName(name string) string { return cmp.Or(name, "(none)") }
+
 // GroupName returns the name of the group to which a job belongs; empty if the job lacks the
 // property.
 func GroupName(r *run.Row, by By) string { return keyOf(r, by).name }
 
-// sizeClass returns the class of a number of processors: 1, 2, 3-4, 5-8, and so on. Jobs
-// that never held processors are in a class without a name.
+// sizeClass returns the class of a number of processors: 1, 2, 3-4, 5-8, and so on. Jobs whose
+// processors are not recorded are in a class without a name.
 func sizeClass(processors int) groupKey {
 	if processors <= 0 {
 		return groupKey{}

@@ -68,8 +68,11 @@ func golden(t *testing.T, name string, got []byte) {
 }
 
 func TestRenderGolden(t *testing.T) {
+	driven := handSummary()
+	driven.Driven = true
 	for name, s := range map[string]*Summary{
 		"summary.txt": handSummary(),
+		"driven.txt":  driven,
 		"empty.txt":   NewSummary(nil, &run.Manifest{Engine: "slurm", State: run.StateFailed}, Options{}, ByUser),
 	} {
 		var b bytes.Buffer
@@ -81,6 +84,24 @@ func TestRenderGolden(t *testing.T) {
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 100 {
 				t.Errorf("%s: a line of %d columns: %s", name, n, line)
 			}
+		}
+	}
+}
+
+// TestRenderUnknownSize: without the size of the machine, the text says why the utilization is unknown, and what to do.
+func TestRenderUnknownSize(t *testing.T) {
+	const reason = "the size of the machine is not known"
+	for _, known := range []bool{true, false} {
+		s := handSummary()
+		if s.MakespanSeconds = 60; !known {
+			s.Utilization = Float(math.NaN())
+		}
+		var b bytes.Buffer
+		if err := s.Render(&b, time.UTC); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(b.String(), reason) == known || strings.Contains(b.String(), "machine_processors") == known {
+			t.Errorf("size known %t:\n%s", known, b.String())
 		}
 	}
 }
@@ -167,6 +188,18 @@ func TestSizeClass(t *testing.T) {
 	}
 }
 
+// A job without processors belongs to the group of jobs that never started only if it never started.
+func TestSizeOfNone(t *testing.T) {
+	started := job(0, 10, 20, 1, 0)
+	for row, want := range map[*run.Row]string{
+		{State: hpc.Cancelled}: "(never started)", {State: hpc.Rejected}: "(never started)", &started: "",
+	} {
+		if got := GroupName(row, BySize); got != want {
+			t.Errorf("%s job: group %q, want %q", row.State, got, want)
+		}
+	}
+}
+
 // TestGroups: groups divide the jobs, keep the interval of all jobs, and use the right
 // capacity.
 func TestGroups(t *testing.T) {
@@ -203,7 +236,7 @@ func TestGroups(t *testing.T) {
 	for _, g := range Groups(append(rows, job(0, 0, 1, 9, 100)), BySize, opts, nil) {
 		sizes = append(sizes, g.Name)
 	}
-	if diff := cmp.Diff([]string{"", "2", "3-4", "5-8", "65-128"}, sizes); diff != "" {
+	if diff := cmp.Diff([]string{"(never started)", "2", "3-4", "5-8", "65-128"}, sizes); diff != "" {
 		t.Errorf("sizes are not in their order: -want +got:\n%s", diff)
 	}
 }

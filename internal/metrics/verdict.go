@@ -32,11 +32,7 @@ func RenderVerdict(b *bytes.Buffer, v *run.Verdict, zone *time.Location) {
 			dateIn(f.Recorded, zone))
 		var parts []string
 		for _, g := range v.Groups[:min(2, len(v.Groups))] {
-			name := g.Name
-			if name == "" {
-				name = "(none)"
-			}
-			parts = append(parts, fmt.Sprintf("%s %s (%s of it)", g.By, name, percent(Float(g.Share))))
+			parts = append(parts, fmt.Sprintf("%s %s (%s of it)", g.By, ShownName(g.Name), percent(Float(g.Share))))
 		}
 		if len(parts) > 0 {
 			fmt.Fprintf(b, "; most: %s", strings.Join(parts, ", "))

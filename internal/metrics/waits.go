@@ -80,8 +80,8 @@ var WaitFigures = func() []Figure {
 	return list
 }()
 
-// RenderWaitParts writes the table of the parts of waits.
-func RenderWaitParts(b *bytes.Buffer, list []WaitPart) {
+// RenderWaitParts writes the table of the parts of waits, and [waits.OnlyHeld] below it for a [waits.Driven] run.
+func RenderWaitParts(b *bytes.Buffer, list []WaitPart, driven bool) {
 	if len(list) == 0 {
 		return
 	}
@@ -91,6 +91,9 @@ func RenderWaitParts(b *bytes.Buffer, list []WaitPart) {
 		table.Row("  "+p.Part.Words(), p.Jobs, clock(p.Seconds), percent(p.Share), clock(p.Mean))
 	}
 	b.WriteString("\n" + table.String())
+	if driven {
+		b.WriteString("  (" + strings.Replace(waits.OnlyHeld, ": ", ":\n   ", 1) + ")\n")
+	}
 }
 
 // listedParts is the largest number of parts that a line of a group names.
@@ -123,10 +126,7 @@ func renderGroupParts(b *bytes.Buffer, groups []Group) {
 	table := quantity.NewTable(20, 20, 12, 8)
 	table.Row("  why", "eligible mean wait", "lost hours", "lost", "   parts of all waits")
 	for _, g := range groups {
-		name := g.Name
-		if name == "" {
-			name = "(none)"
-		}
+		name := ShownName(g.Name)
 		table.Row("  "+name, clock(g.EligibleWait.Mean), number(g.Lost()/3600), percent(g.LostShare()),
 			"   "+groupParts(g.WaitParts))
 	}

@@ -82,6 +82,19 @@ func Decimal[F ~float64](f F) string {
 // known reports whether a number has a value.
 func known[F ~float64](f F) bool { return !math.IsNaN(float64(f)) && !math.IsInf(float64(f), 0) }
 
+// Format formats a number with a verb of package fmt, without the sign of a zero. The text of a number without a
+// value is "-".
+func Format[F ~float64](format string, f F) string {
+	if !known(f) {
+		return "-"
+	}
+	text := fmt.Sprintf(format, float64(f))
+	if rest, negative := strings.CutPrefix(text, "-"); negative && !strings.ContainsAny(rest, "123456789") {
+		return rest
+	}
+	return text
+}
+
 // Minus replaces the hyphen before a negative number by a minus sign.
 func Minus(text string) string {
 	if rest, ok := strings.CutPrefix(text, "-"); ok {

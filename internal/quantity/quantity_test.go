@@ -58,6 +58,15 @@ func TestNumbers(t *testing.T) {
 }
 
 // TestRoughly writes durations in their largest unit.
+// TestFormat: a zero has no sign, and a number without a value is a hyphen.
+func TestFormat(t *testing.T) {
+	for want, f := range map[string]float64{"0 s": -0.4, "-3 s": -3, "5 s": 5, "-": math.NaN()} {
+		if got := Format("%.0f s", f); got != want {
+			t.Errorf("%v: %q, want %q", f, got, want)
+		}
+	}
+}
+
 func TestRoughly(t *testing.T) {
 	for seconds, want := range map[float64]string{0: "0 s", 8: "8 s", 60: "1 min", 2048: "34.1 min", 65536: "18.2 h", 129600: "1.5 d"} {
 		if got := strings.ReplaceAll(Roughly(seconds), Space, " "); got != want {

@@ -852,7 +852,7 @@ func (r *Report) groupRows(g *compare.Group) [][]string {
 	c := r.Comparison
 	var rows [][]string
 	for k := range c.Sets {
-		row := []string{cmp.Or(g.Name, "none")}
+		row := []string{metrics.ShownName(g.Name)}
 		if len(c.Sets) > 1 {
 			row = append(row, compare.Letter(k))
 		}

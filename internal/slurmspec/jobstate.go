@@ -1,6 +1,7 @@
 package slurmspec
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,6 +50,18 @@ func JobStateNumber(state hpc.State) (number uint32, ok bool) {
 	return 0, false
 }
 
+// IsRecordedState reports whether sacct can print a state, as [ParseJobState] returns it.
+func IsRecordedState(state hpc.State) bool {
+	_, base := JobStateNumber(state)
+	return base || state == hpc.Requeued || state == Resizing || slices.Contains(stateFlags, state)
+}
+
+// stateFlags are states that are flags of a base state (job_state_string in slurm_protocol_defs.c), and REVOKED, the
+// state of a job that another cluster of a federation runs.
+var stateFlags = []hpc.State{"COMPLETING", "CONFIGURING", "LAUNCH_FAILED", "POWER_UP_NODE", "RECONFIG_FAIL",
+	"REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "REVOKED", "SIGNALING", "SPECIAL_EXIT", "STAGE_OUT", "STOPPED",
+	"UPDATE_DB"}
+
 // RecordedJobState returns the state in a number of slurmdbd's job table, as sacct prints it.
 // slurmdbd has special states for a run that was requeued and for a run that ended with a change
 // of size. A number that is not a state gives "STATE_" and the number.
@@ -76,6 +89,13 @@ var jobStateCodes = map[string]hpc.State{
 // ("CANCELLED by 1001") and the plus sign after a name that sacct cut ("CANCELLED+").
 func ParseJobState(text string) hpc.State {
 	word, _, _ := strings.Cut(text, " ")
+	if cut, isCut := strings.CutSuffix(word, "+"); isCut && len(cut) > 2 {
+		for _, state := range jobStates {
+			if strings.HasPrefix(string(state), cut) {
+				return state
+			}
+		}
+	}
 	if state, isCode := jobStateCodes[word]; isCode {
 		return state
 	}

@@ -95,13 +95,13 @@ func mirror(t *testing.T, versions map[string]string) string {
 func TestMirror(t *testing.T) {
 	needs(t, "apt-get", "dpkg-deb")
 	dir := mirror(t, map[string]string{
-		"bullseye": "20.11.7+really20.11.4-2", "bookworm": "22.05.8-4", "trixie": "24.11.5-4", "forky": "26.05.5-1", "sid": "27.05.0-1",
+		"bullseye": "22.05.8-4", "bookworm": "23.02.7+really23.02.4-2", "trixie": "24.11.5-4", "forky": "26.05.5-1", "sid": "27.05.0-1",
 	})
 	s := newStore(t)
 	request := func(version string) Request {
 		return Request{Version: version, Mirror: "file://" + dir, unsigned: true}
 	}
-	for version, want := range map[string]string{"20.11": "bullseye (slurmctld 20.11.7+really20.11.4-2)", "24.11.5": "trixie (slurmctld 24.11.5-4)", "26.05": "forky (slurmctld 26.05.5-1)"} {
+	for version, want := range map[string]string{"23.02": "bookworm (slurmctld 23.02.7+really23.02.4-2)", "24.11.5": "trixie (slurmctld 24.11.5-4)", "26.05": "forky (slurmctld 26.05.5-1)"} {
 		one, had, err := s.Install(t.Context(), request(version), quiet)
 		if err != nil || had || one.Source != "Debian "+want {
 			t.Fatalf("%s: %+v, %v", version, one, err)
@@ -117,10 +117,10 @@ func TestMirror(t *testing.T) {
 		}
 	}
 	for version, want := range map[string]string{
-		"23.02":   "(trixie has 24.11.5, bookworm has 22.05.8;",
+		"23.11":   "(trixie has 24.11.5, bookworm has 23.02.4;",
 		"24.11.6": "(trixie has 24.11.5, forky has 26.05.5;",
-		"19.05":   "(trixie has 24.11.5, bookworm has 22.05.8, bullseye has 20.11.4;",
-		"28.05":   "(trixie has 24.11.5, forky has 26.05.5, sid has 27.05.0;",
+		"21.08":   "21.08: not a supported release (want 22.05, ",
+		"28.05":   "28.05: not a supported release (want 22.05, ",
 	} {
 		var input *InputError
 		if _, _, err := s.Install(t.Context(), request(version), quiet); !errors.As(err, &input) || !strings.Contains(err.Error(), want) {

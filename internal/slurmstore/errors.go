@@ -3,6 +3,7 @@ package slurmstore
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"rmreplay/internal/slurmspec"
@@ -41,13 +42,17 @@ func (e *InputError) Unwrap() error { return e.Err }
 type NotInstalledError struct {
 	Version   string
 	Installed []string // releases in the store, oldest first
+	Own       string   // the machine's own release; "" if there is none, or if it is not known
 }
 
-// Error lists the releases in the store, and the command that installs the missing release.
+// Error lists the machine's own release and those in the store, and the command that installs the missing release.
 func (e *NotInstalledError) Error() string {
-	have := "none is installed"
-	if len(e.Installed) > 0 {
-		have = "installed: " + strings.Join(e.Installed, ", ")
+	have, list := "none is installed", slices.Clone(e.Installed)
+	if e.Own != "" {
+		list = slices.Insert(list, 0, e.Own+" on this machine")
+	}
+	if len(list) > 0 {
+		have = "installed: " + strings.Join(list, ", ")
 	}
 	if r, err := slurmspec.ParseRelease(e.Version); err == nil && !r.Supported() {
 		return fmt.Sprintf("slurm %s is not supported (want %s; %s)", e.Version, slurmspec.SupportedList(), have)

@@ -52,6 +52,10 @@ func (s *Store) Install(ctx context.Context, req Request, hooks Hooks) (one Slur
 		if absent := (*NotInstalledError)(nil); !errors.As(err, &absent) {
 			return one, false, err
 		}
+		if !want.Supported() {
+			return one, false, &InputError{req.Version, errors.New("not a supported release (want " +
+				slurmspec.SupportedList() + ")")}
+		}
 	}
 	err = s.unpacked(func(t *tree, scratch string) error {
 		one.Source, err = fill(ctx, t, req, hooks, func() (string,

@@ -47,6 +47,19 @@ func Meant(wrong string, known []string) string {
 	return "want " + strings.Join(known, ", ")
 }
 
+// Suggest returns " (did you mean NAME?)" with the known name that is most similar to a wrong name, or "" if none is
+// similar. A name that differs only in the case of letters is similar.
+func Suggest(wrong string, known []string) string {
+	near := Nearest(wrong, 1+len(wrong)/3, known)
+	if i := slices.IndexFunc(known, func(name string) bool { return strings.EqualFold(name, wrong) }); i >= 0 {
+		near = known[i]
+	}
+	if near == "" {
+		return ""
+	}
+	return " (did you mean " + near + "?)"
+}
+
 // distance returns the number of edits between two names, or some number above limit if
 // there are more than limit.
 func distance(a, b string, limit int) int {

@@ -44,6 +44,15 @@ func slowDistance(a, b string) int {
 	return d
 }
 
+func TestSuggest(t *testing.T) {
+	known := []string{"batch", "gpu", "Long"}
+	for wrong, want := range map[string]string{"bacth": " (did you mean batch?)", "BATCH": " (did you mean batch?)", "long": " (did you mean Long?)", "other": ""} {
+		if got := Suggest(wrong, known); got != want {
+			t.Errorf("%s: %q, want %q", wrong, got, want)
+		}
+	}
+}
+
 func TestDistance(t *testing.T) {
 	words := rapid.StringMatching(`[abc]{0,6}`)
 	rapid.Check(t, func(t *rapid.T) {

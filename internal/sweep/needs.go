@@ -233,13 +233,7 @@ func (m *Maker) Outlook() (*Outlook, error) {
 	if o.Needs == nil {
 		o.Needs = []Need{}
 	}
-	for _, c := range s.Cells {
-		for _, r := range c.Runs {
-			if r.State == stateComplete {
-				o.Complete++
-			}
-		}
-	}
+	o.Complete = s.complete()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d %s x %d %s = %d %s, of which %d are complete\n", o.Cells,
 		quantity.Plural(o.Cells, "cell", "cells"), o.Seeds, quantity.Plural(o.Seeds, "seed", "seeds"), o.Runs,
@@ -251,10 +245,23 @@ func (m *Maker) Outlook() (*Outlook, error) {
 	return o, nil
 }
 
+// complete returns the number of complete runs.
+func (s *Summary) complete() (n int) {
+	for _, c := range s.Cells {
+		for _, r := range c.Runs {
+			if r.State == stateComplete {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // Render returns the outlook as text.
 func (o *Outlook) Render() string { return o.text }
 
-// tellNeeds reports how many seeds are needed to detect differences, if the complete runs show this.
+// tellNeeds reports how many seeds are needed to detect differences, if the complete runs show this and other runs are
+// still to be made. The report says how many runs it is of, because the summary has other figures.
 func (m *Maker) tellNeeds() error {
 	if m.Observe == nil {
 		return nil
@@ -263,9 +270,11 @@ func (m *Maker) tellNeeds() error {
 	if err != nil {
 		return err
 	}
+	complete, all := s.complete(), len(m.Plan.Runs)
 	var b strings.Builder
-	if s.renderNeeds(&b); b.Len() > 0 {
-		m.observe(Progress{Phase: Noted, Name: strings.TrimSpace(b.String())})
+	if s.renderNeeds(&b); b.Len() > 0 && complete < all {
+		m.observe(Progress{Phase: Noted, Name: fmt.Sprintf("so far, with %d of %s:\n%s", complete,
+			quantity.Regular(all, "run"), strings.TrimSpace(b.String()))})
 	}
 	return nil
 }

@@ -91,6 +91,30 @@ func TestNeedsOfCellsWithOneSchedule(t *testing.T) {
 	}
 }
 
+// TestDifferentJobs: the text says that cells have different jobs, and that a cell completes fewer of its own jobs.
+func TestDifferentJobs(t *testing.T) {
+	const fewer, different = "completes fewer of its jobs", "the cells have different jobs (1033 to 1090)"
+	for _, c := range []struct {
+		jobs, completed    int
+		fewer, differently bool
+	}{{1090, 955, false, true}, {1033, 905, false, false}, {1033, 880, true, false}, {1090, 905, true, true}} {
+		s := summaryOf([]float64{300, 310}, []float64{300, 310})
+		for i := range s.Cells {
+			one := &s.Cells[i]
+			for j := range one.Runs[:2] {
+				one.Runs[j].Seed, one.Runs[j].Jobs, one.Runs[j].Metrics["completed_jobs"] = uint64(j), 1033, 905
+				if i == 1 {
+					one.Runs[j].Jobs, one.Runs[j].Metrics["completed_jobs"] = c.jobs, metrics.Float(c.completed)
+				}
+			}
+			one.Metrics = means(one.Runs)
+		}
+		if text := s.Render(); strings.Contains(text, fewer) != c.fewer || strings.Contains(text, different) != c.differently {
+			t.Errorf("%+v:\n%s", c, text)
+		}
+	}
+}
+
 // A cell with a run that is not valid is never a baseline, and its runs count in no deviation.
 func TestNeedsWithoutInvalidCells(t *testing.T) {
 	sound := []float64{300, 310, 305}

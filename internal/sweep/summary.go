@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -48,6 +49,7 @@ type RunSummary struct {
 	Valid bool   `json:"valid"`
 	Error string `json:"error,omitempty"` // why the run failed
 	Doubt string `json:"doubt,omitempty"` // why the run is not valid
+	Jobs  int    `json:"jobs,omitempty"`  // jobs of a complete run, every task of an array as a job
 	// Metrics are the run's metrics by their keys: all figures of package metrics that the run has,
 	// including the figures of nodes, fairness and feedback.
 	Metrics map[string]metrics.Float `json:"metrics,omitempty"`
@@ -109,7 +111,7 @@ func (p *Plan) summarizeRun(r *Run) (RunSummary, error) {
 		return one, fmt.Errorf("reading %s: %w", filepath.Join(p.Dir, r.Dir), err)
 	}
 	one.State, one.Valid, one.Doubt = stateComplete, m.Valid, record.Manifest.Doubt()
-	one.Metrics = map[string]metrics.Float{}
+	one.Jobs, one.Metrics = m.Jobs+m.Rejected, map[string]metrics.Float{}
 	for _, f := range slices.Concat(metrics.Figures, metrics.NodeFigures) {
 		one.Metrics[f.Key] = f.Of(&m.Metrics)
 	}
@@ -192,6 +194,43 @@ func (s *Summary) shown() []column {
 	return shown
 }
 
+// shares returns the smallest and the largest share of its jobs that a cell completes.
+func (s *Summary) shares() (least, most float64) {
+	least = 1
+	for _, c := range s.Cells {
+		jobs, done := 0, metrics.Float(0)
+		for _, r := range c.Runs {
+			if n, ok := r.Metrics[completed.key]; ok && n.Known() && r.Jobs > 0 {
+				jobs, done = jobs+r.Jobs, done+n
+			}
+		}
+		if jobs > 0 {
+			share := float64(done) / float64(jobs)
+			least, most = min(least, share), max(most, share)
+		}
+	}
+	return least, most
+}
+
+// jobs returns the numbers of jobs of the first seed with which cells have different numbers, in ascending order.
+func (s *Summary) jobs() []int {
+	counts := map[uint64][]int{}
+	for _, c := range s.Cells {
+		for _, r := range c.Runs {
+			if r.State == stateComplete {
+				counts[r.Seed] = append(counts[r.Seed], r.Jobs)
+			}
+		}
+	}
+	for _, seed := range slices.Sorted(maps.Keys(counts)) {
+		slices.Sort(counts[seed])
+		if distinct := slices.Compact(counts[seed]); len(distinct) > 1 {
+			return distinct
+		}
+	}
+	return nil
+}
+
 // Render returns the text table. It has a line for each cell, with means over its seeds. Cells with
 // a run that is not valid come last and are marked, even if their figures are good.
 func (s *Summary) Render() string {
@@ -229,9 +268,14 @@ func (s *Summary) Render() string {
 	if slices.Contains(shown, rejected) {
 		b.WriteString("rejected jobs (for each run) have no waits: a cell that rejects more may seem to wait less\n")
 	}
-	if slices.Contains(shown, completed) {
-		b.WriteString("a cell that completes fewer jobs may seem to wait less: its other jobs never started, were killed " +
-			"or failed (rmreplay compare of two cells says how many processor hours these used)\n")
+	least, most := s.shares()
+	if least < (1-fewCompleted)*most {
+		b.WriteString("a cell that completes fewer of its jobs may seem to wait less: its other jobs never started, were " +
+			"killed or failed (rmreplay compare of two cells says how many processor hours these used)\n")
+	}
+	if counts := s.jobs(); len(counts) > 1 {
+		fmt.Fprintf(&b, "the cells have different jobs (%d to %d): their waits are not of the same jobs\n", counts[0],
+			counts[len(counts)-1])
 	}
 	s.renderNeeds(&b)
 	for _, note := range s.Notes {

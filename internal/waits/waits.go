@@ -83,11 +83,21 @@ const Ahead = "behind jobs ahead of it in the queue"
 
 // MeaningIn is [Part.Meaning] for the jobs of one run.
 func (p Part) MeaningIn(m *run.Manifest) string {
-	if p == Priority && !HasPriorities(m) {
+	switch {
+	case p == Priority && !HasPriorities(m):
 		return Ahead
+	case p == Held && Driven(m):
+		return "while the driver of --io-schedule held it, until the file system and nodes are free"
 	}
 	return p.Meaning()
 }
+
+// Driven reports whether a driver outside slurmctld decided when the jobs of a run started. Until then it held them.
+func Driven(m *run.Manifest) bool { return m.IOSchedule != "" }
+
+// OnlyHeld says what the reasons mean in a [Driven] run.
+const OnlyHeld = "the driver of --io-schedule held the jobs until the file system and nodes were free: while jobs " +
+	"waited for these, their reason is only JobHeldUser, and they were not eligible"
 
 // MeaningInAny is [Part.Meaning] for the jobs of any run, with or without priorities. Descriptions of columns use it.
 func (p Part) MeaningInAny() string {
@@ -97,10 +107,10 @@ func (p Part) MeaningInAny() string {
 	return p.Meaning()
 }
 
-// MeaningOfMany is [Part.Meaning] for several jobs that wait now.
-func (p Part) MeaningOfMany() string { return many.Replace(meanings[p]) }
+// MeaningOfMany is [Part.MeaningIn] for several jobs that wait now.
+func (p Part) MeaningOfMany(m *run.Manifest) string { return many.Replace(p.MeaningIn(m)) }
 
-var many = strings.NewReplacer("which it depends", "which they depend", "its user", "their users", "it was held", "they are held",
+var many = strings.NewReplacer("which it depends", "which they depend", "its user", "their users", "it was held", "they are held", "held it", "holds them",
 	"its array", "their arrays", "its own reservation", "reservations of their own", "a run that was lost", "runs that were lost")
 
 // PartOf returns the part to which a reason of Slurm belongs. Slurm adds an explanation to
@@ -190,6 +200,16 @@ func AppendQueued(list []Period, row *run.Row) []Period {
 		list = append(list, p)
 	}
 	return list
+}
+
+// Submission returns when a job was submitted, for the order of the jobs in the queue. A run submits a preset job
+// (a job that ran when the window began) only just before its start, so for such a job Submission returns the
+// workload's submission; 0 if the record lacks it. The parameter window is 0 for a run without a window.
+func Submission(row *run.Row, window hpc.Time) hpc.Time {
+	if start := row.FirstStart(); start != 0 && start < window {
+		return row.RecordedSubmit
+	}
+	return row.Submit
 }
 
 // Span is a time in the queue that belongs to one part.

@@ -61,6 +61,9 @@ type ReadOptions struct {
 	Zone *time.Location
 	// Cluster is the cluster whose jobs are read, if a source has several clusters.
 	Cluster string
+	// Latest is the last instant that a record can know, such as the time of the file's last change; zero means no bound.
+	// A later end counts as a mistake, unless the record's run time agrees with it.
+	Latest time.Time
 	// Record, if not nil, is called with each record of a job. The argument is a *finished.Job that
 	// Record may keep. The workload then has no jobs, and the records may be of several clusters.
 	Record func(record any) error

@@ -51,8 +51,11 @@ type Info struct {
 	// WithCancellation is the number of jobs that the workload cancels some time after their submission. In a workload
 	// from accounting records, these jobs ended before they started.
 	WithCancellation int `json:"jobs_with_cancellation"`
-	UntilLimit       int `json:"jobs_until_time_limit"` // jobs with a limit and a run time that reaches it or has no end
-	Failing          int `json:"jobs_with_exit_code"`
+	// UntilLimit is the number of jobs with a limit and a run time that exceeds it or has no end. UntilLimitTasks is the
+	// number of such tasks.
+	UntilLimit      int `json:"jobs_until_time_limit"`
+	UntilLimitTasks int `json:"tasks_until_time_limit"`
+	Failing         int `json:"jobs_with_exit_code"`
 	// Endless is the number of jobs with neither a run time nor a time limit. Only the limit
 	// of their partition ends them. The offered work does not include them.
 	Endless int `json:"jobs_without_end"`
@@ -230,6 +233,7 @@ func (info *Info) add(job *hpc.Job) float64 {
 	tasks := TasksOf(job)
 	info.Tasks += len(tasks)
 	size := CPUs(&job.Request)
+	info.countUntilLimit(job, tasks)
 	for _, task := range tasks {
 		d, ends := Occupied(job.RunTimeOf(task), job.TimeLimit)
 		if !ends {
@@ -256,6 +260,19 @@ func (info *Info) add(job *hpc.Job) float64 {
 	work := OfferedWork(job)
 	info.OfferedCPUS += work
 	return work
+}
+
+// countUntilLimit counts the tasks whose run time exceeds the job's time limit.
+func (info *Info) countUntilLimit(job *hpc.Job, tasks []int) {
+	before := info.UntilLimitTasks
+	for _, task := range tasks {
+		if Exceeds(job.RunTimeOf(task), job.TimeLimit) && !neverStarted(job, task) {
+			info.UntilLimitTasks++
+		}
+	}
+	if info.UntilLimitTasks > before {
+		info.UntilLimit++
+	}
 }
 
 // OfferedWork returns the offered work of a job in CPU-seconds: for each task, the requested processors times the time
@@ -326,7 +343,6 @@ func (info *Info) countKinds(job *hpc.Job) {
 		{&info.Exclusive, job.Exclusive != ""},
 		{&info.WithCancellation, job.CancelAfter > 0},
 		{&info.Failing, job.ExitCode != 0 || len(job.TaskExitCodes) > 0},
-		{&info.UntilLimit, job.TimeLimit > 0 && job.RunTime >= job.TimeLimit && !neverStarted(job, -1)},
 		{&info.Endless, !endsByItself(job)},
 	} {
 		if kind.is {
@@ -356,11 +372,15 @@ func (info *Info) addUse(used, limit time.Duration) {
 // Occupied returns how long a job holds its nodes if nobody interrupts it. The result ends is
 // false if neither the run time nor the limit ends the job.
 func Occupied(runTime, limit time.Duration) (d time.Duration, ends bool) {
-	if limit > 0 && limit < runTime {
+	if Exceeds(runTime, limit) {
 		runTime = limit
 	}
 	return runTime, runTime != hpc.Unlimited
 }
+
+// Exceeds reports whether the limit ends a job with this run time. As in Slurm, a job that runs exactly as long as its
+// limit ends by itself. A limit of 0 is no limit.
+func Exceeds(runTime, limit time.Duration) bool { return limit > 0 && runTime > limit }
 
 // Ran returns how long a recorded job ran: its run time, or less if a cancellation, for example,
 // ended it earlier. It returns the run time of a job whose start or end is not recorded.
@@ -549,8 +569,11 @@ func (info *Info) Render(w io.Writer, zone *time.Location) error {
 	p.deciles(info.UsedDeciles, info.WithCancellation > 0)
 	p.hours(info.PerHour)
 	for _, rule := range sortedKeys(info.Rules) {
-		n := info.Rules[rule]
-		p.line("  rule %-28s %6d %s of the whole source", rule, n, quantity.Plural(n, "record", "records"))
+		n, of := info.Rules[rule], "record"
+		if rule == RuleLeftProcessors {
+			of = "processor"
+		}
+		p.line("  rule %-28s %6d %s of the whole source", rule, n, quantity.Plural(n, of, of+"s"))
 	}
 	return p.err
 }
@@ -574,8 +597,9 @@ type kind struct {
 }
 
 func (p *printer) kinds(info *Info) {
-	p.counts("  of them       ", []kind{
-		{info.UntilLimit, "would reach their limit unless cancelled"}, {info.Failing, "end with an exit code"},
+	tasks := note(info.UntilLimitTasks > info.UntilLimit, "(%d tasks) ", info.UntilLimitTasks)
+	p.counts("  of the jobs   ", []kind{
+		{info.UntilLimit, tasks + "would exceed their limit unless cancelled"}, {info.Failing, "end with an exit code"},
 		{info.WithCancellation, "with a planned cancellation"},
 		{info.WithDependency, "with a dependency"}, {info.WithGPUs, "with GRES"}, {info.Exclusive, "exclusive"},
 		{info.Endless, "without run time and limit"}, {info.DuplicateIDs, "have the ID of another job"},

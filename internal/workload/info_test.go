@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -153,6 +154,21 @@ func TestInfoNeverStartedRunTimes(t *testing.T) {
 	}
 }
 
+// TestUntilLimit: Slurm ends a job that runs as long as its limit as COMPLETED, so only longer jobs count.
+func TestUntilLimit(t *testing.T) {
+	w := &workload.Workload{}
+	for i, runTime := range []time.Duration{time.Hour - time.Second, time.Hour, time.Hour + time.Second, hpc.Unlimited} {
+		j := &hpc.Job{ID: fmt.Sprint(i), Request: hpc.Request{Tasks: 1, TimeLimit: time.Hour}}
+		j.RunTime = runTime
+		w.Jobs.Append(j)
+	}
+	info := workload.NewInfo(w)
+	var text bytes.Buffer
+	if err := info.Render(&text, time.UTC); err != nil || info.UntilLimit != 2 || !strings.Contains(text.String(), "2 would exceed their limit unless cancelled") {
+		t.Errorf("%d, %v:\n%s", info.UntilLimit, err, &text)
+	}
+}
+
 // TestDuplicateIDs: jobs whose ID an earlier job has are counted and shown.
 func TestDuplicateIDs(t *testing.T) {
 	w := &workload.Workload{}
@@ -166,6 +182,26 @@ func TestDuplicateIDs(t *testing.T) {
 	}
 	if info.DuplicateIDs != 3 || !strings.Contains(text.String(), "3 have the ID of another job") {
 		t.Errorf("%d duplicates:\n%s", info.DuplicateIDs, &text)
+	}
+}
+
+// An array of three tasks, two of which exceed the limit, is one job and two tasks.
+func TestTasksUntilLimit(t *testing.T) {
+	job := func(id, array string, behaviour hpc.Behaviour) *hpc.Job {
+		return &hpc.Job{ID: id, Request: hpc.Request{Array: array, TimeLimit: time.Hour}, Behaviour: behaviour}
+	}
+	info := workload.NewInfo(&workload.Workload{Jobs: workload.JobsOf(
+		job("array", "1-3", hpc.Behaviour{RunTime: time.Hour + 1, TaskRunTimes: map[int]time.Duration{2: time.Hour}}),
+		job("one task", "1-3", hpc.Behaviour{RunTime: time.Minute, TaskRunTimes: map[int]time.Duration{3: 2 * time.Hour}}),
+		job("short", "", hpc.Behaviour{RunTime: time.Minute}),
+	)})
+	if info.UntilLimit != 2 || info.UntilLimitTasks != 3 {
+		t.Errorf("%d jobs, %d tasks until their limit, want 2 and 3", info.UntilLimit, info.UntilLimitTasks)
+	}
+	var text bytes.Buffer
+	const want = "\n  of the jobs   2 (3 tasks) would exceed their limit unless cancelled"
+	if err := info.Render(&text, time.UTC); err != nil || !strings.Contains(text.String(), want) {
+		t.Errorf("%v\n%s", err, text.String())
 	}
 }
 

@@ -16,6 +16,24 @@ type RuleBook struct {
 	// Counts has the number of records by rule; nil while all counts are 0.
 	Counts map[string]int
 	first  string // the first mistake
+	// where the reader is in its source: the file's name and a line or record; without a name, mistakes have no place
+	name, unit string
+	number     int
+}
+
+// At says where in the source the next mistakes are, so that [RuleBook.Mistake] names the place. unit is "" for
+// lines, or the word for what number counts, such as "job". Without a name, mistakes have no place.
+func (b *RuleBook) At(name, unit string, number int) { b.name, b.unit, b.number = name, unit, number }
+
+// located adds the current place in the source to a mistake.
+func (b *RuleBook) located(mistake string) string {
+	switch {
+	case b.name == "":
+		return mistake
+	case b.unit == "":
+		return fmt.Sprintf("%s:%d: %s", b.name, b.number, mistake)
+	}
+	return fmt.Sprintf("%s: %s %d: %s", b.name, b.unit, b.number, mistake)
 }
 
 // Fall counts a record to which a rule applies, and returns nil. A strict book returns the record's
@@ -25,7 +43,7 @@ func (b *RuleBook) Fall(rule, format string, args ...any) error {
 		return fmt.Errorf("%s (rule %s)", fmt.Sprintf(format, args...), rule)
 	}
 	if b.first == "" {
-		b.first = fmt.Sprintf(format, args...)
+		b.first = b.located(fmt.Sprintf(format, args...))
 	}
 	b.Note(rule, 1)
 	return nil

@@ -3,6 +3,7 @@ package workload
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/slurmspec/sbatch"
+	"rmreplay/internal/spelling"
 )
 
 // Cluster has the facts about the cluster that [Validate] uses. A nil map and 0 nodes mean "not
@@ -409,7 +411,8 @@ func (v *validator) size(job *hpc.Job) {
 		for name := range strings.SplitSeq(job.Partition, ",") {
 			n, ok := v.cluster.Partitions[name]
 			if !ok {
-				v.report(Warning, job.ID, RuleUnknownPartition, "the cluster has no partition %s", name)
+				v.report(Warning, job.ID, RuleUnknownPartition, "the cluster has no partition %s%s", name,
+					spelling.Suggest(name, slices.Sorted(maps.Keys(v.cluster.Partitions))))
 				continue
 			}
 			largest = max(largest, n)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 )
 
 // Workload is everything that happens to a cluster from outside. Every list is sorted by
@@ -127,6 +128,32 @@ func (w *Workload) LacksNodes(job *hpc.Job) bool {
 	return w.Preset(job) && job.Array == "" && job.Recorded.Nodes == ""
 }
 
+// LeavesRunning returns a test for jobs that are left out, because they ran when the window began and their nodes are
+// unknown. The test notes the jobs and their processors in [Workload.Rules] if the function homeless is true of them.
+func (w *Workload) LeavesRunning(homeless func(*hpc.Job) bool) func(*hpc.Job) bool {
+	return func(job *hpc.Job) bool {
+		if !homeless(job) {
+			return false
+		}
+		w.Note(RuleLeftRunning, 1)
+		w.Note(RuleLeftProcessors, cmp.Or(job.Recorded.Processors, CPUs(&job.Request)))
+		return true
+	}
+}
+
+// LeftRunning describes the jobs that rules say were left out, because they ran when the window began and their nodes
+// are unknown: "7 jobs with 40 processors". It returns "" if there are none.
+func LeftRunning(rules map[string]int) string {
+	n, processors := rules[RuleLeftRunning], rules[RuleLeftProcessors]
+	switch {
+	case n == 0:
+		return ""
+	case processors == 0: // a trace that an older release wrote
+		return quantity.Regular(n, "job")
+	}
+	return quantity.Regular(n, "job") + " with " + quantity.Regular(processors, "processor")
+}
+
 // Submitters returns the workload's users, and further users that only jobs name. For the further
 // users, only the name is known.
 func (w *Workload) Submitters() []hpc.User {
@@ -203,8 +230,9 @@ const (
 	// many nodes as tasks.
 	RuleFewerNodes = "nodes_above_tasks"
 	// RuleLeftRunning counts jobs that ran when a window began, but are left out because their nodes
-	// are unknown.
-	RuleLeftRunning = "running_left_out"
+	// are unknown. RuleLeftProcessors counts the processors of these jobs.
+	RuleLeftRunning    = "running_left_out"
+	RuleLeftProcessors = "running_left_out_processors"
 )
 
 // MaxGap is the longest time between two submissions that does not count as a clock jump.

@@ -51,7 +51,8 @@ var newer = []family{
 	{"attracted", (*drawing).attracted},
 	{"cpulimits", (*drawing).cpuLimits},
 	{"brackets", (*drawing).brackets},
-	{"cpus", (*drawing).consumableCPUs},
+	{"gpudefaults", (*drawing).gpuDefaults},
+	{"cpus", (*drawing).consumableCPUs}, // from 17,000,001 on
 }
 
 // ofEach is the number of case numbers of a newer family.
@@ -557,6 +558,83 @@ func (d *drawing) cpuLimits() {
 		return ""
 	})
 }
+
+// gpuDefaults draws CPUs and memory for each GPU that slurm.conf gives to jobs, for the cluster and for partitions.
+func (d *drawing) gpuDefaults() {
+	number, typed := d.withGPUs()
+	places := typed || strings.Contains(d.files[0], "Cores=")
+	if d.chance(.5) {
+		d.manyPartitions()
+	}
+	if d.chance(.2) {
+		d.limits()
+	}
+	d.jobs, d.pace = 40+d.IntN(60), []int{0, 0, 1, 2, 5, 10}
+	cpus := func() string { return fmt.Sprint(1 + d.IntN(max(1, 2*d.cores/number))) }
+	memory := func() string { return fmt.Sprint(d.memory / number / pick(d, 1, 2, 3, 4)) }
+	if d.chance(.6) {
+		d.set("DefCpuPerGPU", cpus())
+	}
+	if d.chance(.6) {
+		d.set("DefMemPerGPU", memory())
+	}
+	for i := range d.partitions {
+		if i > 0 && d.chance(.3) {
+			d.partitions[i] = defaultMemory.ReplaceAllString(d.partitions[i], "")
+		}
+		if d.chance(.5) {
+			d.partitions[i] += " DefCpuPerGPU=" + cpus()
+		}
+		if d.chance(.5) {
+			d.partitions[i] += " DefMemPerGPU=" + memory()
+		}
+	}
+	d.job = append(d.job, func(i int) string {
+		n := 1 + d.IntN(number)
+		if i%9 == 0 {
+			return ""
+		}
+		switch d.IntN(10) {
+		case 0:
+			return fmt.Sprintf("--gres=gpu:%d", n)
+		case 1, 2:
+			return fmt.Sprintf("--gpus=%d", 1+d.IntN(2*number))
+		case 3:
+			return fmt.Sprintf("-N 2 -n %d --gpus-per-node=%d", 2+d.IntN(4), n)
+		case 4, 5:
+			return fmt.Sprintf("-n %d --gpus-per-task=%d", 1+d.IntN(4), 1+d.IntN(2))
+		case 6:
+			if sockets := 1 + d.IntN(d.sockets); places {
+				return fmt.Sprintf("--sockets-per-node=%d --gpus-per-socket=1", sockets)
+			}
+		case 7:
+			return fmt.Sprintf("-n 1 --gpus-per-node=%d", n)
+		case 8:
+			if typed {
+				return fmt.Sprintf("-n 1 --gres=gpu:fast:%d", n)
+			}
+		}
+		return ""
+	}, func(i int) string {
+		if i%9 == 0 {
+			return fmt.Sprintf("--gpus=%d %s", 1+d.IntN(number), pick(d,
+				fmt.Sprintf("--mem-per-gpu=%d", d.memory/number/2), "-n 1 --cpus-per-gpu=1", "-n 1 --cpus-per-gpu=2"))
+		}
+		switch d.IntN(16) {
+		case 0:
+			return fmt.Sprintf("-c %d", 1+d.IntN(max(1, d.cores/2)))
+		case 1:
+			return fmt.Sprintf("--mem=%d", d.memory/pick(d, 2, 4, 8))
+		case 2:
+			return fmt.Sprintf("--mem-per-cpu=%d", d.memory/d.cores/pick(d, 1, 2, 4))
+		case 3:
+			return pick(d, "--exclusive", "-a 1-4", "--nice=50", "--ntasks-per-node=2")
+		}
+		return ""
+	})
+}
+
+var defaultMemory = regexp.MustCompile(` DefMemPerCPU=\d+`)
 
 // consumableCPUs draws nodes whose CPUs are consumable resources (CR_CPU), with and without threads.
 func (d *drawing) consumableCPUs() {

@@ -23,6 +23,14 @@ type Int struct {
 // KnownInt returns a known integer.
 func KnownInt(value int64) Int { return Int{Value: value, Known: true} }
 
+// or returns the integer, or another one if the integer is unknown.
+func (n Int) or(other Int) Int {
+	if n.Known {
+		return n
+	}
+	return other
+}
+
 // Hours is a number of hours that may be unknown.
 type Hours struct {
 	Value float64
@@ -61,6 +69,7 @@ type Job struct {
 
 	CPUs, Nodes, MemMiB, GPUs, Billing Int  // allocated
 	NodesCounted                       bool // the document has no number of nodes; Nodes was counted from NodeList
+	CPUsRequested                      bool // the document has no allocated processors; CPUs has the requested ones
 	ReqCPUs, ReqNodes, ReqMemMiB       Int  // requested
 	ReqGPUs                            Int
 	CPUHours, GPUHours, NodeHours      Hours // allocated amount times Elapsed; 0 for a job that never ran

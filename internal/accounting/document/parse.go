@@ -235,6 +235,9 @@ func init() {
 	registerNumber("time_limit", 0, slurmspec.MaxSeconds, func(j *Job) *Int { return &j.Limit })
 	registerNumber("total_cpus", 0, maxCount, func(j *Job) *Int { return &j.CPUs })
 	registerNumber("total_nodes", 0, maxCount, func(j *Job) *Int { return &j.Nodes })
+	registerNumber("req_cpus", 0, maxCount, func(j *Job) *Int { return &j.ReqCPUs })
+	registerNumber("req_nodes", 0, maxCount, func(j *Job) *Int { return &j.ReqNodes })
+	registerNumber("req_mem", 0, maxCount, func(j *Job) *Int { return &j.ReqMemMiB })
 	register("exit_code", func(p *parser, v value) bool {
 		return setExit(v, &p.job.ExitCode, &p.job.ExitSignal)
 	})
@@ -299,7 +302,7 @@ func init() {
 // unread are keys without a field in [Job]. Their values repeat the values of other keys, or package records reads
 // these keys.
 var unread = keys("@queue_wait", "cpu_hours", "pack_job_id", "pack_job_offset", "tres_req_raw", "tres_alloc_raw",
-	"submit_line", "array_task_str", "req_cpus", "req_nodes", "req_cpus_per_node", "req_mem", "req_mem_per_node",
+	"submit_line", "array_task_str", "req_cpus_per_node", "req_mem_per_node",
 	"req_mem_per_cpu", "req_gpus", "req_gres", "licenses", "suspended", "run_time", "restarts", "held", "flags",
 	"used_memory", "moved_bytes", "whole_line", "preempted_by")
 
@@ -433,17 +436,16 @@ func (p *parser) times() {
 // amounts reads the lists of TRES, counts nodes if their number is missing, and computes the hours.
 func (p *parser) amounts() {
 	j := &p.job
-	var cpus, nodes Int
+	var cpus, nodes, reqCPUs, reqMemory, reqNodes Int
 	ok := p.tres(j.TRESAlloc, &cpus, &j.MemMiB, &nodes, &j.GPUs, &j.Billing)
-	ok = p.tres(j.TRESReq, &j.ReqCPUs, &j.ReqMemMiB, &j.ReqNodes, &j.ReqGPUs, new(Int)) && ok
+	ok = p.tres(j.TRESReq, &reqCPUs, &reqMemory, &reqNodes, &j.ReqGPUs, new(Int)) && ok
 	if !ok {
 		j.Marks |= BadValue
 	}
-	if !j.CPUs.Known {
-		j.CPUs = cpus
-	}
-	if !j.Nodes.Known {
-		j.Nodes = nodes
+	j.CPUs, j.Nodes = j.CPUs.or(cpus), j.Nodes.or(nodes)
+	j.ReqCPUs, j.ReqNodes, j.ReqMemMiB = j.ReqCPUs.or(reqCPUs), j.ReqNodes.or(reqNodes), j.ReqMemMiB.or(reqMemory)
+	if !j.CPUs.Known && j.ReqCPUs.Value > 0 {
+		j.CPUs, j.CPUsRequested = j.ReqCPUs, true
 	}
 	if !j.Nodes.Known && !p.identity && j.NodeList != "" && j.NodeList != UnknownNodes {
 		if n, err := hostlist.Count(j.NodeList); err == nil {

@@ -68,18 +68,36 @@ func (p *Pool) program() ([]string, error) {
 			return argv, nil
 		}
 	}
+	path, err := installed()
+	if err != nil {
+		return nil, err
+	}
+	return []string{path}, nil
+}
+
+// Installed returns [ErrAbsent] with a reason if no program for engines is installed.
+func Installed() error {
+	if len(Program) > 0 {
+		return nil
+	}
+	_, err := installed()
+	return err
+}
+
+// installed returns the path of the program rmreplay-engine.
+func installed() (string, error) {
 	const name = "rmreplay-engine"
 	if self, err := os.Executable(); err == nil {
 		beside := filepath.Join(filepath.Dir(self), name)
 		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
-			return []string{beside}, nil
+			return beside, nil
 		}
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrAbsent, err)
+		return "", fmt.Errorf("%w: %w", ErrAbsent, err)
 	}
-	return []string{path}, nil
+	return path, nil
 }
 
 // start starts an engine. It does not wait until the engine is ready. The first question waits for

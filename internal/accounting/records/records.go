@@ -413,6 +413,9 @@ func Finished(text []byte, cluster string) (*finished.Job, document.Marks) {
 	if j.NodesCounted { // Nodes was only counted from the list of nodes: the record lacks the number
 		r.AllocNodes = 0
 	}
+	if j.CPUsRequested {
+		r.AllocCPUs = 0
+	}
 	if r.NodeList == document.UnknownNodes {
 		r.NodeList, r.Ran = "", true
 	}

@@ -16,6 +16,7 @@ import (
 	"rmreplay/internal/formats/sacct"
 	"rmreplay/internal/formats/table"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
 )
 
@@ -107,6 +108,9 @@ func documentsOf(text string) (*workload.Workload, error) {
 		return nil, err
 	}
 	for rule, n := range imported.Rules {
+		if rule == finished.NoteCPUsRequested || rule == finished.NoteNoCPUHours {
+			continue // only imports count this
+		}
 		if w.Rules == nil {
 			w.Rules = make(map[string]int)
 		}
@@ -137,6 +141,49 @@ func tableOf(text string) (*workload.Workload, error) {
 	}
 	w, _, err := r.Finish()
 	return w, err
+}
+
+// TestRequestedCPUs: if a record lacks the allocated processors, accounting and metrics use the requested ones. The
+// record still lacks them when a workload is made from the document.
+func TestRequestedCPUs(t *testing.T) {
+	const text = "JobID|User|Submit|Start|End|State|ReqCPUS|ReqNodes|ReqMem\n" +
+		"7|ann|2024-03-01T08:00:00|2024-03-01T08:00:00|2024-03-01T10:00:00|COMPLETED|4|2|8G\n"
+	w, _, err := sacct.Accounting(strings.NewReader(text), "sacct", workload.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	metered, err := run.FromWorkload(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := metered.Jobs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stored []document.Job
+	opts := workload.ReadOptions{Record: func(record any) error {
+		text, err := records.Document(record.(*finished.Job), "vale", false)
+		if err != nil {
+			return err
+		}
+		stored = append(stored, document.Parse(text, "vale"))
+		if back, _ := records.Finished(text, "vale"); back.AllocCPUs != 0 || back.ReqCPUs != 4 {
+			t.Errorf("back from %s: %d allocated, %d requested", text, back.AllocCPUs, back.ReqCPUs)
+		}
+		return nil
+	}}
+	imported, _, err := sacct.Accounting(strings.NewReader(text), "sacct", opts)
+	if err != nil || len(stored) != 1 || len(rows) != 1 {
+		t.Fatalf("%v, %d documents, %d rows", err, len(stored), len(rows))
+	}
+	j := stored[0]
+	if j.CPUs.Value != int64(rows[0].Processors) || j.CPUs.Value != 4 || j.CPUHours.Value != 8 || j.ReqCPUs.Value != 4 ||
+		j.ReqNodes.Value != 2 || j.ReqMemMiB.Value != 8192 {
+		t.Errorf("document %+v, row %+v", j, rows[0])
+	}
+	if n := imported.Rules[finished.NoteCPUsRequested]; n != 1 {
+		t.Errorf("rules %v", imported.Rules)
+	}
 }
 
 // TestSourcesAgree checks that all ways from a record to a workload give the same workload: sacct's

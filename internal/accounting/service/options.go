@@ -182,6 +182,15 @@ func (e *InputError) Error() string { return e.Err.Error() }
 // Unwrap returns the wrapped error.
 func (e *InputError) Unwrap() error { return e.Err }
 
+// MissingError says that a program is missing on this machine.
+type MissingError struct{ Err error }
+
+// Error implements the interface error.
+func (e *MissingError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error with its context.
+func (e *MissingError) Unwrap() error { return e.Err }
+
 // usage wraps an error in a [UsageError]; nil stays nil.
 func usage(err error) error {
 	if err == nil {

@@ -33,7 +33,12 @@ var shared = []struct {
 	{"exit_code", func(j *document.Job) string { return count(j.ExitCode) }},
 	{"exit_signal", func(j *document.Job) string { return count(j.ExitSignal) }},
 	{"limit_s", func(j *document.Job) string { return count(j.Limit) }},
-	{"cpus", func(j *document.Job) string { return allocated(j, j.CPUs) }},
+	{"cpus", func(j *document.Job) string {
+		if j.CPUsRequested {
+			return ""
+		}
+		return allocated(j, j.CPUs)
+	}},
 	{"nodes", func(j *document.Job) string { return allocated(j, j.Nodes) }},
 }
 

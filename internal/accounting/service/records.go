@@ -191,7 +191,8 @@ func (Service) Import(ctx context.Context, dir string, from Records) (out *Impor
 func read(ctx context.Context, from Records, out *Imported,
 	each func(source store.Source, cluster string, text []byte) error, described func(name string, r *run.Run) error,
 ) error {
-	opts := workload.ReadOptions{Cluster: from.ClusterName, Start: from.Start, End: from.End, Zone: from.Zone.Location()}
+	opts := workload.ReadOptions{Cluster: from.ClusterName, Start: from.Start, End: from.End, Zone: from.Zone.Location(),
+		Latest: time.Now()}
 	lost := lostRuns{held: map[numbered][]finished.Job{}, send: func(runs []finished.Job, lost bool) error {
 		job := &runs[len(runs)-1]
 		text, err := records.Document(job, from.ClusterName, lost, runs[:len(runs)-1]...)

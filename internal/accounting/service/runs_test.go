@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"rmreplay/internal/accounting/engine"
 	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/formats"
@@ -257,5 +258,30 @@ func TestWorkload(t *testing.T) {
 	}
 	if _, _, err := svc.Workload(ctx, filepath.Join(scratch, "nothing"), workload.ReadOptions{}); err == nil || !strings.Contains(err.Error(), "no store") {
 		t.Error(err)
+	}
+}
+
+// TestWithoutEngine: without the program of the query engine, a server that only shows runs does not start, and a server
+// that receives jobs warns.
+func TestWithoutEngine(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	program := engine.Program
+	engine.Program = nil
+	defer func() { engine.Program = program }()
+	listen := []string{"127.0.0.1:0"}
+	err := service.New().Serve(t.Context(), service.Serve{Runs: []string{t.TempDir()}, Listen: listen}, t.Logf)
+	if !errors.As(err, new(*service.MissingError)) || !strings.Contains(err.Error(), "need rmreplay-engine") {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var said []string
+	err = service.New().Serve(ctx, service.Serve{Data: t.TempDir(), Listen: listen, MemoryMiB: 512},
+		func(format string, args ...any) {
+			if said = append(said, fmt.Sprintf(format, args...)); strings.Contains(format, "receiving on") {
+				cancel()
+			}
+		})
+	if err != nil || !strings.Contains(said[0], "warning: pages and searches need rmreplay-engine") {
+		t.Errorf("%v, %q", err, said)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"rmreplay/internal/access"
 	"rmreplay/internal/accounting/document"
 	"rmreplay/internal/accounting/elastic"
+	"rmreplay/internal/accounting/engine"
 	"rmreplay/internal/accounting/forward"
 	"rmreplay/internal/accounting/intake"
 	"rmreplay/internal/accounting/kafka"
@@ -75,6 +76,14 @@ func (Service) Serve(ctx context.Context, opts Serve, say func(format string, ar
 		return err
 	}
 	takes := opts.Data != ""
+	if err := engine.Installed(); err != nil && jobs == nil {
+		err = fmt.Errorf("pages and searches need rmreplay-engine, which is installed with rmreplay's packages, and made "+
+			"by make build: %w", err)
+		if !takes {
+			return &MissingError{err}
+		}
+		say("rmreplay: warning: %v", err)
+	}
 	if !takes {
 		if opts.Data, err = os.MkdirTemp("", "rmreplay-accounting-"); err != nil {
 			return fmt.Errorf("making a directory for the server: %w", err)

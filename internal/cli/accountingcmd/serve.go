@@ -95,7 +95,8 @@ of the cluster, so that utilization is in per cent. The flag may be repeated.`,
 	return c
 }
 
-// withStatus marks an error about invalid options as an error of usage, and an error about a run as one of the input.
+// withStatus marks an error about invalid options as an error of usage, an error about a run as one of the input, and
+// an error about a missing program as one of the machine.
 func withStatus(err error) error {
 	var wrong *service.UsageError
 	if errors.As(err, &wrong) {
@@ -104,6 +105,10 @@ func withStatus(err error) error {
 	var input *service.InputError
 	if errors.As(err, &input) {
 		return console.BadInput(err)
+	}
+	var missing *service.MissingError
+	if errors.As(err, &missing) {
+		return console.Missing(err)
 	}
 	return err
 }

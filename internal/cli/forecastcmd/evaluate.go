@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
@@ -64,6 +65,8 @@ right state.`,
 	f.StringVar(&opts.at, "at", "", "forecast at each `TIME` of the run; separate several by commas")
 	f.BoolVar(&opts.trueRunTimes, "true-run-times", false, "let the jobs run as long as they did in the run")
 	opts.addFlags(f)
+	run := strings.NewReplacer("the run of --freeze", "the run", "; simulator for a capture", "", " or of the capture", "")
+	f.VisitAll(func(flag *pflag.Flag) { flag.Usage = run.Replace(flag.Usage) })
 	opts.zone.Add(f)
 	console.AddJSON(c, &opts.json)
 	return c

@@ -184,7 +184,8 @@ func groups(r *run.Run, record *explain.Record, filter string, start, end hpc.Ti
 		return explain.Groupings{}, err
 	}
 	rows = slices.DeleteFunc(rows, func(row *run.Row) bool {
-		return start != 0 && row.Submit < start || end != 0 && row.Submit >= end
+		submitted := record.Submission(row)
+		return start != 0 && submitted < start || end != 0 && submitted >= end
 	})
 	if len(rows) == 0 {
 		why, given := "there is none", []string(nil)

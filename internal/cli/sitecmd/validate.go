@@ -54,7 +54,8 @@ the resource manager may reject or end a job, or that a date looks wrong; both m
 intended. With --cluster, the command also checks users, partitions, sizes, features, and
 the slurm.conf files of actions against a cluster. It also says which jobs slurmctld
 rejects, and which jobs slurmctld accepts and never starts. These jobs are grouped by the
-cause, with slurmctld's answer, the number of jobs, some of the jobs, and a remedy.
+cause, with slurmctld's answer, the number of jobs, some of the jobs, and a remedy. Each
+of them counts as a warning, and the last line has their numbers.
 
 To find these jobs, the command starts the daemons of Slurm under the virtual clock, and
 submits each different request once to the idle machine, also the requests of jobs that
@@ -80,7 +81,7 @@ type validateReport struct {
 	Source   string             `json:"source"`
 	Jobs     int                `json:"jobs"`
 	Errors   int                `json:"errors"`
-	Warnings int                `json:"warnings"`
+	Warnings int                `json:"warnings"` // also jobs without a problem that Slurm would not run
 	Problems []workload.Problem `json:"problems"`
 	// Forecast lists the jobs that Slurm would not run. It is nil without a cluster.
 	Forecast *admission.Forecast `json:"forecast,omitempty"`
@@ -142,7 +143,34 @@ func (l Lent) foresee(ctx context.Context, r *validateReport, w *workload.Worklo
 			"(correct the command in accounts.sacctmgr; after a replay, logs/sacctmgr.log of the run has the whole output of sacctmgr)"}})
 	}
 	r.Forecast = forecast
+	if forecast != nil {
+		r.warnOfForecast()
+	}
 	return err
+}
+
+// warnOfForecast counts each job that Slurm would not run as a warning, unless a problem already warns of this job.
+func (r *validateReport) warnOfForecast() {
+	warned := map[string]bool{}
+	for _, p := range r.Problems {
+		warned[p.Job] = true
+	}
+	for job := range r.Forecast.Jobs {
+		if !warned[job] {
+			r.Warnings++
+		}
+	}
+}
+
+// unrun returns a text with the numbers of jobs that Slurm would not run; "" without such jobs.
+func (r *validateReport) unrun() (text string) {
+	if f := r.Forecast; f != nil && f.Rejected > 0 {
+		text += fmt.Sprintf("; %s rejected by Slurm", quantity.Regular(f.Rejected, "submission"))
+	}
+	if f := r.Forecast; f != nil && f.NeverStarts > 0 {
+		text += fmt.Sprintf("; %s accepted but never started", quantity.Regular(f.NeverStarts, "submission"))
+	}
+	return text
 }
 
 func newValidateReport(w *workload.Workload, problems []workload.Problem) *validateReport {
@@ -180,8 +208,8 @@ func (r *validateReport) render(all bool) string {
 		}
 	}
 	r.renderForecast(&b)
-	fmt.Fprintf(&b, "%s: %s, %d %s, %d %s\n", r.Source, r.counted, r.Errors,
-		quantity.Plural(r.Errors, "error", "errors"), r.Warnings, quantity.Plural(r.Warnings, "warning", "warnings"))
+	fmt.Fprintf(&b, "%s: %s, %s, %s%s\n", r.Source, r.counted, quantity.Regular(r.Errors, "error"),
+		quantity.Regular(r.Warnings, "warning"), r.unrun())
 	return b.String()
 }
 

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"rmreplay/internal/flags"
 )
@@ -24,11 +26,28 @@ import (
 const GroupsOnly = "groups-only"
 
 // Template is cobra's usage template. For commands that need a subcommand ([GroupsOnly]) it leaves
-// out the usage line with "[flags]".
-func Template(c *cobra.Command) string {
+// out the usage line with "[flags]". If the output w is a terminal, it wraps the descriptions of flags.
+func Template(c *cobra.Command, w io.Writer) string {
 	const runnable = "{{if .Runnable}}\n  {{.UseLine}}"
-	return strings.Replace(c.UsageTemplate(), runnable, `{{if and .Runnable (not (index .Annotations "`+GroupsOnly+`"))}}
-  {{.UseLine}}`, 1)
+	return strings.NewReplacer(runnable, `{{if and .Runnable (not (index .Annotations "`+GroupsOnly+`"))}}
+  {{.UseLine}}`, "Flags.FlagUsages", fmt.Sprint("Flags.FlagUsagesWrapped ", wrapAt(w))).Replace(c.UsageTemplate())
+}
+
+// widest is the largest width of help, in columns.
+const widest = 100
+
+// wrapAt returns the width, in columns, to which help is wrapped: that of the terminal, but at most [widest]. It is 0,
+// which means that help is not wrapped, if w is not a terminal.
+func wrapAt(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return min(width, widest)
 }
 
 // HelpCommand returns the help command. Cobra's own help command prints the help of the program for

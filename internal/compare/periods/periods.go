@@ -200,10 +200,7 @@ func (t *Side) counts(row *run.Row) bool {
 func replacement(sides ...*Side) int {
 	most := 1
 	for _, t := range sides {
-		most = max(most, t.Manifest.Cluster.Processors)
-		for _, p := range metrics.Timeline(t.Rows) {
-			most = max(most, p.Processors)
-		}
+		most = max(most, t.Manifest.Cluster.Processors, metrics.MostProcessors(t.Rows))
 	}
 	return most
 }

@@ -10,6 +10,7 @@ import (
 
 	"rmreplay/internal/forecast"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
 	"rmreplay/internal/quantity"
 )
 
@@ -47,14 +48,15 @@ type Row struct {
 	// the forecast.
 	Recalibrated int `json:"recalibrated"`
 	// MedianError is the median error in seconds. SlurmError is the median error of Slurm's own estimates, and
-	// BesideError the median error of the forecasts for the same jobs.
-	MedianError float64 `json:"median_error_s"`
-	SlurmError  float64 `json:"slurm_median_error_s,omitempty"`
-	BesideError float64 `json:"beside_median_error_s,omitempty"`
+	// BesideError the median error of the forecasts for the same jobs. A median of no forecast, and an infinite median,
+	// is NaN (null in JSON).
+	MedianError metrics.Float `json:"median_error_s"`
+	SlurmError  metrics.Float `json:"slurm_median_error_s"`
+	BesideError metrics.Float `json:"beside_median_error_s"`
 	// Width is the median distance from P10 to P90 in seconds, and RecalibratedWidth the median width of the
-	// recalibrated intervals.
-	Width             float64 `json:"median_width_s"`
-	RecalibratedWidth float64 `json:"recalibrated_median_width_s"`
+	// recalibrated intervals. Both leave out forecasts with one of the two P90 after the horizon.
+	Width             metrics.Float `json:"median_width_s"`
+	RecalibratedWidth metrics.Float `json:"recalibrated_median_width_s"`
 
 	at                    hpc.Time // the instant of the last counted forecast
 	errors, slurm, beside []float64
@@ -177,18 +179,16 @@ func (e *Evaluation) Finish() {
 	})
 }
 
-// middle returns the median, or the largest finite number if the median is infinite.
-func middle(list []float64) float64 {
+// middle returns the median; NaN if the list is empty, or if the median is infinite.
+func middle(list []float64) metrics.Float {
 	if len(list) == 0 {
-		return 0
+		return metrics.NoValue()
 	}
 	slices.Sort(list)
-	for i := len(list) / 2; i >= 0; i-- {
-		if !math.IsInf(list[i], 1) {
-			return list[i]
-		}
+	if median := metrics.Float(list[len(list)/2]); median.Known() {
+		return median
 	}
-	return 0
+	return metrics.NoValue()
 }
 
 // Render returns the evaluation as text.
@@ -198,8 +198,8 @@ func (e *Evaluation) Render() string {
 		b.WriteString(e.Evaluation.Render() + "\n")
 	}
 	for _, one := range e.Runs {
-		fmt.Fprintf(&b, "%s: %d instants, %d starts, P10-P90 %.1f %%, median error %.0f s\n", one.Run, len(one.Instants),
-			one.Jobs, 100*one.Covered, one.MedianError)
+		fmt.Fprintf(&b, "%s: %d instants, %d starts, P10-P90 %s, median error %s\n", one.Run, len(one.Instants),
+			one.Jobs, quantity.Format("%.1f %%", 100*one.Covered), inSeconds(one.MedianError))
 		for _, note := range one.Notes {
 			fmt.Fprintf(&b, "note: %s\n", note)
 		}
@@ -218,7 +218,7 @@ func (e *Evaluation) Render() string {
 			share(r.Near[0]), share(r.Near[1]), share(r.Near[2]))
 	}
 	b.WriteString(table.String() + "30 s: at most 30 s, a backfill cycle, outside of P10-P90; width: median of P90 " +
-		"minus P10; recal.: P10-P90 recalibrated with earlier starts\n")
+		"minus P10; recal.: P10-P90 recalibrated with earlier starts; -: no forecast has the figure\n")
 	e.beside(&b)
 	return b.String()
 }
@@ -227,7 +227,7 @@ func (r *Row) name() string {
 	return cmp.Or(r.Partition, "all") + ", " + cmp.Or(r.Lead, "all")
 }
 
-func percent(n, of int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(max(of, 1))) }
+func percent(n, of int) string { return quantity.Format("%.1f %%", 100*float64(n)/float64(of)) }
 
 // beside adds the errors of Slurm's own estimates to the text.
 func (e *Evaluation) beside(b *strings.Builder) {
@@ -249,4 +249,4 @@ func (e *Evaluation) beside(b *strings.Builder) {
 	b.WriteString("\n" + table.String())
 }
 
-func inSeconds(v float64) string { return fmt.Sprintf("%.0f s", v) }
+func inSeconds(v metrics.Float) string { return quantity.Format("%.0f s", v) }

@@ -1,8 +1,10 @@
 package judge
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +49,7 @@ func TestEvaluation(t *testing.T) {
 		}
 		delete(want, got.name())
 		if got.Instants != w.Instants || got.Forecasts != w.Forecasts || got.Covered != 0 || got.Early != w.Early || got.Late != w.Late || got.Cycle != w.Cycle ||
-			got.MedianError != w.MedianError || math.Abs(got.SlurmError-w.SlurmError) > 1e-6 || got.BesideError != w.BesideError {
+			got.MedianError != w.MedianError || w.SlurmError > 0 && math.Abs(float64(got.SlurmError-w.SlurmError)) > 1e-6 || w.SlurmError > 0 && got.BesideError != w.BesideError {
 			t.Errorf("%s: %+v\nwant %+v", got.name(), got, w)
 		}
 		// The second run begins with what was learned from the first run. The lower bound moves inwards.
@@ -63,6 +65,41 @@ func TestEvaluation(t *testing.T) {
 	for _, line := range []string{"run: 0 instants", "batch, 15 minutes to 1 hour", "0.0 %", "beside squeue --start", "135 s    9465 s"} {
 		if !strings.Contains(text, line) {
 			t.Errorf("no %q in\n%s", line, text)
+		}
+	}
+}
+
+// TestEvaluationUnknown: figures without a forecast are unknown, not 0. At the first instant, the median is after the
+// horizon; at the second, P10 and the start are.
+func TestEvaluationUnknown(t *testing.T) {
+	const m = time.Minute
+	var e Evaluation
+	see := e.Run()
+	for i, part := range []string{"batch", "gpu"} {
+		at := after(time.Duration(i) * time.Hour)
+		one := forecast.Outcome{Key: forecast.Key{Job: part, Task: -1}, Partition: part, P10: at.Add(5 * m), P50: forecast.Later,
+			P90: forecast.Later, Start: at.Add(10 * m), Horizon: at.Add(20 * m)}
+		if part == "gpu" {
+			one.P10, one.Start = forecast.Later, at.Add(3*time.Hour)
+		}
+		see(at, []forecast.Outcome{one})
+	}
+	e.Add(&forecast.Evaluation{Run: "run"})
+	e.Finish()
+	text := e.Render()
+	for _, line := range []string{
+		`batch, all +1 +1 +100\.0 % +100\.0 % +100\.0 % +- +- +0\.0 % +0\.0 % +- +0\.0 % +0\.0 % +0\.0 %\n`,
+		`gpu, all +0 +0 +- +- +- +- +- +- +- +- +- +- +-\n`,
+	} {
+		if !regexp.MustCompile(line).MatchString(text) {
+			t.Errorf("no %q in\n%s", line, text)
+		}
+	}
+	data, err := json.Marshal(e.Classes)
+	for _, field := range []string{"median_error_s", "slurm_median_error_s", "beside_median_error_s", "median_width_s",
+		"recalibrated_median_width_s"} {
+		if n := strings.Count(string(data), `"`+field+`":null`); err != nil || n != len(e.Classes) {
+			t.Errorf("%s is null in %d of %d classes (%v)\n%s", field, n, len(e.Classes), err, data)
 		}
 	}
 }

@@ -48,6 +48,8 @@ type Waiting struct {
 	Learned uint8 `json:"learned,omitempty"`
 	// Missed counts the captures in a row that showed neither the job nor its start.
 	Missed int `json:"missed,omitempty"`
+
+	seen hpc.Time // the last capture that showed the job
 }
 
 // patience is the number of captures in a row that may show neither a job nor its start. slurmdbd may receive a job's
@@ -176,20 +178,26 @@ type Judge struct {
 	days    map[int64]map[Class]*Tally
 	gone    int
 	scales  map[Class]*Scale
+	// learned and pooled have the factors of classes and of lead times, for [Judge.factors]. learned is nil if they
+	// must be computed again.
+	learned map[Class]factors
+	pooled  []factors
 }
 
 // New returns a judge that continues from a state. A start counts until its age exceeds the
-// parameter keep.
+// parameter keep. New leaves out scales of unknown lead times, and jobs without forecasts.
 func New(state State, keep time.Duration) *Judge {
 	j := &Judge{keep: keep, waiting: map[forecast.Key]*Waiting{}, days: map[int64]map[Class]*Tally{}, gone: state.Gone,
 		scales: map[Class]*Scale{}}
 	for i := range state.Scales {
-		one := state.Scales[i]
-		j.scales[one.Class] = &one.Scale
+		if one := state.Scales[i]; one.Lead >= 0 && one.Lead < len(Leads) {
+			j.scales[one.Class] = &one.Scale
+		}
 	}
 	for i := range state.Waiting {
-		e := &state.Waiting[i]
-		j.waiting[forecast.Key{Job: e.Job, Task: e.Task}] = &e.Waiting
+		if e := &state.Waiting[i]; len(e.Forecasts) > 0 {
+			j.waiting[forecast.Key{Job: e.Job, Task: e.Task}] = &e.Waiting
+		}
 	}
 	for i := range state.Days {
 		d := &state.Days[i]
@@ -263,24 +271,24 @@ func (j *Judge) See(at hpc.Time, starts map[forecast.Key]hpc.Time, pending []Pen
 			j.settle(w, start)
 			delete(j.waiting, key)
 		case waits[key]:
-			w.Missed = 0
+			w.Missed, w.seen = 0, at
 			j.recalibrate(w, at, false)
 		default:
 			if w.Missed++; w.Missed >= patience {
 				delete(j.waiting, key)
-				j.gone++
+				j.gone, j.learned = j.gone+1, nil
 			}
 		}
 	}
 	for i := range pending {
 		p := &pending[i]
+		p.C10, p.C90 = j.Recalibrate(p.Partition, &p.Forecast)
 		w := j.waiting[p.Key]
 		if w == nil {
 			w = &Waiting{}
 			j.waiting[p.Key] = w
 		}
 		w.Partition = p.Partition
-		p.C10, p.C90 = j.Recalibrate(p.Partition, &p.Forecast)
 		w.add(p.Forecast)
 	}
 	for d := range j.days {

@@ -2,28 +2,36 @@ package judge
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 	"time"
 
 	"rmreplay/internal/forecast"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/stats"
 )
 
 // Scale has the factors by which recalibration widens or narrows the intervals of a class. It also has the shares
-// of starts that are in the intervals. The weights of jobs decay exponentially, so that the last jobs count most.
+// of starts that are in the intervals. The weights of jobs in these shares decay exponentially, so that the last jobs
+// count most.
 //
-// Each bound moves as in adaptive conformal inference (Gibbs and Candès, "Adaptive conformal inference under
-// distribution shift", NeurIPS 2021), on a logarithmic scale of its distance from the median. A bound moves outwards by
-// step*(1-miss) if a start is beyond it, and otherwise inwards by step*miss. As the bound moves, the share of starts
-// beyond it approaches the constant miss for any sequence of starts. Only the first forecast of a job in a class
-// counts, because a job that starts late is outside all its intervals. A job that still waits counts as late when its
-// P90 has passed. If only starts counted, jobs that start early would count first, and P90 would move inwards.
+// The factors come from the starts of earlier jobs, as in conformal prediction (Vovk, Gammerman and Shafer,
+// "Algorithmic Learning in a Random World", 2005): P10 and P90 become the quantiles of earlier [Residual] values. Three
+// rules say how much a job counts:
+//   - Only the first forecast of a job in a class counts, because a job that starts late is outside all its intervals.
+//   - Jobs that still wait count as censored ([stats.ProductLimit]). If only starts counted, jobs that start early
+//     would count first, and P90 would move inwards.
+//   - Jobs of one instant start early or late together, for example after one long job. So n jobs count as
+//     n/(1+(n-1)*alike) independent jobs (Kish, "Survey Sampling", 1965).
 type Scale struct {
-	// Low and High are logarithms of factors. Low applies to the distance from P50 to P10, and High
-	// to the distance from P50 to P90.
-	Low  float64 `json:"low"`
-	High float64 `json:"high"`
+	// Low and High are factors. Low applies to the distance from P50 to P10, and High to the distance from P50 to
+	// P90. They are results of [Judge.Scales], and not a part of the state.
+	Low  float64 `json:"-"`
+	High float64 `json:"-"`
+	// Residuals are those of the last starts, in the order of the starts. States from older versions have none, so
+	// such a class begins with the factors of a class without starts.
+	Residuals []Residual `json:"residuals,omitempty"`
 	// Raw and Covered are weighted shares of starts: Raw in the intervals of the realizations, Covered in the
 	// recalibrated intervals.
 	Raw     float64 `json:"raw"`
@@ -32,23 +40,39 @@ type Scale struct {
 	Jobs int `json:"jobs"`
 }
 
+// Residual is the distance of a start from the median of a forecast.
+type Residual struct {
+	// At is the instant of the forecast.
+	At hpc.Time `json:"at"`
+	// Distance is above 0 for a start after the median, and then its unit is the distance from P50 to P90. It is below
+	// 0 for a start before the median, and then its unit is the distance from P10 to P50.
+	Distance float64 `json:"distance"`
+	// Censored says that the residual is larger than Distance.
+	Censored bool `json:"censored,omitempty"`
+}
+
 const (
 	// miss is the share of starts that may be beyond each bound.
 	miss = 0.1
-	// step is the size of a bound's move. memory is the weight of the latest job in the shares, so that about the
-	// last 50 jobs count.
-	step   = 0.1
+	// alike is the correlation of the residuals of one instant.
+	alike = 0.2
+	// recent is the weight of the residuals that count in a class, as a number of independent jobs. stored is the
+	// maximum number of stored residuals.
+	recent, stored = 100, 1000
+	// memory is the weight of the latest job in the shares, so that about the last 50 jobs count.
 	memory = 0.02
-	// widest is the largest size of the logarithms: e^4 is a factor of 55.
-	widest = 4
+	// widest is the largest factor.
+	widest = 50
 	// slack is added to each distance, so that a bound that equals the median can move.
 	slack = time.Minute
-	// Enough is the smallest number of jobs of a class for an alarm. It is also the weight of a factor of 1 in
-	// [Judge.scale].
+	// Enough is the smallest number of jobs of a class for an alarm. It is also the weight of [prior].
 	Enough = 20
 	// poor is the coverage of recalibrated intervals below which forecasts of a class count as wrong.
 	poor = 0.6
 )
+
+// factors are the factors of [Scale].
+type factors struct{ low, high float64 }
 
 // ClassOf returns the class of a forecast, by the lead time of its median, because the start is not known yet. It
 // returns false if the median is not known.
@@ -63,42 +87,25 @@ func leadOf(lead time.Duration) int {
 	return slices.IndexFunc(Leads, func(l Lead) bool { return lead < l.Ends })
 }
 
-// Recalibrate returns P10 and P90 of a forecast with the scale of its class. If a bound is not known, its result is
+// Recalibrate returns P10 and P90 of a forecast with the factors of its class. If a bound is not known, its result is
 // not known either.
 func (j *Judge) Recalibrate(partition string, f *Forecast) (p10, p90 hpc.Time) {
 	class, known := ClassOf(partition, f)
 	if !known {
 		return f.P10, f.P90
 	}
-	return j.scale(class).apply(f)
-}
-
-// scale returns the scale of a class. A class without jobs has the mean of the other partitions' scales for the same
-// lead time, weighted by their numbers of jobs. In this mean, a factor of 1 has the weight of [Enough] jobs.
-func (j *Judge) scale(class Class) *Scale {
-	if s := j.scales[class]; s != nil {
-		return s
-	}
-	s, weight := &Scale{Raw: 1 - 2*miss, Covered: 1 - 2*miss}, float64(Enough)
-	for _, other := range j.Scales() { // in a fixed order, so that equal data give equal sums
-		if other.Lead == class.Lead {
-			weight += float64(other.Jobs)
-			s.Low += (other.Low - s.Low) * float64(other.Jobs) / weight
-			s.High += (other.High - s.High) * float64(other.Jobs) / weight
-		}
-	}
-	return s
+	return j.factors(class).apply(f)
 }
 
 // apply moves the bounds of a forecast with a known median. A bound that moves beyond the horizon becomes
 // [forecast.Later], as a quantile of the realizations does.
-func (s *Scale) apply(f *Forecast) (p10, p90 hpc.Time) {
+func (by factors) apply(f *Forecast) (p10, p90 hpc.Time) {
 	moved := func(distance time.Duration, by float64) time.Duration {
-		return max(time.Duration(math.Exp(by)*float64(distance+slack))-slack, 0).Round(time.Second)
+		return max(time.Duration(by*float64(distance+slack))-slack, 0).Round(time.Second)
 	}
-	p10, p90 = max(f.P50.Add(-moved(f.P50.Sub(f.P10), s.Low)), min(f.At, f.P10)), f.P90
+	p10, p90 = max(f.P50.Add(-moved(f.P50.Sub(f.P10), by.low)), min(f.At, f.P10)), f.P90
 	if f.P90 < forecast.Later {
-		p90 = f.P50.Add(moved(f.P90.Sub(f.P50), s.High))
+		p90 = f.P50.Add(moved(f.P90.Sub(f.P50), by.high))
 	}
 	if f.Horizon != 0 && p90 > f.Horizon {
 		p90 = max(f.P90, forecast.Later)
@@ -106,33 +113,61 @@ func (s *Scale) apply(f *Forecast) (p10, p90 hpc.Time) {
 	return p10, p90
 }
 
-// recalibrate changes the scales after the start of a job. For a job that still waits, start is
-// the current instant, and started is false.
-func (j *Judge) recalibrate(w *Waiting, start hpc.Time, started bool) {
-	seen := w.Learned
-	for i := range w.Forecasts {
-		f := &w.Forecasts[i]
-		class, known := ClassOf(w.Partition, f)
-		if !known || f.At >= start || seen&(1<<class.Lead) != 0 {
-			continue
+// residual returns the residual of a forecast with a known median. at is the start; or, if the job still waits, the
+// last instant at which it waited.
+func (f *Forecast) residual(at hpc.Time, started bool) Residual {
+	over := func(a, b time.Duration) float64 { return float64(max(a, 0)+slack) / float64(max(b, 0)+slack) }
+	r := Residual{f.At, -over(f.P50.Sub(at), f.P50.Sub(f.P10)), !started}
+	switch {
+	case at < f.P50:
+	case f.P90 >= forecast.Later: // the start is after the median, but the unit is not known
+		r.Distance, r.Censored = 0, true
+	default:
+		r.Distance = over(at.Sub(f.P50), f.P90.Sub(f.P50))
+	}
+	return r
+}
+
+// firsts yields the first forecast of a job in each class before an instant.
+func (w *Waiting) firsts(before hpc.Time) iter.Seq2[Class, *Forecast] {
+	return func(yield func(Class, *Forecast) bool) {
+		seen := 0
+		for i := range w.Forecasts {
+			f := &w.Forecasts[i]
+			class, known := ClassOf(w.Partition, f)
+			if !known || f.At >= before || seen&(1<<class.Lead) != 0 {
+				continue
+			}
+			if seen |= 1 << class.Lead; !yield(class, f) {
+				return
+			}
 		}
-		seen |= 1 << class.Lead
-		scale := j.scale(class)
-		p10, p90 := scale.apply(f)
-		if !started && start <= max(p90, f.P90, f.C90) {
+	}
+}
+
+// recalibrate learns from the start of a job. For a job that still waits, start is the current instant, and started is
+// false.
+func (j *Judge) recalibrate(w *Waiting, start hpc.Time, started bool) {
+	for class, f := range w.firsts(start) {
+		counts := w.Learned&(1<<class.Lead) == 0 && (started || start > max(f.P90, f.C90))
+		scale := j.scales[class]
+		if scale == nil && (started || counts) {
+			scale = &Scale{Raw: 1 - 2*miss, Covered: 1 - 2*miss}
+			j.scales[class] = scale
+		}
+		if started {
+			scale.Residuals = append(scale.Residuals, f.residual(start, true))
+			scale.Residuals = scale.Residuals[max(len(scale.Residuals)-stored, 0):]
+		}
+		if !counts {
 			continue
 		}
 		w.Learned |= 1 << class.Lead
-		j.scales[class] = scale
 		scale.Jobs++
-		move := func(at *float64, beyond bool) {
-			*at = min(max(*at+step*(one(beyond)-miss), -widest), widest)
-		}
-		move(&scale.Low, start < p10)
-		move(&scale.High, start > p90)
 		scale.Raw += memory * (one(f.P10 <= start && start <= f.P90) - scale.Raw)
 		scale.Covered += memory * (one(cmp.Or(f.C10, f.P10) <= start && start <= cmp.Or(f.C90, f.P90)) - scale.Covered)
 	}
+	j.learned = nil
 }
 
 func one(so bool) float64 {
@@ -140,6 +175,92 @@ func one(so bool) float64 {
 		return 1
 	}
 	return 0
+}
+
+// observations returns the weighted residuals of each class, of jobs that started and of jobs that wait. The window
+// of a class begins with an instant such that the later residuals of started jobs have the weight [recent].
+func (j *Judge) observations() map[Class][]stats.Observation {
+	all := map[Class][]Residual{}
+	for class, s := range j.scales {
+		all[class] = slices.Clone(s.Residuals)
+	}
+	for _, w := range j.waiting {
+		until := max(w.seen, w.Forecasts[len(w.Forecasts)-1].At)
+		for class, f := range w.firsts(until) {
+			all[class] = append(all[class], f.residual(until, false))
+		}
+	}
+	weighted := make(map[Class][]stats.Observation, len(all))
+	for class, list := range all {
+		same := map[hpc.Time]float64{}
+		for _, r := range list {
+			same[r.At]++
+		}
+		slices.SortFunc(list, func(a, b Residual) int {
+			return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(a.Distance, b.Distance))
+		})
+		sum := 0.0
+		for i, r := range list {
+			if sum >= recent && r.At != list[i-1].At {
+				break
+			}
+			weight := 1 / (1 + (same[r.At]-1)*alike)
+			weighted[class] = append(weighted[class], stats.Observation{Time: r.Distance, Weight: weight, Censored: r.Censored})
+			if !r.Censored {
+				sum += weight
+			}
+		}
+	}
+	return weighted
+}
+
+// factors returns the factors of a class. They are learned in two steps: first from the residuals of all partitions
+// with the same lead time, with a [prior] whose factors are 1; then from the class's own residuals, with a prior whose
+// factors are the result of the first step.
+func (j *Judge) factors(class Class) factors {
+	if j.learned == nil {
+		j.learned, j.pooled = map[Class]factors{}, make([]factors, len(Leads))
+		observed := j.observations()
+		all := make([][]stats.Observation, len(Leads))
+		for class, list := range observed { // the order does not matter, because quantiles sorts the lists
+			all[class.Lead] = append(all[class.Lead], list...)
+		}
+		for lead := range Leads {
+			j.pooled[lead] = quantiles(all[lead], factors{1, 1})
+		}
+		for class, list := range observed {
+			j.learned[class] = quantiles(list, j.pooled[class.Lead])
+		}
+	}
+	if by, known := j.learned[class]; known {
+		return by
+	}
+	return quantiles(nil, j.pooled[class.Lead])
+}
+
+// prior is the number of residuals on each side of the median that quantiles adds. Their share beyond a distance x is
+// 0.2^x, so that a tenth of all residuals is beyond 1 on each side.
+const prior = 20
+
+// quantiles returns the quantiles of residuals, with a prior that has the given factors. It changes the list.
+func quantiles(list []stats.Observation, by factors) factors {
+	for i := range prior {
+		x := math.Log((float64(i)+1)/prior) / math.Log(2*miss)
+		for _, at := range [2]float64{-x * by.low, x * by.high} {
+			list = append(list, stats.Observation{Time: at, Weight: Enough / (2.0 * prior)})
+		}
+	}
+	const rounding = 1e-9
+	low, high := math.NaN(), 0.0
+	for at, longer := range stats.ProductLimit(list) {
+		if high = at; math.IsNaN(low) && longer <= 1-miss+rounding {
+			low = at
+		}
+		if longer < miss-rounding {
+			break
+		}
+	}
+	return factors{min(max(-low, 0), widest), min(max(high, 0), widest)}
 }
 
 // Scaled is a class with its scale.
@@ -156,7 +277,9 @@ func (s *Scale) Wrong() bool { return s.Jobs >= Enough && s.Covered < poor }
 func (j *Judge) Scales() []Scaled {
 	list := []Scaled{}
 	for class, s := range j.scales {
-		list = append(list, Scaled{class, *s})
+		one, by := Scaled{class, *s}, j.factors(class)
+		one.Low, one.High = by.low, by.high
+		list = append(list, one)
 	}
 	slices.SortFunc(list, func(a, b Scaled) int {
 		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Lead, b.Lead))

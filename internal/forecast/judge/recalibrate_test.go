@@ -60,6 +60,152 @@ func TestRecalibration(t *testing.T) {
 	if raw < 0.95 || math.Abs(shown-0.8) > 0.08 {
 		t.Errorf("certain starts: %.3f raw, %.3f recalibrated", raw, shown)
 	}
+}
+
+// TestRecalibrate: bounds stay around the median and after the forecast. A bound that is not known stays unknown, and a
+// bound beyond the horizon becomes unknown.
+func TestRecalibrate(t *testing.T) {
+	const m = time.Minute
+	wide, narrow := factors{20, 20}, factors{}
+	open := wait(10*m, 20*m, 0)
+	open.P90 = forecast.Later
+	ahead := wait(10*m, 20*m, 30*m)
+	ahead.Horizon = after(60 * m)
+	for _, tt := range []struct {
+		name     string
+		by       factors
+		f        Forecast
+		p10, p90 hpc.Time
+	}{
+		{"wide", wide, wait(10*m, 20*m, 30*m), began, after(20*m + 20*11*m - m)},
+		{"narrow", narrow, wait(10*m, 20*m, 30*m), after(20 * m), after(20 * m)},
+		{"unchanged", factors{1, 1}, wait(10*m, 20*m, 30*m), after(10 * m), after(30 * m)},
+		{"certain and wide", wide, wait(20*m, 20*m, 20*m), after(1 * m), after(39 * m)},
+		{"open", wide, open, began, forecast.Later},
+		{"beyond the horizon", wide, ahead, began, forecast.Later},
+	} {
+		p10, p90 := tt.by.apply(&tt.f)
+		near := func(a, b hpc.Time) bool { return a == b || a < forecast.Later && a.Sub(b).Abs() <= time.Second }
+		if !near(p10, tt.p10) || !near(p90, tt.p90) {
+			t.Errorf("%s: %v to %v, want %v to %v", tt.name, p10, p90, tt.p10, tt.p90)
+		}
+	}
+}
+
+// class returns the state of a class whose starts all have one residual.
+func class(partition string, lead, n int, distance float64) Scaled {
+	s := Scaled{Class{partition, lead}, Scale{Jobs: n}}
+	for i := range n {
+		s.Residuals = append(s.Residuals, Residual{At: after(time.Duration(i) * time.Hour), Distance: distance})
+	}
+	return s
+}
+
+// TestBegin: a class without starts has factors of 1. Jobs of other partitions with the same lead time count beside
+// them, and jobs with another lead time do not count. The same is true of a state from an older version, and of a
+// state with values that no version writes.
+func TestBegin(t *testing.T) {
+	old := Scaled{}
+	if err := json.Unmarshal([]byte(`{"partition":"new","lead":1,"low":4,"high":-4,"raw":0.5,"covered":0.7,"jobs":50}`), &old); err != nil {
+		t.Fatal(err)
+	}
+	for _, state := range []State{
+		{}, {Scales: []Scaled{old}}, {Scales: []Scaled{class("b", 0, 1000, 9)}},
+		{Scales: []Scaled{{Class{"new", -1}, Scale{}}, {Class{"new", 99}, Scale{}}}, Waiting: []Entry{{Job: "1"}}},
+	} {
+		j := New(state, 24*time.Hour)
+		if by := j.factors(Class{"new", 1}); by != (factors{1, 1}) {
+			t.Errorf("%+v: %+v, want factors of 1", state, by)
+		}
+		j.See(after(time.Hour), nil, nil)
+	}
+	if j := New(State{Scales: []Scaled{old}}, 24*time.Hour); j.scales[old.Class].Covered != 0.7 {
+		t.Errorf("the shares of an older version are lost: %+v", j.Scales())
+	}
+	j := New(State{Scales: []Scaled{class("a", 1, 50, 3), class("b", 1, 50, -0.5), class("c", 1, 2, 0)}}, 24*time.Hour)
+	a, b, c, other := j.factors(Class{"a", 1}), j.factors(Class{"b", 1}), j.factors(Class{"c", 1}), j.factors(Class{"new", 1})
+	if a.high < 3 || a.low > 1 || b.high > 3 || b.low > 0.7 || c.high <= 1 || other.high != 3 || other.low >= 1 {
+		t.Errorf("a %+v, b %+v, c %+v, new %+v", a, b, c, other)
+	}
+}
+
+// TestHostile: residuals and forecasts beyond all measure give bounds within the limits of factors.
+func TestHostile(t *testing.T) {
+	j := New(State{Scales: []Scaled{class("a", 1, 500, 1e308), class("b", 1, 500, -1e308)}}, 24*time.Hour)
+	if a, b := j.factors(Class{"a", 1}), j.factors(Class{"b", 1}); a.high != widest || a.low != 0 || b.low != widest || b.high != 0 {
+		t.Errorf("%+v and %+v", a, b)
+	}
+	f := Forecast{At: began, P10: after(40 * time.Minute), P50: after(20 * time.Minute), P90: began} // not in order
+	for _, at := range []hpc.Time{0, after(time.Minute), after(time.Hour), forecast.Later, hpc.Never} {
+		if r := f.residual(at, true); math.IsNaN(r.Distance) || math.IsInf(r.Distance, 0) {
+			t.Errorf("start at %v: %+v", at, r)
+		}
+	}
+}
+
+// burst has a judge see jobs of one instant with equal forecasts, which all start at one distance from P90.
+func burst(j *Judge, at hpc.Time, jobs int, late time.Duration) (end hpc.Time) {
+	var pending []Pending
+	starts := map[forecast.Key]hpc.Time{}
+	for i := range jobs {
+		key := forecast.Key{Job: fmt.Sprint(at.UnixSeconds(), " ", i), Task: -1}
+		f := Forecast{At: at, P10: at.Add(20 * time.Minute), P50: at.Add(30 * time.Minute), P90: at.Add(40 * time.Minute)}
+		pending, starts[key] = append(pending, Pending{key, "batch", f}), f.P90.Add(late)
+	}
+	j.See(at, nil, pending)
+	end = at.Add(8 * time.Hour)
+	j.See(end, starts, nil)
+	return end
+}
+
+// TestBurst: a burst of 300 jobs that are late together is one event, so other intervals stay useful. After many
+// bursts, nine of ten of which are in their intervals, coverage is 80 % of the instants.
+func TestBurst(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	j := New(State{}, 30*24*time.Hour)
+	at, _, _ := stream(j, began, rng, 100, 100, 10/1.2816, 0)
+	at = burst(j, at, 300, 5*time.Hour)
+	if by := j.factors(Class{"batch", 1}); by.high > 2 || by.low > 2 {
+		t.Errorf("after a burst: %+v", by)
+	}
+	covered, n := 0.0, 200
+	for i := range 2 * n {
+		by := j.factors(Class{"batch", 1})
+		// Starts are around the median, with twice the forecast's spread.
+		off := time.Duration(2 * 10 / 1.2816 * rng.NormFloat64() * float64(time.Minute))
+		off = max(off, -29*time.Minute)
+		f := Forecast{At: at, P10: at.Add(20 * time.Minute), P50: at.Add(30 * time.Minute), P90: at.Add(40 * time.Minute)}
+		p10, p90 := by.apply(&f)
+		if start := f.P50.Add(off); i >= n && p10 <= start && start <= p90 {
+			covered += 1 / float64(n)
+		}
+		at = burst(j, at, 1+rng.IntN(60), off-10*time.Minute)
+	}
+	if math.Abs(covered-0.8) > 0.08 {
+		t.Errorf("bursts: %.3f in recalibrated intervals", covered)
+	}
+}
+
+// TestNarrow: intervals that are too wide become narrower with the first jobs, one instant after another.
+func TestNarrow(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	j := New(State{}, 30*24*time.Hour)
+	stream(j, began, rng, 40, 40, 1, 0)
+	if by := j.factors(Class{"batch", 1}); by.low > 0.5 || by.high > 0.5 {
+		t.Errorf("after 40 starts close to the median: %+v", by)
+	}
+}
+
+// TestRestart: a judge that continues from its saved state has the same factors.
+func TestRestart(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	j := New(State{}, 30*24*time.Hour)
+	at, _, _ := stream(j, began, rng, 50, 50, 30, 20)
+	late := []Pending{{forecast.Key{Job: "late", Task: -1}, "batch", wait(10*time.Minute, 20*time.Minute, 30*time.Minute)}}
+	late[0].At = at.Add(-time.Hour)
+	j.See(late[0].At, nil, late)
+	late[0].At = at
+	j.See(at, nil, late)
 	text, err := json.Marshal(j.State())
 	if err != nil {
 		t.Fatal(err)
@@ -70,55 +216,6 @@ func TestRecalibration(t *testing.T) {
 	}
 	if diff := cmp.Diff(j.Scales(), New(state, 30*24*time.Hour).Scales()); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// TestRecalibrate: bounds stay around the median and after the forecast. A bound that is not known stays unknown, and a
-// bound beyond the horizon becomes unknown.
-func TestRecalibrate(t *testing.T) {
-	const m = time.Minute
-	wide := Scale{Low: 3, High: 3, Jobs: Enough}
-	narrow := Scale{Low: -4, High: -4, Jobs: Enough}
-	open := wait(10*m, 20*m, 0)
-	open.P90 = forecast.Later
-	ahead := wait(10*m, 20*m, 30*m)
-	ahead.Horizon = after(60 * m)
-	for _, tt := range []struct {
-		name     string
-		scale    Scale
-		f        Forecast
-		p10, p90 hpc.Time
-	}{
-		{"wide", wide, wait(10*m, 20*m, 30*m), began, after(20*m + time.Duration(math.Exp(3)*float64(11*m)) - m)},
-		{"narrow", narrow, wait(10*m, 20*m, 30*m), after(20 * m), after(20 * m)},
-		{"certain and wide", wide, wait(20*m, 20*m, 20*m), after(21*m - time.Duration(math.Exp(3)*float64(m))), after(19*m + time.Duration(math.Exp(3)*float64(m)))},
-		{"open", wide, open, began, forecast.Later},
-		{"beyond the horizon", wide, ahead, began, forecast.Later},
-	} {
-		j := New(State{Scales: []Scaled{{Class{"batch", 1}, tt.scale}}}, 24*time.Hour)
-		p10, p90 := j.Recalibrate("batch", &tt.f)
-		near := func(a, b hpc.Time) bool { return a == b || a < forecast.Later && a.Sub(b).Abs() <= time.Second }
-		if !near(p10, tt.p10) || !near(p90, tt.p90) {
-			t.Errorf("%s: %v to %v, want %v to %v", tt.name, p10, p90, tt.p10, tt.p90)
-		}
-	}
-}
-
-// TestBegin: a class without starts has factors of 1. Jobs of other partitions with the same lead time count beside them.
-func TestBegin(t *testing.T) {
-	f := wait(10*time.Minute, 20*time.Minute, 30*time.Minute)
-	class, _ := ClassOf("new", &f)
-	if s := New(State{}, 24*time.Hour).scale(class); s.Low != 0 || s.High != 0 {
-		t.Errorf("without starts: %+v", s)
-	}
-	j := New(State{Scales: []Scaled{
-		{Class{"a", class.Lead}, Scale{Low: 1, High: 2, Jobs: Enough}},
-		{Class{"b", class.Lead}, Scale{Low: 3, High: -2, Jobs: 2 * Enough}},
-		{Class{"b", class.Lead + 1}, Scale{Low: -4, High: -4, Jobs: 1000}},
-	}}, 24*time.Hour)
-	low, high := (1+2*3)/4.0, (2-2*2)/4.0
-	if s := j.scale(class); math.Abs(s.Low-low) > 1e-9 || math.Abs(s.High-high) > 1e-9 || s.Jobs != 0 {
-		t.Errorf("beside other partitions: %+v, want %v and %v", s, low, high)
 	}
 }
 
@@ -158,7 +255,7 @@ func TestStillWaits(t *testing.T) {
 		j.See(after(tt.at), nil, list)
 		jobs := 0
 		for _, s := range j.Scales() {
-			if jobs += s.Jobs; s.Low >= 0 || s.High <= 0 || s.Raw >= 0.8 || s.Covered >= 0.8 {
+			if jobs += s.Jobs; s.High < 1 || s.Raw >= 0.8 || s.Covered >= 0.8 {
 				t.Errorf("after %s: %+v", tt.at, s)
 			}
 		}
@@ -191,7 +288,7 @@ func TestSurvivors(t *testing.T) {
 		}
 		j.See(at, starts, pending)
 	}
-	if s := j.scales[Class{"batch", 1}]; s.High < 0.5 || s.Jobs < 15 {
+	if s := j.Scales()[0]; s.High < 1.5 || s.Jobs < 15 {
 		t.Errorf("%+v", s)
 	}
 }

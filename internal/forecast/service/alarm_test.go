@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"rmreplay/internal/forecast/judge"
+	"rmreplay/internal/hpc"
 )
 
 // TestAlarm: forecasts of a class that was wrong too often are marked everywhere, and forecasts of
@@ -18,12 +19,16 @@ func TestAlarm(t *testing.T) {
 	scales := func(covered, by float64) judge.State {
 		var state judge.State
 		for lead := range judge.Leads {
-			state.Scales = append(state.Scales, judge.Scaled{Class: judge.Class{Partition: "batch", Lead: lead},
-				Scale: judge.Scale{Low: by, High: by, Raw: 0.3, Covered: covered, Jobs: 50}})
+			scale := judge.Scale{Raw: 0.3, Covered: covered, Jobs: 50}
+			for i := range 50 {
+				at := hpc.Time(began.Add(time.Duration(i-100) * time.Minute).UnixNano())
+				scale.Residuals = append(scale.Residuals, judge.Residual{At: at, Distance: by}, judge.Residual{At: at, Distance: -by})
+			}
+			state.Scales = append(state.Scales, judge.Scaled{Class: judge.Class{Partition: "batch", Lead: lead}, Scale: scale})
 		}
 		return state
 	}
-	s.judge = judge.New(scales(0.8, 1), s.opts.Keep)
+	s.judge = judge.New(scales(0.8, 3), s.opts.Keep)
 	c.turn(s)
 	h := s.Handler(nil)
 	var a jobAnswer
@@ -33,7 +38,7 @@ func TestAlarm(t *testing.T) {
 		one.P10.Before(began) {
 		t.Errorf("recalibrated: %+v %+v", a.Forecast, one.Wait)
 	}
-	s.judge = judge.New(scales(0.8, 4), s.opts.Keep)
+	s.judge = judge.New(scales(0.8, 50), s.opts.Keep)
 	horizon := one.Raw90.Add(time.Second)
 	s.known.Round.Report.Horizon = &horizon
 	a = jobAnswer{}
@@ -41,7 +46,7 @@ func TestAlarm(t *testing.T) {
 	if one := a.Jobs[0]; one.P90 != nil || one.Raw90 == nil || !slices.Equal(one.Beyond, []string{"p90"}) {
 		t.Errorf("recalibrated beyond the horizon: %+v", one.Wait)
 	}
-	s.judge = judge.New(scales(0.45, 1), s.opts.Keep)
+	s.judge = judge.New(scales(0.45, 3), s.opts.Keep)
 	a = jobAnswer{}
 	get(t, h, "/v1/jobs/3", &a)
 	if len(a.Forecast.Alarms) != len(judge.Leads) || !strings.Contains(a.Forecast.Alarms[0], "forecasts in batch, with a median below "+

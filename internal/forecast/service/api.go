@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -331,8 +330,8 @@ func (s *Service) accuracy() Accuracy {
 		a.Groups = append(a.Groups, q)
 	}
 	for _, c := range s.judge.Scales() {
-		a.Lately = append(a.Lately, Lately{c.Partition, judge.Leads[c.Lead].Name, c.Jobs, c.Raw, c.Covered, math.Exp(c.Low),
-			math.Exp(c.High), c.Wrong()})
+		a.Lately = append(a.Lately, Lately{c.Partition, judge.Leads[c.Lead].Name, c.Jobs, c.Raw, c.Covered, c.Low, c.High,
+			c.Wrong()})
 	}
 	return a
 }

@@ -23,6 +23,7 @@ import (
 // The first job of a list is job 1.
 type jsonReader struct {
 	b    *finished.Builder
+	name string // the source
 	jobs int
 }
 
@@ -68,6 +69,7 @@ func (s *jsonReader) read(d *json.Decoder) error {
 
 func (s *jsonReader) job(d *json.Decoder) error {
 	s.jobs++
+	s.b.At(s.name, "job", s.jobs)
 	s.b.Row()
 	var text json.RawMessage
 	if err := d.Decode(&text); err != nil {
@@ -94,6 +96,9 @@ func (s *jsonReader) add(j *jsonJob, text string) error {
 	r, err := j.record()
 	if err != nil {
 		return s.b.Unusable(finished.RuleNoRecord, text, "%v", err)
+	}
+	if err := s.b.CheckSlurm(r, true); err != nil {
+		return err
 	}
 	if err := s.b.Add(r, text); err != nil {
 		return err

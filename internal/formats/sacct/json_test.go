@@ -84,7 +84,7 @@ func TestSacctJSONErrors(t *testing.T) {
 		`{"jobs":[]}`:             "no usable job",
 		oldJSON[:len(oldJSON)-60]: "job 3: not JSON",
 		oldJSON[:len(oldJSON)-1]:  "after 3 jobs: ",
-		`{"jobs":[{"job_id":0}]}`: "it has no usable job (record_unreadable 1; the first: job_id: missing)",
+		`{"jobs":[{"job_id":0}]}`: "it has no usable job (record_unreadable 1; the first: x: job 1: job_id: missing)",
 		`{"jobs":[{"job_id":1,"time":{"submission":-4}}]}`: "record_unreadable 1",
 	} {
 		if _, _, err := sacct.Accounting(strings.NewReader(text), "x", workload.ReadOptions{}); err == nil || !strings.Contains(err.Error(), want) {

@@ -117,7 +117,7 @@ func (s *reader) Read(r io.Reader, name string) (err error) {
 	buffered := bufio.NewReaderSize(r, headLength)
 	head, _ := buffered.Peek(headLength) // the reader will find the same error again
 	if line, _ := lines.First(head); strings.HasPrefix(line, "{") && looksLikeJSON(head) {
-		s.json.jobs = 0
+		s.json.name, s.json.jobs = name, 0
 		if err = s.json.read(json.NewDecoder(buffered)); err != nil {
 			err = fmt.Errorf("%s: %w", name, err)
 		}
@@ -141,7 +141,7 @@ func (s *reader) Finish() (*workload.Workload, []string, error) { return s.text.
 // A name, comment or command line may contain bars and line breaks, and sacct does not mark them. A
 // text is a record if each of the other columns then has a valid value.
 func (s *textReader) read(r io.Reader, name string) error {
-	s.columns, s.header, s.held = nil, nil, nil
+	s.name, s.columns, s.header, s.held = name, nil, nil, nil
 	err := lines.Each(r, name, s.line)
 	if err == nil {
 		err = lines.Located(name, s.pendingAt, s.flush())
@@ -158,6 +158,7 @@ func (s *textReader) read(r io.Reader, name string) error {
 // textReader makes records from lines.
 type textReader struct {
 	b       *finished.Builder
+	name    string // the source
 	opts    workload.ReadOptions
 	given   []string // the columns of a text without a header
 	header  []byte
@@ -352,6 +353,9 @@ func (s *textReader) line(number int, line []byte) error {
 		}
 	case s.columns == nil:
 		delimiter, _ := delimiterOf(string(line))
+		if strings.Trim(delimiter, " ") == "" && len(strings.Fields(string(line))) > 1 {
+			return errors.New("columns padded with blanks: sacct was run without -P (want sacct -P)")
+		}
 		s.header, s.between = bytes.Clone(line), []byte(delimiter)
 		return s.readHeader(strings.Split(string(line), delimiter))
 	}
@@ -377,11 +381,12 @@ func (s *textReader) line(number int, line []byte) error {
 		return err
 	}
 	_, _ = s.align(line) // sets s.fields, whose length is needed
-	return s.unusable(string(line), "%d fields, where the header has %d", len(s.fields), len(s.columns))
+	return s.unusable(number, string(line), "%d fields, where the header has %d", len(s.fields), len(s.columns))
 }
 
-// unusable counts a text that is not a record.
-func (s *textReader) unusable(text, format string, args ...any) error {
+// unusable counts a text that is not a record. It begins at the given line.
+func (s *textReader) unusable(number int, text, format string, args ...any) error {
+	s.b.At(s.name, "", number)
 	s.b.Row()
 	return s.b.Unusable(finished.RuleNoRecord, text, format, args...)
 }
@@ -389,6 +394,7 @@ func (s *textReader) unusable(text, format string, args ...any) error {
 // hold adds a record. If the last column may have line breaks, the record waits for the next line.
 func (s *textReader) hold(number int, fields [][]byte, text []byte) error {
 	if s.columns[len(s.columns)-1].kind != freeText || len(s.columns) == 1 {
+		s.b.At(s.name, "", number)
 		return s.record(fields, text)
 	}
 	text = bytes.Clone(text)
@@ -404,6 +410,7 @@ func (s *textReader) release() error {
 	}
 	text := s.held
 	s.held = nil
+	s.b.At(s.name, "", s.heldAt)
 	fields, _ := s.align(text) // align succeeded for this text before
 	return lines.At(s.heldAt, s.record(fields, text))
 }
@@ -454,14 +461,49 @@ func (s *textReader) continuation(number int, line []byte) error {
 	return nil
 }
 
-// flush counts lines that are not records as unusable.
+// flush counts lines that are not records as unusable. Each line counts, except lines that can continue a record with
+// a line break in a text: they follow a line that begins like a record, and do not begin like one themselves.
 func (s *textReader) flush() error {
 	if s.pending == nil {
 		return nil
 	}
-	text := string(s.pending)
+	all := strings.Split(string(s.pending), "\n")
 	s.pending = nil
-	return lines.At(s.pendingAt, s.unusable(text, "fewer fields than the header's %d", len(s.columns)))
+	for from := 0; from < len(all); {
+		to := from + 1
+		for s.begins(all[from]) && to < len(all) && !s.begins(all[to]) {
+			to++
+		}
+		number, text := s.pendingAt+from, strings.Join(all[from:to], "\n")
+		if from = to; text == "" {
+			continue
+		}
+		why := fmt.Sprintf("fewer fields than the header's %d", len(s.columns))
+		if fields := strings.Count(text, string(s.between)) + 1; fields >= len(s.columns) {
+			why = fmt.Sprintf("%d fields, where the header has %d", fields, len(s.columns))
+		}
+		if err := s.unusable(number, text, "%s", why); err != nil {
+			return lines.At(number, err)
+		}
+	}
+	return nil
+}
+
+// begins reports whether a line begins like a record: with a valid value of the first column and a delimiter. If the
+// first column may have any text, a delimiter is sufficient.
+func (s *textReader) begins(line string) bool {
+	first, _, found := strings.Cut(line, string(s.between))
+	switch kind := s.columns[0].kind; {
+	case !found:
+		return false
+	case kind == freeText || kind == plainText:
+		return true
+	case kind == someID:
+		id, _ := jobOfStep([]byte(first))
+		return parseJobID(new(finished.Job), cmp.Or(string(id), first)) == nil
+	default:
+		return first != "" && kind.fits([]byte(first))
+	}
 }
 
 // maxBars is the largest number of bars in names that align assigns to columns in one record.
@@ -595,6 +637,9 @@ func (s *textReader) record(fields [][]byte, text []byte) error {
 		return s.b.Unusable(finished.RuleNoRecord, string(text), "JobID: %v", err)
 	}
 	if err := s.details(&r, get); err != nil {
+		return err
+	}
+	if err := s.b.CheckSlurm(&r, c.suspended >= 0); err != nil {
 		return err
 	}
 	return s.b.Add(&r, string(text))

@@ -2,6 +2,7 @@ package sacct_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -443,9 +444,11 @@ func TestSacctErrors(t *testing.T) {
 		"":                                 "reading sacct: x: empty",
 		"JobID|Submit|ReqCPUS\n":           "reading sacct: x:1: no column Start, End (want sacct -P -o ...,Start,End)",
 		"JobID,Submit,Start,End,ReqTRES\n": "x:1: commas between the columns, as in reqtres (want the output of sacct -P, or of sacct --delimiter with",
-		"JobIDRaw|State\n":                 "no column Submit, Start, End, ReqCPUS",
-		fewColumns:                         "reading sacct: x: it has no usable job",
-		fewColumns + "1|a|b|c|\n":          "it has no usable job (record_unreadable 1; the first: ",
+		"       JobID              Submit               Start                 End      ReqCPUS \n------------ -----\n": "x:1: columns padded with blanks: sacct was run without -P (want sacct -P)",
+		"JobID    Submit   Start    End      ReqCPUS \n":                                                               "x:1: columns padded with blanks: sacct was run without -P (want sacct -P)",
+		"JobIDRaw|State\n":        "no column Submit, Start, End, ReqCPUS",
+		fewColumns:                "reading sacct: x: it has no usable job",
+		fewColumns + "1|a|b|c|\n": "it has no usable job (record_unreadable 1; the first: ",
 		"Cluster|" + fewColumns + "a|" + sacctLine("1", "a", "", 0, 1, 2, "COMPLETED") + "b|" + sacctLine("2", "a", "", 0, 1, 2, "COMPLETED"): "x: jobs of 2 clusters: a, b (want --cluster-name",
 	} {
 		if _, _, err := sacct.Accounting(strings.NewReader(text), "x", workload.ReadOptions{}); err == nil || !strings.Contains(err.Error(), want) {
@@ -601,5 +604,85 @@ func TestCutLineBehindName(t *testing.T) {
 	w := readSacct(t, header+"ann|7"+times+"a\nb\nann|8|2024-03-01T08:00:00|2024", workload.ReadOptions{})
 	if w.Jobs.Len() != 1 || w.Jobs.At(0).Name != "a\nb" || w.Rules[finished.RuleNoRecord] != 1 || w.Rows.Lost() != 0 {
 		t.Errorf("%d jobs, name %q, rules %v", w.Jobs.Len(), w.Jobs.At(0).Name, w.Rules)
+	}
+}
+
+// TestUnreadableLines: each line that is not a record counts, and the first mistake names its file and line.
+func TestUnreadableLines(t *testing.T) {
+	const head = "JobID|JobName|Submit|Start|End|State|ReqCPUS\n"
+	const good = "1|a|2024-03-01T08:00:00|2024-03-01T08:00:00|2024-03-01T09:00:00|COMPLETED|4\n"
+	for text, want := range map[string]struct {
+		unreadable, jobs int
+		first            string
+	}{
+		head + good + "2|b|2024-03-01T08:00:00\n3|c|2024-03-01T08:00:00\n": {2, 1, "x:3: fewer fields than the header's 7"},
+		head + good + "2|b|2024-03-01\n3|c|2024\n" +
+			strings.Replace(good, "1", "4", 1): {2, 2, "x:3: fewer fields than the header's 7"},
+		head + "sacct: error: one\nsacct: error: two\n" + good: {2, 1, "x:2: fewer fields than the header's 7"},
+		head + good + "2|b\nc|d\n":                             {1, 1, "x:3: fewer fields than the header's 7"},
+		head + good + "2|b\n\n3.batch|c\n":                     {2, 1, "x:3: fewer fields than the header's 7"},
+		head + good + strings.Repeat("5|", 9) + "\n":           {1, 1, "x:3: 10 fields, where the header has 7"},
+		head + good + strings.Replace(strings.Replace(good, "1", "6", 1), "2024-03-01T08", "never", 1): {1, 1,
+			`x:3: job 6: Submit "never:00:00": `},
+	} {
+		w, _, err := sacct.Accounting(strings.NewReader(text), "x", workload.ReadOptions{})
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if n := w.Rules[finished.RuleNoRecord]; n != want.unreadable || len(w.Unusable) != n || w.Jobs.Len() != want.jobs ||
+			!strings.HasPrefix(w.Mistake, want.first) {
+			t.Errorf("%q: rules %v, %d jobs, unusable %v, mistake %s", text, w.Rules, w.Jobs.Len(), w.Unusable, w.Mistake)
+		}
+		if w.Rows.Lost() != 0 {
+			t.Errorf("%q: rows %+v", text, w.Rows)
+		}
+	}
+}
+
+// TestContradictions: Elapsed, the end and the state are checked with each other, with the time at which the file was
+// written, and with Slurm's states.
+func TestContradictions(t *testing.T) {
+	const head, plain = "JobID|Submit|Start|Elapsed|ReqCPUS|End|State|ExitCode", "\n1|2024-03-01T08:00:00|2024-03-01T08:00:00|01:00:00|4|"
+	const late, unknown = "2099-01-01T00:00:00", "2024-03-01T09:00:00|WHATEVER|"
+	nine := hpc.Unix(1709283600)
+	for _, tt := range []struct {
+		text   string
+		record map[string]int // by rule
+		end    hpc.Time
+		state  hpc.State
+	}{
+		{head + plain + "2024-03-01T09:00:00|COMPLETED|0:0", nil, nine, hpc.Completed},
+		{head + plain + late + "|COMPLETED|0:0", map[string]int{"bad_value": 1, "end_from_elapsed": 1}, nine, hpc.Completed},
+		{head + "|Suspended" + plain + late + "|COMPLETED|0:0|00:00:00", map[string]int{"bad_value": 1, "end_from_elapsed": 1}, nine,
+			hpc.Completed},
+		{strings.Replace(head, "Elapsed", "Eligible", 1) + strings.Replace(plain, "01:00:00", "", 1) + late + "|COMPLETED|0:0",
+			map[string]int{"bad_value": 1, "still_running": 1}, 0, hpc.Completed},
+		{head + plain + "2024-03-01T10:00:00|COMPLETED|0:0", map[string]int{"suspension_not_known": 1}, nine.Add(time.Hour), hpc.Completed},
+		{head + "|Suspended" + plain + "2024-03-01T10:00:00|COMPLETED|0:0|00:00:00", map[string]int{"elapsed_too_short": 1},
+			nine.Add(time.Hour), hpc.Completed},
+		{head + "|Suspended" + plain + "2024-03-01T10:00:00|COMPLETED|0:0|01:00:00", nil, nine.Add(time.Hour), hpc.Completed},
+		{head + plain + unknown + "0:0", map[string]int{"unknown_state": 1}, nine, hpc.Completed},
+		{head + plain + unknown + "3:0", map[string]int{"unknown_state": 1}, nine, hpc.Failed},
+		{head + plain + "2024-03-01T09:00:00|OUT_OF_ME+|0:9", nil, nine, hpc.OutOfMemory},
+	} {
+		w, _, err := sacct.Accounting(strings.NewReader(tt.text+"\n"), "x", workload.ReadOptions{Latest: time.Unix(1717000000, 0)})
+		if err != nil {
+			t.Errorf("%s: %v", tt.text, err)
+			continue
+		}
+		maps.DeleteFunc(w.Rules, func(rule string, _ int) bool { return rule == finished.NoteExitsForOther })
+		if len(w.Rules) != len(tt.record) || len(tt.record) > 0 && !maps.Equal(w.Rules, tt.record) {
+			t.Errorf("%s: rules %v, want %v", tt.text, w.Rules, tt.record)
+		}
+		if r := w.Jobs.At(0).Recorded; r.End != tt.end || r.State != tt.state {
+			t.Errorf("%s: end %s, %s", tt.text, r.End, r.State)
+		}
+	}
+	// A workload of the future, whose times agree.
+	text := head + strings.NewReplacer("2024", "2098", "01:00:00", "02:00:00").Replace(plain) + "2098-03-01T10:00:00|COMPLETED|0:0\n"
+	w, _, err := sacct.Accounting(strings.NewReader(text), "x", workload.ReadOptions{Latest: time.Unix(1717000000, 0)})
+	if err != nil || len(w.Rules) > 0 {
+		t.Errorf("a future workload: %v, %v", w, err)
 	}
 }

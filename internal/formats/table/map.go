@@ -176,7 +176,7 @@ var fieldSpecs = []fieldSpec{
 		"usedtime"}},
 	{"suspended", aDuration, []string{"suspended", "timesuspended"}},
 	{"time_limit", aDuration, []string{"timelimit", "timelimitraw", "walltimelimit", "walltimereq", "wallclockreq",
-		"reqtime", "requestedtime", "requestedwalltime", "walltimeseconds", "reqwalltime", "elpl", "walllimit",
+		"reqtime", "requestedtime", "requestedwalltime", "reqwalltime", "elpl", "walllimit",
 		"wallclocklimit", "wallrequest", "walltimerequest", "walltimerequested", "maxwalltime", "maxwallclock",
 		"maxruntime", "maxtime", "runtimelimit", "runlimit", "requestedruntime", "runtimerequested",
 		"timerequested", "timerequest", "timeallowed", "limit"}},
@@ -189,9 +189,10 @@ var fieldSpecs = []fieldSpec{
 	{"priority", aCount, []string{"priority", "pri", "prio", "jobpriority"}},
 	{"cpus", aCount, []string{"reqcpus", "cpusreq", "numcpusreq", "numcoresreq", "processorsreq", "cpunum", "cpus",
 		"ncpus", "cores", "ncores", "numcores", "reqprocs", "processors", "requestedprocessors", "nprocs",
-		"numprocs", "cnumr", "slots", "tasks", "cpu", "corecount", "cpucount", "coresrequested", "cpusrequested",
+		"numprocs", "cnumr", "slots", "cpu", "corecount", "cpucount", "coresrequested", "cpusrequested",
 		"requestedcores", "requestedcpus", "numberofcores", "numberofcpus", "totalcores", "totalcpus", "ncore",
-		"ncpu", "procs", "vcpus", "threads"}},
+		"ncpu", "numcpus", "reqcores", "numprocessors", "nprocessors", "nslots", "numslots", "slotcount", "procs",
+		"vcpus", "threads", "numtasks", "tasks", "ntasks"}},
 	{"nodes", aCount, []string{"reqnodes", "nodesreq", "numnodesreq", "noderequested", "nodesrequested", "nodenum",
 		"nnodes", "nodecount", "numnodes", "nodes", "nnumr", "nodecnt", "numberofnodes", "requestednodes",
 		"totalnodes", "numhosts", "nhosts", "hostcount"}},
@@ -199,7 +200,7 @@ var fieldSpecs = []fieldSpec{
 		"processespernode"}},
 	{"alloc_cpus", aCount, []string{"alloccpus", "cpusalloc", "numcpusalloc", "numcoresalloc", "cnumat",
 		"coresallocated", "recordedprocessors", "allocatedcores", "allocatedcpus", "cpusallocated", "coresused",
-		"cpusused", "usedcores", "usedcpus"}},
+		"cpusused", "usedcores", "usedcpus", "alloccores"}},
 	{"alloc_nodes", aCount, []string{"allocnodes", "nodesalloc", "numnodesalloc", "nodesused", "nnuma",
 		"nodesallocated", "usednodes"}},
 	{"memory", aMemory, []string{"reqmem", "memreq", "memrequested", "requestedmemory", "memory", "mem",
@@ -210,7 +211,7 @@ var fieldSpecs = []fieldSpec{
 		"reqgpus", "numgpu", "gpu", "gpucount", "numberofgpus", "requestedgpus", "totalgpus", "accelerators"}},
 	{"gpus_per_node", aCount, []string{"gpuspernode"}},
 	{"req_tres", someTRES, []string{"reqtres", "tresreq", "tresreqstr"}},
-	{"alloc_tres", someTRES, []string{"alloctres", "tresalloc", "tresallocstr"}},
+	{"alloc_tres", someTRES, []string{"alloctres", "tresalloc", "tresallocstr", "tres"}},
 	{"node_list", aNodeList, []string{"nodelist", "hosts", "hostlist", "exechost", "exechosts", "allocatednodes",
 		"nodenames", "hostnames", "executionhosts", "exechostlist", "nodesallocatedlist"}},
 	{"dependency", aText, []string{"dependency", "dependencies", "dependson"}},
@@ -298,11 +299,14 @@ func (m *Map) check() error {
 	return m.needs()
 }
 
+// has reports whether a map has one of the fields.
+func (m *Map) has(names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return m.Fields[name] != nil })
+}
+
 // needs returns an error if a map lacks a field that every job needs.
 func (m *Map) needs() error {
-	has := func(names ...string) bool {
-		return slices.ContainsFunc(names, func(name string) bool { return m.Fields[name] != nil })
-	}
+	has := m.has
 	var missing []string
 	for _, need := range []struct {
 		has  bool

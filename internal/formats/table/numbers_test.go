@@ -116,7 +116,7 @@ func TestProposedNumbers(t *testing.T) {
 		return strings.Join([]string{"1", "01.03.2024 08:00:00", "60", run, cpus, memory, gpus}, ";") + "\n"
 	}
 	for text, want := range map[string][]string{
-		row("1.024", "90", "2,5", "0"):                               {`decimal: "," # guess: the values have 2,5, so that 1.024 is 1024`, `cpus: "cpus"`, `memory: {column: "memory (GB)", unit: GB}`},
+		row("1.024", "90", "2,5", "0"):                               {`decimal: "," # guess: the values have 2,5, so that 1.024 is 1024`, `cpus: "cpus"`, `memory: {column: "memory (GB)", unit: GiB}`},
 		row("1.024", "90", "2", "0"):                                 {`decimal: "," # guess: the values have 1.024, so that 1.024 is 1024`},
 		row("1,024", "90", "2.5", "0"):                               {`decimal: "." # guess: the values have 2.5`, `cpus: "cpus"`},
 		row("2.5", "90.5", "2.5", "0.25"):                            {`cpus: {column: "cpus", times: 1} # guess: fractions are rounded up`, `gpus: {column: "gpus", times: 1}`},

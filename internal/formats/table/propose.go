@@ -126,13 +126,20 @@ var hints = []struct{ suffix, unit string }{
 	{"milli", milli}, {"millicores", milli},
 }
 
+// letters are the units that one letter names. Other characters separate it from the name: "run_s", "Walltime (h)".
+var letters = []struct{ suffix, unit string }{{"s", "seconds"}, {"h", "hours"}}
+
 // milli is the unit of counts in thousandths, such as Kubernetes' counts of CPUs.
 const milli = "milli"
 
 // hinted splits a column's name into its unit and the rest, in plain form.
 func hinted(column string) (rest, unit string) {
-	if rest, found := strings.CutSuffix(column, "_s"); found {
-		return plain(rest), "seconds"
+	for _, letter := range letters {
+		for _, suffix := range []string{"_" + letter.suffix, "(" + letter.suffix + ")", "[" + letter.suffix + "]"} {
+			if rest, found := strings.CutSuffix(column, suffix); found && plain(rest) != "" {
+				return plain(rest), letter.unit
+			}
+		}
 	}
 	name := plain(column)
 	for _, h := range hints {
@@ -226,15 +233,70 @@ func wholeNumbers(values []string) (whole []string) {
 // others the time that it ran.
 var asked = []string{"walltime", "wallclock", "wallclocktime"}
 
-// placeLimit moves a column from run_time to time_limit if its name is in asked, and if start and
-// end give the run times.
+// maybeAsked reports whether the name of a column is in asked, perhaps with a unit.
+func maybeAsked(column string) bool {
+	rest, _ := hinted(column)
+	return slices.Contains(asked, plain(column)) || slices.Contains(asked, rest)
+}
+
+// placeLimit moves a column from run_time to time_limit if its name is in asked, and if other columns give the run
+// times: start and end, or the submission with the wait and the end. The column stays where it is if its values are the
+// times from start to end.
 func (p *proposal) placeLimit() {
-	column := p.fields["run_time"]
-	if !slices.Contains(asked, plain(column)) || p.fields["start"] == "" || p.fields["end"] == "" || p.fields["time_limit"] != "" {
+	column, has := p.fields["run_time"], func(field string) bool { return p.fields[field] != "" }
+	started := has("start") || has("submit") && has("wait")
+	if !maybeAsked(column) || !started || !has("end") || has("time_limit") || p.isRunTime(column) {
 		return
 	}
 	delete(p.fields, "run_time")
 	p.fields["time_limit"] = column
+}
+
+// isRunTime reports whether nine of ten values of a column are the times from start to end.
+func (p *proposal) isRunTime(column string) bool {
+	same, _, known := p.compareRunTimes(column)
+	return known > 0 && 10*same >= 9*known
+}
+
+// compareRunTimes compares the values of a column, in the column's unit, with the times from start to end. It returns
+// how many rows have both, in how many of them the two are the same, and in how many the value is longer. Values of
+// minutes or hours may be rounded.
+func (p *proposal) compareRunTimes(column string) (same, longer, known int) {
+	unit := p.runTimeUnit(column)
+	between, at := p.between("start", "end"), slices.Index(p.columns, column)
+	for _, row := range p.rows {
+		field, rounding := Field{Unit: unit}, max(1, unitsOf[aDuration][unit])
+		if strings.Contains(row[at], ":") {
+			field.Unit, rounding = "clock", 1
+		}
+		seconds, ok := between(row)
+		told, err := field.duration(row[at])
+		if !ok || seconds < 0 || err != nil || field.isUnknown(row[at], nil) {
+			continue
+		}
+		known++
+		switch over := told.Seconds() - seconds; {
+		case told == hpc.Unlimited || over > rounding:
+			longer++
+		case over >= -rounding:
+			same++
+		}
+	}
+	return same, longer, known
+}
+
+// runTimeDoubt returns why a column of run times is a guess, or "". Its name may mean a limit, or its values may be
+// longer than the times from start to end.
+func (p *proposal) runTimeDoubt(column string) string {
+	_, longer, known := p.compareRunTimes(column)
+	var doubts []string
+	if maybeAsked(column) && !p.isRunTime(column) {
+		doubts = append(doubts, "how long the job ran, not what it asked for")
+	}
+	if 10*longer > known {
+		doubts = append(doubts, fmt.Sprintf("values longer than the time from start to end: %d of %d", longer, known))
+	}
+	return strings.Join(doubts, "; ")
 }
 
 // isWait reports whether nine of ten values of a column are the seconds from submission to start.
@@ -432,8 +494,12 @@ func (p *proposal) missing(b *strings.Builder) {
 		m.Fields[field] = new(Field)
 		used[column] = true
 	}
-	if err := m.needs(); err != nil {
+	switch err := m.needs(); {
+	case err != nil:
 		fmt.Fprintf(b, "# Missing: %v.\n# The fields are: %s\n", err, strings.Join(fieldNames(), ", "))
+	case !m.has("cpus", "alloc_cpus", "tasks_per_node", "req_tres", "alloc_tres"):
+		b.WriteString("# Missing: no column has the processors of the jobs. Each job counts one CPU for each node.\n" +
+			"# If a column has them, add the field cpus.\n")
 	}
 	var rest []string
 	for _, column := range p.columns {
@@ -499,9 +565,16 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 	case aDuration:
 		unit, guess = p.unitOf(spec.name, column, unit)
 		parts = append(parts, "unit: "+unit)
-		if spec.name == "time_limit" && slices.Contains(asked, plain(column)) {
+		doubt := ""
+		switch {
+		case spec.name == "time_limit" && maybeAsked(column):
+			doubt = "what the job asked for, not how long it ran"
+		case spec.name == "run_time":
+			doubt = p.runTimeDoubt(column)
+		}
+		if doubt != "" {
 			_, unitGuess, _ := strings.Cut(guess, "guess: ")
-			guess = strings.TrimSuffix("guess: what the job asked for, not how long it ran; "+unitGuess, "; ")
+			guess = strings.TrimSuffix("guess: "+doubt+"; "+unitGuess, "; ")
 		}
 	case aMemory:
 		switch {
@@ -509,6 +582,10 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 			parts = append(parts, "unit: text")
 		case unit == "":
 			parts, guess = append(parts, "unit: MiB"), p.unknownUnit(spec.name, "kB, MiB or bytes")
+		case slurmUnits[unit] != "":
+			parts = append(parts, "unit: "+slurmUnits[unit])
+			guess = fmt.Sprintf("guess: %s, because Slurm's units are powers of 1024; for powers of 1000 write unit: %s",
+				slurmUnits[unit], unit)
 		default:
 			parts = append(parts, "unit: "+unit)
 		}
@@ -517,6 +594,8 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 			parts, guess = append(parts, "times: 0.001"), "guess: thousandths of "+named+", rounded up"
 		} else if slices.ContainsFunc(values, hasFraction) {
 			parts, guess = append(parts, "times: 1"), "guess: fractions are rounded up"
+		} else if spec.name == "cpus" && slices.Contains(taskCounts, plain(column)) {
+			guess = "guess: one CPU for each task"
 		} else if spec.name == "nodes" && slices.Contains(hostCounts, plain(column)) {
 			guess = "guess: numbers of nodes, and not their names (node_list)"
 		}
@@ -551,6 +630,13 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 	}
 	return text
 }
+
+// slurmUnits are the units of memory that Slurm's commands mean by MB and similar names. Most tables of HPC jobs are
+// made from the output of such commands, though strictly these names mean powers of 1000.
+var slurmUnits = map[string]string{"kB": "KiB", "MB": "MiB", "GB": "GiB"}
+
+// taskCounts are the names of columns that count a job's tasks. A task may have several CPUs.
+var taskCounts = []string{"tasks", "numtasks", "ntasks"}
 
 // unknownUnit is the comment for a field whose unit neither the name nor the values of the column say.
 func (p *proposal) unknownUnit(field, units string) string {
@@ -668,6 +754,16 @@ func (p *proposal) limitUnit(column string) (unit, why string) {
 	return "", ""
 }
 
+// runTimeUnit returns the unit of numbers in a column of run times, from its name or from the times between start and
+// end; "" if neither says it.
+func (p *proposal) runTimeUnit(column string) string {
+	_, unit := hinted(column)
+	if _, known := unitsOf[aDuration][unit]; known {
+		return unit
+	}
+	return cmp.Or(p.sameAs(column, p.between("start", "end")), rawUnits[plain(column)])
+}
+
 // ran returns a function that reads a job's run time in seconds, from its start and end, or else from
 // the field run_time.
 func (p *proposal) ran() func(row []string) (float64, bool) {
@@ -675,13 +771,7 @@ func (p *proposal) ran() func(row []string) (float64, bool) {
 	if column == "" {
 		return p.between("start", "end")
 	}
-	_, unit := hinted(column)
-	if _, known := unitsOf[aDuration][unit]; !known {
-		if unit = p.sameAs(column, p.between("start", "end")); unit == "" {
-			unit = rawUnits[plain(column)]
-		}
-	}
-	field, at := Field{Unit: unit}, slices.Index(p.columns, column)
+	field, at := Field{Unit: p.runTimeUnit(column)}, slices.Index(p.columns, column)
 	return func(row []string) (float64, bool) {
 		run, err := field.duration(row[at])
 		return run.Seconds(), err == nil && run != hpc.Unlimited

@@ -413,7 +413,7 @@ func TestTypicalHeaders(t *testing.T) {
 func TestPropose(t *testing.T) {
 	for text, want := range map[string][]string{
 		"JobID;User;Submit Time;Start Time;End Time;CPUs;Walltime Limit (min);Mem_GB;Colour\n7;17;01.03.2024 08:00:00;01.03.2024 08:01:00;01.03.2024 08:02:00;4;60;2;red\n": {
-			`submit: {column: "Submit Time", time: "%d.%m.%Y %H:%M:%S"}`, `user: {column: "User", prefix: user}`, `memory: {column: "Mem_GB", unit: GB}`, "#   Colour (red)", `unit: minutes}`,
+			`submit: {column: "Submit Time", time: "%d.%m.%Y %H:%M:%S"}`, `user: {column: "User", prefix: user}`, `memory: {column: "Mem_GB", unit: GiB} # guess: GiB, because Slurm's units are powers of 1024; for powers of 1000 write unit: GB`, "#   Colour (red)", `unit: minutes}`,
 		},
 		// German dates, as spreadsheets show them.
 		"JobID;Submit;Start;End;CPUs\n7;05.03.2024 10:00;05.03.2024 10:01;13.3.2024 8:02;4\n": {
@@ -492,6 +492,79 @@ func TestPropose(t *testing.T) {
 	b.Reset()
 	if _, err := Propose(&b, bufio.NewReaderSize(strings.NewReader("1,2,3\n4,5,6\n"), headLength), nil, 0, "jobs"); err != nil || !strings.Contains(b.String(), "header: false\ncolumns: [column1, column2, column3]") || !strings.Contains(b.String(), "no field submit, ") {
 		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
+// TestProposeWalltime: a column such as walltime_hours has time limits if other columns say how long the jobs ran, unless
+// its values are these times. Each choice that the values do not confirm is marked as a guess.
+func TestProposeWalltime(t *testing.T) {
+	const head, instants = "jobid,user,submit,start,end,ncores,", "7,ann,1709280000,1709280000,1709283600,4,"
+	const limit = " # guess: what the job asked for, not how long it ran\n"
+	for text, want := range map[string]string{
+		head + "walltime_hours\n" + instants + "24\n":      `  time_limit: {column: "walltime_hours", unit: hours}` + limit,
+		head + "walltime_min\n" + instants + "1440\n":      `  time_limit: {column: "walltime_min", unit: minutes}` + limit,
+		head + "walltime_s\n" + instants + "86400\n":       `  time_limit: {column: "walltime_s", unit: seconds}` + limit,
+		head + "walltime_seconds\n" + instants + "86400\n": `  time_limit: {column: "walltime_seconds", unit: seconds}` + limit,
+		head + "Wallclock (h)\n" + instants + "24\n":       `  time_limit: {column: "Wallclock (h)", unit: hours}` + limit,
+		head + "walltime_hours\n" + instants + "1\n":       `  run_time: {column: "walltime_hours", unit: hours}` + "\n",
+		head + "walltime\n" + instants + "01:00:00\n":      `  run_time: {column: "walltime", unit: clock}` + "\n",
+		head + "walltime\n" + instants + "3600\n":          `  run_time: {column: "walltime", unit: seconds}` + "\n",
+		"jobid,submit,wait,end,ncores,walltime_h\n7,1709280000,0,1709283600,4,24\n": `  time_limit: {column: "walltime_h", unit: hours}` +
+			limit,
+		"jobid,submit,start,ncores,walltime_hours\n7,1709280000,1709280000,4,24\n": `  run_time: {column: "walltime_hours", unit: hours}` +
+			" # guess: how long the job ran, not what it asked for\n",
+		"jobid,submit,start,ncores,walltime\n7,1709280000,1709280000,4,24:00:00\n": `  run_time: {column: "walltime", unit: clock}` +
+			" # guess: how long the job ran, not what it asked for\n",
+		head + "elapsed_hours\n" + instants + "24\n": `  run_time: {column: "elapsed_hours", unit: hours} # guess: ` +
+			"values longer than the time from start to end: 1 of 1\n",
+		head + "timelimit,walltime_hours\n" + instants + "01:00:00,24\n": `  run_time: {column: "walltime_hours", unit: hours} # guess: ` +
+			"how long the job ran, not what it asked for; values longer than the time from start to end: 1 of 1\n",
+	} {
+		var b strings.Builder
+		if _, err := Propose(&b, bufio.NewReaderSize(strings.NewReader(text), headLength), nil, 0, "jobs"); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q: no %s in\n%s", text, want, b.String())
+		}
+	}
+}
+
+// TestProposeScontrol: the map has a field for each name of scontrol show job that a job needs.
+func TestProposeScontrol(t *testing.T) {
+	const text = "JobId,JobName,UserId,JobState,Dependency,RunTime,TimeLimit,SubmitTime,StartTime,EndTime,Partition,NodeList,NumNodes,NumCPUs,NumTasks,MinMemoryNode,TRES\n" +
+		"7,a,ann,COMPLETED,(null),00:01:00,01:00:00,2024-03-05T10:00:00,2024-03-05T10:00:00,2024-03-05T10:01:00,batch,n[1-2],2,64,8,4G,\"cpu=64,node=2\"\n"
+	var b strings.Builder
+	if _, err := Propose(&b, bufio.NewReaderSize(strings.NewReader(text), headLength), nil, 0, "jobs"); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{`cpus: "NumCPUs"`, `nodes: "NumNodes"`, `alloc_tres: "TRES"`, `memory_per_node: {column: "MinMemoryNode", unit: text}`} {
+		if !strings.Contains(b.String(), "\n  "+line+"\n") {
+			t.Errorf("no %s in\n%s", line, b.String())
+		}
+	}
+	if w := read(t, b.String(), text); w.Jobs.Len() != 1 || w.Jobs.At(0).Tasks != 64 || w.Jobs.At(0).Dependency != "" || w.Rules["bad_value"] != 0 {
+		t.Errorf("%+v, %v with\n%s", w.Jobs.List(), w.Rules, b.String())
+	}
+}
+
+// TestProposeSize: the proposal says that no column has the processors, and what is a guess about them.
+func TestProposeSize(t *testing.T) {
+	const missing = "# Missing: no column has the processors of the jobs. Each job counts one CPU for each node.\n"
+	for text, want := range map[string]string{
+		"JobID,Submit,Start,End,NumNodes,zpus\n7,1709280000,1709280000,1709283600,4,9\n": missing,
+		"JobID,Submit,Start,End,GPUs\n7,1709280000,1709280000,1709283600,4\n":            missing,
+		"JobID,Submit,Start,End\n7,1709280000,1709280000,1709283600\n":                   "# Missing: the map has no field cpus (or nodes, gpus, req_tres)",
+		"JobID,Submit,Start,End,NumTasks\n7,1709280000,1709280000,1709283600,4\n":        `  cpus: "NumTasks" # guess: one CPU for each task` + "\n",
+		"JobID,Submit,Start,End,NumCPUs\n7,1709280000,1709280000,1709283600,4\n":         "  cpus: \"NumCPUs\"\n",
+	} {
+		var b strings.Builder
+		if _, err := Propose(&b, bufio.NewReaderSize(strings.NewReader(text), headLength), nil, 0, "jobs"); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), want) || strings.Contains(b.String(), "# Missing") != strings.Contains(want, "# Missing") {
+			t.Errorf("%q: no %s in\n%s", text, want, b.String())
+		}
 	}
 }
 

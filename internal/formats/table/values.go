@@ -33,7 +33,7 @@ var unitsOf = map[kind]map[string]float64{
 const maxSeconds = 4e9
 
 // unknownTexts are texts that mean "not known" in every field.
-var unknownTexts = []string{"", "nan", "none", "null", "nat", "n/a", "na", "unknown", "<na>", "nil", "-", "\\n"}
+var unknownTexts = []string{"", "nan", "none", "null", "nat", "n/a", "na", "unknown", "<na>", "nil", "(null)", "-", "\\n"}
 
 // isUnknown reports whether a text means that the value is not known.
 func (f *Field) isUnknown(text string, more []string) bool {

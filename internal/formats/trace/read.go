@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -25,17 +27,22 @@ var Format = workload.Format{
 	Write: func(w io.Writer, wl *workload.Workload) (workload.Losses, error) { return nil, Write(w, wl) },
 }
 
-// recognize accepts a JSON object. It returns a high confidence only for an object with the version
-// of a trace's header.
+// recognize accepts a JSON object with a word of a trace. It returns a high confidence only for an object with the
+// version of a trace's header.
 func recognize(head []byte) workload.Confidence {
 	switch line, _ := lines.First(head); {
 	case line == "" || line[0] != '{':
 		return workload.No
 	case bytes.Contains(head, []byte(`"rmreplay_trace"`)):
 		return workload.Sure
+	case slices.ContainsFunc(words, func(word string) bool { return strings.Contains(line, `"`+word+`"`) }):
+		return workload.Maybe
 	}
-	return workload.Maybe
+	return workload.No
 }
+
+// words are keys of a trace's header and of its other lines.
+var words = []string{"epoch", "type", "machine_nodes", "machine_processors", "transforms", "file_systems"}
 
 // Version is the version of the trace format that Write writes and that Read accepts.
 const Version = 1

@@ -17,6 +17,23 @@ import (
 
 // TestScores compares the scores with a calculation by hand, with KNIME's definitions: p = 2, 4, 9
 // for y = 1, 5, 6, whose mean is 4.
+// TestScoresOfEqualValues: a prediction that differs from the value only by rounding is exact.
+func TestScoresOfEqualValues(t *testing.T) {
+	const value = 2097152.1
+	var s sums
+	for _, p := range []float64{value, math.Nextafter(value, 0), math.Nextafter(value, math.Inf(1))} {
+		s.add(predict.Prediction{P10: p, P50: p, P90: p}, value)
+	}
+	got := s.scores()
+	if got.MAE != 0 || got.MSD != 0 || got.Coverage != 1 || got.Underestimated != 0 || got.Width != 0 || got.Pinball != 0 {
+		t.Errorf("%+v", got)
+	}
+	got.MSD = -0.3
+	if line := got.line("class"); strings.Contains(line, "-0 ") {
+		t.Error(line)
+	}
+}
+
 func TestScores(t *testing.T) {
 	var s sums
 	for _, v := range [][4]float64{{1, 2, 3, 1}, {4, 4, 4, 5}, {5, 9, 12, 6}} {

@@ -81,8 +81,14 @@ func (e *Evaluation) sentence() string {
 		return ""
 	}
 	best := slices.MinFunc(e.Models, func(a, b Result) int { return cmp.Compare(a.Scores.MAE, b.Scores.MAE) })
-	text := fmt.Sprintf("\n%s errs least: by %.0f %s on average, where the mean %s is %.0f %s", best.Model,
-		best.Scores.MAE, e.Unit, e.Target.What(), e.Mean, e.Unit)
+	var names []string // of all models with this error
+	for i := range e.Models {
+		if nearly(e.Models[i].Scores.MAE, best.Scores.MAE) {
+			names = append(names, string(e.Models[i].Model))
+		}
+	}
+	text := fmt.Sprintf("\n%s %s least: by %.0f %s on average, where the mean %s is %.0f %s", strings.Join(names, ", "),
+		quantity.Plural(len(names), "errs", "err"), best.Scores.MAE, e.Unit, e.Target.What(), e.Mean, e.Unit)
 	if e.Floor != nil && e.Floor.ClassMAE > 0 {
 		text += fmt.Sprintf("; for jobs that are not alone in their class, it errs %.1f times as much as the median of the "+
 			"class's other jobs", best.ClassMAE/e.Floor.ClassMAE)
@@ -114,6 +120,6 @@ func (s *Scores) line(name string) string {
 	if s.Points() {
 		loss, coverage, width = "-", "-", "-"
 	}
-	return fmt.Sprintf("%-8s %8.0f  %8.0f  %8.0f  %6.3f  %6.3f  %7.3f  %11s  %8s  %9s  %3.0f %%\n",
-		name, s.MAE, s.RMSE, s.MSD, s.R2, s.R2Log, s.MAELog, loss, coverage, width, 100*s.Underestimated)
+	return fmt.Sprintf("%-8s %8.0f  %8.0f  %8s  %6.3f  %6.3f  %7.3f  %11s  %8s  %9s  %3.0f %%\n",
+		name, s.MAE, s.RMSE, quantity.Format("%.0f", s.MSD), s.R2, s.R2Log, s.MAELog, loss, coverage, width, 100*s.Underestimated)
 }

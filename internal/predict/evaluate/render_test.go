@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,11 @@ func TestSentence(t *testing.T) {
 		Models: []Result{{Model: "user", Scores: Scores{MAE: 300}}, {Model: "boost", ClassMAE: 130, Scores: Scores{MAE: 250}}}}
 	if got := e.Render(); !strings.HasSuffix(got, "\nboost errs least: by 250 s on average, where the mean run time is 1000 s; "+
 		"for jobs that are not alone in their class, it errs 1.3 times as much as the median of the class's other jobs\n") {
+		t.Errorf("%s", got)
+	}
+	tied := *e
+	tied.Models = append(slices.Clone(e.Models), Result{Model: "trees", Scores: Scores{MAE: 250 + 1e-12}})
+	if got := tied.Render(); !strings.Contains(got, "\nboost, trees err least: by 250 s on average") {
 		t.Errorf("%s", got)
 	}
 	// Predictions of one value have no interval to be covered.

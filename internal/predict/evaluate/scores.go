@@ -75,6 +75,7 @@ func (m *moments) add(x float64) {
 // add adds a prediction and the value.
 func (s *sums) add(p predict.Prediction, y float64) {
 	s.jobs++
+	p.P10, p.P50, p.P90 = unlessEqual(p.P10, y), unlessEqual(p.P50, y), unlessEqual(p.P90, y)
 	d := p.P50 - y
 	s.absolute += math.Abs(d)
 	s.squared += d * d
@@ -93,6 +94,17 @@ func (s *sums) add(p predict.Prediction, y float64) {
 	s.run.add(y)
 	s.runLog.add(math.Log1p(y))
 }
+
+// unlessEqual returns the prediction, or the value if they differ only by rounding. The mean of equal values may be
+// the next smaller number: it does not underestimate the value.
+func unlessEqual(prediction, value float64) float64 {
+	if nearly(prediction, value) {
+		return value
+	}
+	return prediction
+}
+
+func nearly(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(math.Abs(a), math.Abs(b)) }
 
 func pinball(q, p, y float64) float64 { return max(q*(y-p), (q-1)*(y-p)) }
 

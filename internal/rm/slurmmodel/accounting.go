@@ -54,7 +54,7 @@ func newAccounting(e *Engine) (*accounting, error) {
 	a := &accounting{e: e, table: table, requested: table.Vector()}
 	a.limits = limits.New(&accounts.Accounts{TRES: table}, nil, accounts.Enforcement{}, false, release)
 	var err error
-	if a.settings, err = priority.ReadSettings(get, a.table, e.cfg.Associations != nil, release); err != nil {
+	if a.settings, err = priority.ReadSettings(get, a.table, e.cfg.Associations != nil); err != nil {
 		return nil, err
 	}
 	if e.cfg.Associations != nil {
@@ -109,7 +109,7 @@ func (a *accounting) admit(j *job) error {
 		}
 	}
 	l := a.view(j)
-	if !a.limits.Validate(l, a.request(j, j.minNodes, j.request.MinCPUs)) {
+	if !a.limits.Validate(l, a.request(j, &j.original, j.minNodes, j.request.MinCPUs)) {
 		return fmt.Errorf("job violates accounting/QOS policy (%s)", l.Reason)
 	}
 	if l.ByLimit && l.Minutes != slurmspec.NoVal && j.limit < 0 {
@@ -148,7 +148,7 @@ func (a *accounting) compute(j *job, now int64) {
 	of := j.account
 	p := priority.Job{
 		Association: of.assoc, QOS: of.qos, Accrue: j.accrue, Nodes: uint32(j.minNodes), CPUs: uint32(j.request.MinCPUs),
-		Minutes: slurmspec.NoVal, Nice: int64(j.of.job.Nice), TRES: a.request(j, j.minNodes, j.request.MinCPUs),
+		Minutes: slurmspec.NoVal, Nice: int64(j.of.job.Nice), TRES: a.request(j, &j.original, j.minNodes, j.request.MinCPUs),
 	}
 	if j.totalCPUs > 0 {
 		p.CPUs = uint32(j.totalCPUs)
@@ -174,9 +174,9 @@ func (a *accounting) compute(j *job, now int64) {
 
 // request returns the TRES that a job requests if it gets the given numbers of nodes and CPUs. The
 // returned vector is valid until the next call.
-func (a *accounting) request(j *job, nodes, cpus int) tres.Vector {
+func (a *accounting) request(j *job, r *selection.Request, nodes, cpus int) tres.Vector {
 	v := a.requested
-	amounts.Requested(a.table, v, a.e.tester.Machine, j.part.nodes, &j.request, cpus, nodes)
+	amounts.Requested(a.table, v, r, &j.part.Partition, cpus, nodes, j.minNodes)
 	amounts.AddLicenses(a.table, v, j.licenses.List)
 	v[tres.Billing] = uint64(math.Trunc(a.table.Bill(j.part.account.Weights, v, a.settings.MaxTRES)))
 	return v
@@ -358,7 +358,7 @@ func (a *accounting) afterSelection(j *job, alloc *selection.Allocation, nodes i
 // limitedRequest returns the view of a job and, if limits on resources apply to it, the TRES that it requests.
 func (a *accounting) limitedRequest(j *job, nodes int) (l *limits.Job, wants tres.Vector) {
 	if l = a.view(j); !a.limits.NoTRES(l) {
-		wants = a.request(j, nodes, cmp.Or(j.totalCPUs, j.request.MinCPUs))
+		wants = a.request(j, &j.request, nodes, cmp.Or(j.totalCPUs, j.request.MinCPUs))
 	}
 	return l, wants
 }

@@ -248,7 +248,7 @@ func (e *Engine) beginSharing(m *selection.Machine) {
 	var parts []rows.Partition
 	shared := false
 	for _, p := range e.parts {
-		p.index, shared, m.Limits = len(parts), shared || p.Sharing.Shares(), append(m.Limits, p.CPULimit)
+		p.index, shared = m.AddPartition(p.CPULimit, p.GPUs), shared || p.Sharing.Shares()
 		parts = append(parts, rows.Partition{Tier: p.Tier, Kept: p.preempt.Keeps(), Rows: p.Sharing.Jobs})
 	}
 	s := gang.Read(e.cfg.Get, e.rules, parts, shared)

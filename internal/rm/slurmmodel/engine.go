@@ -211,8 +211,7 @@ func (e *Engine) emit(j *job, kind rm.EventKind, reason string, outcome *rm.Outc
 func (e *Engine) outcome(j *job, s hpc.State) *rm.Outcome {
 	o := &rm.Outcome{
 		State: s, Submit: hpc.Unix(j.submit), Eligible: hpc.Unix(j.eligible), TimeLimit: -1, Restarts: j.restarts,
-		Name: j.of.job.Name, User: j.of.job.User, Partition: j.part.Name, Priority: j.priority,
-		PreemptedBy: j.preemption.By,
+		Name: j.of.job.Name, User: j.of.job.User, Partition: j.part.Name, Priority: j.priority, PreemptedBy: j.preemption.By,
 	}
 	if j.limit > 0 {
 		o.TimeLimit = j.limit * 60

@@ -130,7 +130,7 @@ func (e *Engine) partitionRefuses(j *job, forBackfill bool) slurmspec.Reason {
 	if why := p.Refuse(&ask); why != slurmspec.NoReason {
 		return why
 	}
-	if p.MaxMemory.Most > 0 {
+	if j.request.Restore(); p.MaxMemory.Most > 0 {
 		return e.fitMemory(j)
 	}
 	if r := &j.request; !j.ownMemory && (r.Memory != p.Memory || r.MemoryPerCPU != p.MemoryPerCPU) {
@@ -142,12 +142,12 @@ func (e *Engine) partitionRefuses(j *job, forBackfill bool) slurmspec.Reason {
 
 // fitMemory fits a job's request to the limit of memory of its partition, or returns why it does not fit.
 func (e *Engine) fitMemory(j *job) slurmspec.Reason {
-	if j.fitted == j.part {
+	if j.fitted == j.part && j.request.MemoryPerDevice == 0 {
 		return slurmspec.NoReason
 	}
 	r, why := j.part.FitMemory(&j.original, j.ownMemory, j.sharing.Exclusive, j.minNodes, j.maxNodes)
 	if why == slurmspec.NoReason {
-		e.tester.Classify(&r)
+		e.tester.Refit(&r, &j.request)
 		j.request, j.fitted = r, j.part
 		j.capable, j.fillable = e.servers.Nodes(j.demand.With(&r))
 	}
@@ -209,7 +209,7 @@ func (e *Engine) split(j *job) *job {
 	}
 	rest.tasks, rest.place, rest.preemption.Began = j.tasks[1:], e.nextPlace, 0
 	e.nextPlace++
-	rest.needs = j.needs.Clone()
+	rest.needs, rest.request.Counted = j.needs.Clone(), false
 	j.task, j.tasks, j.number = task, nil, e.nextNumber
 	e.nextNumber++
 	if len(rest.tasks) == 1 {
@@ -244,14 +244,13 @@ func (e *Engine) independent(j *job) bool {
 	if j.reason == reasons.Dependency {
 		j.reason = slurmspec.NoReason
 	}
-	if !e.arrayMayStart(j) {
+	switch {
+	case !e.arrayMayStart(j):
 		return false
-	}
-	if j.begin > now {
+	case j.begin > now:
 		j.reason = reasons.BeginTime
 		return false
-	}
-	if !e.inReservation(j) {
+	case !e.inReservation(j):
 		j.reason = reasons.Reservation
 		return false
 	}

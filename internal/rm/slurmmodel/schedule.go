@@ -15,6 +15,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/sdiag"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/rm/slurmmodel/sharing"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -390,6 +391,7 @@ func (e *Engine) tryAtSubmission(j *job) error {
 
 // tryIn tests whether a new job could run in its partition, now or ever (select_nodes).
 func (e *Engine) tryIn(j *job) verdict {
+	defer e.restoreSharing(j, j.sharing)
 	if j.priority == 0 || !e.account.beforeSelection(j) {
 		return overLimit
 	}
@@ -408,8 +410,16 @@ func (e *Engine) tryIn(j *job) verdict {
 	return result
 }
 
+// restoreSharing restores how a job shares nodes if the job has not started; since 24.11.
+func (e *Engine) restoreSharing(j *job, before sharing.Job) {
+	if e.rules.Since2411 && j.state == pending {
+		j.sharing = before
+	}
+}
+
 // tryStart starts a job on nodes of a set if it fits (select_nodes).
 func (e *Engine) tryStart(j *job, within selection.Bits, byBackfill bool) verdict {
+	defer e.restoreSharing(j, j.sharing)
 	if !e.account.beforeSelection(j) {
 		return overLimit
 	}
@@ -526,23 +536,16 @@ func (e *Engine) pickBest(
 	return nil, possible, result
 }
 
-// pickAmong chooses from the usable nodes of a set. The result possible is the allocation on
-// an empty machine or, if the job starts now, equals alloc. In a partition with OverSubscribe=EXCLUSIVE the job
-// gets whole nodes; before 24.11 it afterwards also gets whole nodes in its other partitions.
+// pickAmong chooses from the usable nodes of a set. The result possible is the allocation on an empty machine or, if the
+// job starts now, equals alloc. OverSubscribe=EXCLUSIVE gives whole nodes; before 24.11 also in the job's next partitions.
 func (e *Engine) pickAmong(
 	j *job, set, usable selection.Bits, c selection.Counts, mode selection.Mode,
 ) (alloc, possible *selection.Allocation, result verdict) {
 	if named := j.request.Required; named != nil && !set.Contains(named) {
 		return nil, nil, never // before sharing is decided (_nodes_in_sets)
 	}
-	before := j.sharing
 	mayJoin := j.sharing.Resolve(j.part.Sharing)
 	j.owns = j.owns && (e.rules.Since2411 || j.part.Sharing.Jobs > 0) // EXCLUSIVE replaces --exclusive=user
-	defer func() {
-		if e.rules.Since2411 && (alloc == nil || mode == selection.TestOnly) {
-			j.sharing = before
-		}
-	}()
 	r := e.requestOf(j)
 	if r.Required != nil && !usable.Contains(r.Required) {
 		return nil, nil, notAvailable

@@ -376,3 +376,32 @@ func (l OptionList) Knows(name string) bool {
 	_, some := l.Some[name]
 	return some || slices.Contains(l.Always, name)
 }
+
+// Complete returns a function like get, which returns a site's values of slurm.conf. The site's series lies between from
+// and to. The returned function also has the values that decide scheduling in a replay on a release if slurm.conf lacks
+// them: those of [Default.At], and CR_Core_Memory for SelectTypeParameters if the plugin allocates cores. If the release
+// does not have the site's plugin of SelectType, the value is the plugin that replaces it.
+func Complete(get func(key string) (string, bool), release, from, to slurmspec.Release) func(string) (string, bool) {
+	values := map[string]string{}
+	for _, d := range Defaults {
+		if _, set := get(d.Key); !set {
+			values[strings.ToLower(d.Key)] = d.At(release, from, to)
+		}
+	}
+	kind, set := get("SelectType")
+	if kind = strings.ToLower(kind); !set {
+		kind = values["selecttype"]
+	} else if plugin := Plugins[kind]; plugin.Instead != "" && !plugin.Includes(release) {
+		kind = plugin.Instead
+		values["selecttype"] = kind
+	}
+	if text, _ := get("SelectTypeParameters"); text == "" && strings.HasPrefix(kind, "select/cons_") {
+		values["selecttypeparameters"] = "CR_Core_Memory"
+	}
+	return func(key string) (string, bool) {
+		if value, known := values[strings.ToLower(key)]; known {
+			return value, true
+		}
+		return get(key)
+	}
+}

@@ -116,3 +116,32 @@ func TestNoPlugin(t *testing.T) {
 		}
 	}
 }
+
+// TestComplete checks the values that a replay on a release has and slurm.conf lacks.
+func TestComplete(t *testing.T) {
+	old, site := slurmspec.R2205, slurmspec.R2411
+	for _, c := range []struct {
+		conf                map[string]string
+		on, from, to        slurmspec.Release
+		kind, params, order string
+	}{
+		{nil, old, old, site, "select/linear", "", "priority/basic"},
+		{nil, site, old, site, "select/cons_tres", "CR_Core_Memory", "priority/multifactor"},
+		{nil, old, site, site, "select/cons_tres", "CR_Core_Memory", "priority/multifactor"},
+		{nil, site, old, old, "select/linear", "", "priority/basic"},
+		{map[string]string{"SelectType": "select/cons_tres"}, old, old, old, "select/cons_tres", "CR_Core_Memory", "priority/basic"},
+		{map[string]string{"SelectType": "select/cons_res", "SelectTypeParameters": "CR_Core"}, site, old, old,
+			"select/cons_tres", "CR_Core", "priority/basic"},
+		{map[string]string{"SelectType": "select/cons_res", "PriorityType": "priority/multifactor"}, old, old, old,
+			"select/cons_res", "CR_Core_Memory", "priority/multifactor"},
+		{map[string]string{"SelectType": "select/linear"}, site, old, old, "select/linear", "", "priority/basic"},
+	} {
+		get := Complete(func(key string) (string, bool) { v, set := c.conf[key]; return v, set }, c.on, c.from, c.to)
+		value := func(key string) string { v, _ := get(key); return v }
+		kind, params, order := value("SelectType"), value("SelectTypeParameters"), value("PriorityType")
+		if kind != c.kind || params != c.params || order != c.order || value("KillWait") != "" {
+			t.Errorf("%v on %s, of a site with %s to %s: %s, %q, %s; want %s, %q, %s",
+				c.conf, c.on, c.from, c.to, kind, params, order, c.kind, c.params, c.order)
+		}
+	}
+}

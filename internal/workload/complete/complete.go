@@ -154,10 +154,8 @@ func apply(w *workload.Workload, c *workload.Completion) (*workload.Workload, er
 // leaveOutHomeless removes the jobs that ran when the window began and whose nodes are unknown,
 // because a replay cannot start them.
 func leaveOutHomeless(w *workload.Workload) {
-	n := w.Jobs.Len()
-	w.Jobs.Delete(w.LacksNodes)
 	w.Rules = maps.Clone(w.Rules)
-	w.Note(workload.RuleLeftRunning, n-w.Jobs.Len())
+	w.Jobs.Delete(w.LeavesRunning(w.LacksNodes))
 }
 
 // stream returns the number of a field's stream of random numbers.

@@ -138,6 +138,9 @@ func (c *chains) apply(w *workload.Workload, env *Environment) error {
 			w.Jobs.Set(i, job)
 		}
 	}
+	if len(added) > 0 {
+		env.note("each later part waits for the part before it, and this dependency counts in its wait")
+	}
 	if arrays > 0 {
 		env.note("arrays whose tasks run longer stay as they are: %d", arrays)
 	}

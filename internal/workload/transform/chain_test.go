@@ -3,6 +3,7 @@ package transform
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,7 +116,7 @@ func TestChains(t *testing.T) {
 			t.Errorf("%s: %s, want %s", id, got, want)
 		}
 	}
-	if results[0].Effect() != "3 jobs added, 3 changed" || len(results[0].Notes) != 2 || w.Jobs.Len() != in.Jobs.Len()+3 {
+	if results[0].Effect() != "3 jobs added, 3 changed" || len(results[0].Notes) != 3 || !strings.Contains(results[0].Notes[0], "later part waits") || w.Jobs.Len() != in.Jobs.Len()+3 {
 		t.Errorf("%+v, %d jobs of %d", results[0], w.Jobs.Len(), in.Jobs.Len())
 	}
 	if problems := workload.Validate(w, workload.Cluster{}); len(problems) > 0 {

@@ -226,8 +226,16 @@ func Window(from, to hpc.Time) (Step, error) {
 	if from != 0 && to != 0 && to <= from {
 		return Step{}, fmt.Errorf("%s to %s: the end is not after the start", from, to)
 	}
-	text := "--window " + instant(from) + "/" + instant(to)
-	return Step{text, func(w *workload.Workload, env *Environment) error {
+	var text []string
+	for _, bound := range []struct {
+		flag string
+		at   hpc.Time
+	}{{"--start ", from}, {"--end ", to}} {
+		if bound.at != 0 {
+			text = append(text, bound.flag+instant(bound.at))
+		}
+	}
+	return Step{strings.Join(text, " "), func(w *workload.Workload, env *Environment) error {
 		if from != 0 && w.Start != 0 && from < w.Start {
 			return fmt.Errorf("%s is before the window's start %s", from, w.Start)
 		}
@@ -240,7 +248,10 @@ func Window(from, to hpc.Time) (Step, error) {
 			}
 			arrays.Split(w, from)
 		}
-		remedy := jobsBefore(w, from)
+		remedy, span := jobsBefore(w, from), ""
+		if n := w.Jobs.Len(); n > 0 {
+			span = fmt.Sprintf(" (the jobs of the workload were submitted from %s to %s)", w.Jobs.Submit(0), w.Jobs.Submit(n-1))
+		}
 		keep(w, func(job *hpc.Job) bool {
 			if to != 0 && job.Submit >= to {
 				return false
@@ -248,7 +259,7 @@ func Window(from, to hpc.Time) (Step, error) {
 			return from == 0 || job.Submit >= from || stillThere(job, from)
 		})
 		if w.Jobs.Len() == 0 {
-			return errors.New("no job is in the window")
+			return errors.New("no job is in the window" + span)
 		}
 		if from != 0 {
 			if n := len(w.Usage); n > 0 {
@@ -324,11 +335,11 @@ func settle(w *workload.Workload, env *Environment) {
 			env.note("jobs that ran at %s and got nodes by a rule, because their nodes are not recorded: %d", w.Start, n)
 		}
 	}
-	homeless := keep(w, func(job *hpc.Job) bool { return !w.Preset(job) || job.Recorded.Nodes != "" })
+	leave := w.LeavesRunning(func(job *hpc.Job) bool { return w.Preset(job) && job.Recorded.Nodes == "" })
+	homeless := keep(w, func(job *hpc.Job) bool { return !leave(job) })
 	if homeless > 0 {
 		env.note("jobs left out, because they ran at %s on nodes that the record does not name: %d%s",
 			w.Start, homeless, toKeep)
-		w.Note(workload.RuleLeftRunning, homeless)
 	}
 }
 

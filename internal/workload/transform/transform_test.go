@@ -334,6 +334,18 @@ func TestEmptyWindow(t *testing.T) {
 	}
 }
 
+// The error about an empty window names the flags that make a window, and the span of the workload.
+func TestWindowWithoutJobs(t *testing.T) {
+	w := &workload.Workload{Epoch: epoch, Jobs: workload.JobsOf(job("a", 60, 1, time.Hour, time.Hour), job("b", 120, 1, time.Hour, time.Hour))}
+	day := 24 * time.Hour
+	_, _, err := Apply(w, Environment{}, must(Window(epoch.Add(9*day), epoch.Add(10*day))))
+	want := fmt.Sprintf("--start %s --end %s: no job is in the window (the jobs of the workload were submitted from %s to %s)",
+		epoch.Add(9*day), epoch.Add(10*day), w.Jobs.Submit(0), w.Jobs.Submit(1))
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
 // TestWindow cuts the window of Fig. 2 of Martinasso et al. (SC'18). The result has the state at
 // the start of the window: running and waiting jobs, reservations, and nodes out of service.
 func TestWindow(t *testing.T) {
@@ -367,8 +379,8 @@ func TestWindow(t *testing.T) {
 	}
 	in.Actions = []hpc.Action{{At: hour(1), Shell: "a"}, {At: hour(9), Shell: "b"}, {At: hour(10), Shell: "c"}, {At: hour(30), Shell: "d"}}
 	w, results := apply(t, in, Environment{}, must(Window(hour(10), hour(24))), must(Window(0, hour(23))))
-	if n := w.Rules[workload.RuleLeftRunning]; n != 1 {
-		t.Errorf("the window says that %d jobs that ran are left out, want 1", n)
+	if left := workload.LeftRunning(w.Rules); left != "1 job with 4 processors" {
+		t.Errorf("the window says that %q that ran are left out, want 1 job with 4", left)
 	}
 	if notes := strings.Join(results[0].Notes, "\n"); !strings.Contains(notes, "on nodes that the record does not name: 1 (") {
 		t.Errorf("the job that ran nowhere is not said: %s", notes)

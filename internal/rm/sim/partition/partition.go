@@ -4,6 +4,7 @@ package partition
 import (
 	"errors"
 	"fmt"
+	"rmreplay/internal/spelling"
 	"slices"
 	"strings"
 	"time"
@@ -52,7 +53,11 @@ func Find(list []Partition, names string) (best *Partition, err error) {
 		case best == nil && name == "":
 			return nil, errors.New("names no partition, and the cluster has no default one")
 		case best == nil:
-			return nil, fmt.Errorf("there is no partition %s", name)
+			var known []string
+			for _, p := range list {
+				known = append(known, p.Name)
+			}
+			return nil, fmt.Errorf("there is no partition %s%s", name, spelling.Suggest(name, known))
 		}
 	}
 	return best, nil

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -162,6 +163,15 @@ func TestRulesOfReleases(t *testing.T) {
 				t.Errorf("%s, %s: %q, want %q", c.name, release, is, want)
 			}
 		}
+	}
+}
+
+// A rejection for an unknown partition suggests the partition with a similar name.
+func TestMisspeltPartition(t *testing.T) {
+	s := site(t, small+"PartitionName=interactive Nodes=ALL\n")
+	why := s.Judge(&hpc.Job{ID: "j", Request: hpc.Request{User: "ada", Partition: "intreactive"}}, nil)
+	if why == nil || !strings.Contains(why.Text, "there is no partition intreactive (did you mean interactive?)") {
+		t.Errorf("%+v", why)
 	}
 }
 

@@ -37,10 +37,41 @@ type Forecast struct {
 	NeverStarts int `json:"never_starts"` // jobs that are accepted and never start
 	// Groups are sorted by descending number of jobs.
 	Groups []Group `json:"groups"`
+	// Jobs are the IDs of all these jobs.
+	Jobs map[string]bool `json:"-"`
 	// Changes is set if actions of the workload may change the rules during the replay.
 	Changes bool `json:"actions"`
 	// Asked describes the test submissions to a slurmctld; nil if only the rules of this package decided.
 	Asked *Asked `json:"asked,omitempty"`
+}
+
+// Notice returns a text about the jobs of a workload that slurmctld will not run; "" if it runs all. The parameter jobs
+// is the number of all jobs.
+func (f *Forecast) Notice(jobs int) string {
+	if f.Rejected+f.NeverStarts == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("Slurm will reject %d", f.Rejected)
+	if n := f.NeverStarts; n > 0 {
+		text += fmt.Sprintf(", and never start %d", n)
+	}
+	return text + " of " + quantity.Regular(jobs, "submission") + f.mainReason() +
+		" (rmreplay workload validate WORKLOAD --cluster DIR lists the reasons and remedies)"
+}
+
+// mainReason returns a text about the largest group of jobs.
+func (f *Forecast) mainReason() string {
+	return fmt.Sprintf(", %d of them because %s", f.Groups[0].Count, f.Groups[0].Text)
+}
+
+// Futile returns why slurmctld will reject all jobs of a workload; "" if it accepts a job, or if actions may change the
+// rules. The parameter jobs is the number of all jobs.
+func (f *Forecast) Futile(jobs int) string {
+	if jobs == 0 || f.Rejected < jobs || f.Changes {
+		return ""
+	}
+	return fmt.Sprintf("slurmctld would reject all of %s%s (want: %s; workload validate WORKLOAD --cluster DIR lists all "+
+		"reasons and remedies)", quantity.Regular(jobs, "submission"), f.mainReason(), f.Groups[0].Remedy)
 }
 
 // Asked describes how a slurmctld was asked about the jobs of a workload.
@@ -70,7 +101,7 @@ func (s *Site) Foresee(w *workload.Workload, each func(job string, why Finding))
 // run when the window begins, are judged as a replay submits them: by an operator, on their recorded nodes, in the
 // window's reservation.
 func Tally(w *workload.Workload, judge Judge, each func(job string, why Finding)) *Forecast {
-	f := &Forecast{Changes: len(w.Actions) > 0}
+	f := &Forecast{Changes: len(w.Actions) > 0, Jobs: map[string]bool{}}
 	groups := map[Finding]*Group{}
 	rejected := map[string]bool{}
 	there := newReservations(w)
@@ -94,6 +125,7 @@ func Tally(w *workload.Workload, judge Judge, each func(job string, why Finding)
 			}
 			each(job.ID, own)
 		}
+		f.Jobs[job.ID] = true
 		if why.Verdict == Rejected {
 			f.Rejected++
 			rejected[job.ID] = true

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/spelling"
 )
 
 // partition is a partition with its values in slurmctld's units: minutes and MiB. NoVal means that
@@ -192,7 +194,8 @@ func (s *Site) chosen(j *rpc.JobDesc, inReservation string) ([]*partition, *Find
 		}
 		p := s.partitions[name]
 		if p == nil {
-			return nil, reject(errInvalidPartition, RulePartition, "there is no partition "+name,
+			return nil, reject(errInvalidPartition, RulePartition, "there is no partition "+name+
+				spelling.Suggest(name, slices.Sorted(maps.Keys(s.partitions))),
 				"add it to slurm.conf, or map its jobs to another (workload transform --map-partition)")
 		}
 		list = append(list, p)

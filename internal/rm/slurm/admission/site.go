@@ -11,7 +11,6 @@ import (
 	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/slurmspec"
-	"rmreplay/internal/slurmspec/history"
 )
 
 // Site is the set of a cluster's rules about submissions.
@@ -118,7 +117,8 @@ func (s *Site) readEnforcement() {
 }
 
 func (s *Site) readKeys() error {
-	get := func(key string) string { v, _ := s.cluster.Get(key); return v }
+	value := s.cluster.On(s.release)
+	get := func(key string) string { v, _ := value(key); return v }
 	switch strings.ToUpper(get("EnforcePartLimits")) {
 	case "ALL", "YES", "UP", "TRUE", "1":
 		s.enforce = enforceAll
@@ -127,12 +127,7 @@ func (s *Site) readKeys() error {
 	}
 	s.trackWCKey = slices.Contains([]string{"YES", "UP", "TRUE", "1"}, strings.ToUpper(get("TrackWCKey")))
 	kind := strings.ToLower(get("SelectType"))
-	if kind == "" {
-		from, to := s.cluster.Releases()
-		kind = history.SelectType.At(s.release, from, to)
-	}
-	s.linear = kind == "select/linear"
-	s.consTRES = kind == "select/cons_tres" || kind == "select/cons_res" && s.release.Since(slurmspec.R2311)
+	s.linear, s.consTRES = kind == "select/linear", kind == "select/cons_tres"
 	s.countsMemory = strings.Contains(strings.ToLower(get("SelectTypeParameters")), "memory")
 	scheduler := strings.ToLower(get("SchedulerParameters"))
 	s.zeroLicenses = strings.Contains(scheduler, "allow_zero_lic")

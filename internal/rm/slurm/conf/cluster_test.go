@@ -107,7 +107,7 @@ func TestOpenErrors(t *testing.T) {
 		{"endless list", "ClusterName=c\nNodeName=n[1-99999999999]\nPartitionName=p\n", "slurm.conf:2: NodeName=n[1-99999999999]: "},
 		{"reserved", "ClusterName=c\nNodeName=ALL\nPartitionName=p\n", "slurm.conf:2: NodeName=ALL: a word that Slurm reserves"},
 		{"address of all", "ClusterName=c\nNodeName=DEFAULT NodeAddr=x\n" + nodes + "PartitionName=p\n", "slurm.conf:2: NodeAddr is not allowed with NodeName=DEFAULT"},
-		{"state", "ClusterName=c\nNodeName=n1 State=broken\nPartitionName=p\n", "slurm.conf:2: State=broken: not a node state (want UNKNOWN, DOWN"},
+		{"state", "ClusterName=c\nNodeName=n1 State=broken\nPartitionName=p\n", "slurm.conf:2: State=broken: not a node state (want UNKNOWN, IDLE, DOWN"},
 		{"resource", "ClusterName=c\nGresTypes=gpu\nNodeName=n1 Gres=gpu:a:b:1\nPartitionName=p\n", `slurm.conf:3: Gres=gpu:a:b:1: "gpu:a:b:1": not a generic resource`},
 		{"resource count", "ClusterName=c\nGresTypes=gpu\nNodeName=n1 Gres=gpu:1x\nPartitionName=p\n", `slurm.conf:3: Gres=gpu:1x: "1x": not a count`},
 	} {

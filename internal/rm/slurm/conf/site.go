@@ -33,6 +33,12 @@ func (c *Cluster) Releases() (from, to slurmspec.Release) {
 	return e.From, e.To
 }
 
+// On returns a function like [Cluster.Get] for a replay on a release, with the values of [history.Complete].
+func (c *Cluster) On(release slurmspec.Release) func(key string) (value string, set bool) {
+	from, to := c.Releases()
+	return history.Complete(c.Get, release, from, to)
+}
+
 // consumesCores reports whether SelectTypeParameters has options that only select/cons_tres and select/cons_res have.
 func (c *Cluster) consumesCores() bool {
 	value, _ := c.Get("SelectTypeParameters")

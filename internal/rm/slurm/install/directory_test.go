@@ -52,6 +52,16 @@ func TestOwnVersion(t *testing.T) {
 			t.Errorf("is(%q) = %t, want %t", named, got, want)
 		}
 	}
+	// If the store lacks a release, the error also names the machine's own.
+	own := onMachine().find()
+	_, err := FindSlurm("23.99")
+	want := "slurm 23.99 is not supported"
+	if own.Version != "" {
+		want = "installed: " + own.Version + " on this machine"
+	}
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
 	if (&Installation{}).is("22.05") {
 		t.Error("no Slurm is 22.05")
 	}

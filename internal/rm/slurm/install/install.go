@@ -99,9 +99,11 @@ func FindSlurm(named string) (*Installation, error) {
 		if err := f.within(named); err != nil {
 			var absent *slurmstore.NotInstalledError
 			if errors.As(err, &absent) {
-				if own := onMachine().find(); own.is(named) {
+				own := onMachine().find()
+				if own.is(named) {
 					return own, own.Need(true)
 				}
+				absent.Own = own.Version
 			}
 			return &Installation{Dir: named, wrong: err}, err
 		}

@@ -372,6 +372,22 @@ func TestScratchDir(t *testing.T) {
 	}
 }
 
+// TestEngine: doctor finds the program for queries in PATH. Replays do not need it.
+func TestEngine(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	if c := checkEngine(); c.OK || c.Required || c.row().Status != Limited {
+		t.Errorf("%+v", c)
+	}
+	program := filepath.Join(dir, "rmreplay-engine")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if c := checkEngine(); !c.OK || c.Found != program {
+		t.Errorf("%+v", c)
+	}
+}
+
 // TestMachine does not know the state of the machine. It tests that every check says what it found,
 // why this matters, and how to correct it.
 func TestMachine(t *testing.T) {
@@ -383,6 +399,9 @@ func TestMachine(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
+	if !slices.Contains(names, "rmreplay-engine") {
+		t.Errorf("no check of rmreplay-engine: %v", names)
+	}
 	if len(slices.Compact(names)) != len(names) {
 		t.Errorf("checks with the same name: %v", names)
 	}

@@ -42,9 +42,28 @@ func Machine(needs Needs) []Check {
 		checkProc(),
 		checkTemp(),
 		checkUser(),
+		checkEngine(),
 	}
 	list = append(list, checkNetwork()...)
 	return append(list, needs.checks()...)
+}
+
+// checkEngine looks for the program that answers questions about finished jobs. No replay needs it.
+func checkEngine() Check {
+	const name = "rmreplay-engine"
+	c := Check{Name: name, Why: "pages and searches of rmreplay accounting serve; replays do not need it",
+		Fix: "install it beside rmreplay, with rmreplay's packages or make build"}
+	path, err := exec.LookPath(name)
+	if self, failed := os.Executable(); failed == nil {
+		beside := filepath.Join(filepath.Dir(self), name)
+		if info, failed := os.Stat(beside); failed == nil && info.Mode().IsRegular() {
+			path, err = beside, nil
+		}
+	}
+	if c.OK, c.Found = err == nil, path; err != nil {
+		c.Found = "not found"
+	}
+	return c
 }
 
 // ScratchDir returns the directory for a replay's state and the free bytes there. The directory is the first of
@@ -154,7 +173,7 @@ func checkScratch() Check {
 // checkPreload loads the preload library into a process, as a replay does.
 func checkPreload() Check {
 	c := Check{Name: "preload library", Why: "puts the daemons under virtual time", Required: true,
-		Fix: "build rmreplay on this machine, whose C library may be older than glibc 2.22"}
+		Fix: "run make build in a clone of rmreplay (on this machine, if its glibc is older than 2.22)"}
 	dir, _, _ := ScratchDir()
 	if dir == "" { // checkScratch reports why
 		c.Found, c.Fix = "not tried: it lies in the state directory", "first fix the state directory"

@@ -2,7 +2,11 @@
 package amounts
 
 import (
+	"cmp"
+	"slices"
+
 	"rmreplay/internal/rm/slurmmodel/licenses"
+	"rmreplay/internal/rm/slurmmodel/partitions"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/rm/slurmmodel/tres"
 )
@@ -32,23 +36,40 @@ func addDevices(table *tres.Table, v tres.Vector, kind, typ string, count int) {
 	}
 }
 
-// Requested sets v to the TRES that a job asks for if it gets this number of CPUs and of nodes of a partition. It
-// leaves billing at 0. If the job asks for all memory of its nodes, each of them counts like the partition's first
-// node (_mem_per_node_part in job_mgr.c).
-func Requested(
-	table *tres.Table, v tres.Vector, m *selection.Machine, partition selection.Bits, r *selection.Request, cpus, nodes int,
-) {
+// Requested sets v to the TRES that a job asks for in a partition if it gets this number of CPUs and of nodes. It
+// leaves billing at 0. The parameter least is the smallest number of nodes that the job takes.
+func Requested(table *tres.Table, v tres.Vector, r *selection.Request, p *partitions.Partition, cpus, nodes, least int) {
 	clear(v)
 	v[tres.CPU], v[tres.Node] = uint64(cpus), uint64(nodes)
-	v[tres.Memory] = uint64(r.Memory) * uint64(nodes)
-	if r.MemoryPerCPU {
+	switch memory, perGPU := memoryOfGPUs(r, p, nodes, least); {
+	case perGPU:
+		v[tres.Memory] = uint64(memory)
+	case r.MemoryPerCPU:
 		v[tres.Memory] = uint64(r.Memory) * uint64(cpus)
-	} else if first := partition.Next(0); r.Memory == 0 && r.MemoryPerDevice == 0 && first >= 0 {
-		v[tres.Memory] = uint64(m.Nodes[first].Memory) * uint64(nodes)
+	default:
+		v[tres.Memory] = uint64(cmp.Or(r.Memory, p.MaxMemory.NodeMemory)) * uint64(nodes)
 	}
 	for _, d := range r.Devices {
 		addDevices(table, v, d.Kind, d.Type, d.On(r, nodes))
 	}
+}
+
+// memoryOfGPUs returns the memory in MiB that a job asks for with its GPUs (job_get_tres_mem in job_mgr.c). It
+// returns false if the job's other memory counts.
+func memoryOfGPUs(r *selection.Request, p *partitions.Partition, nodes, least int) (memory int64, counts bool) {
+	if r.OwnMemory || !p.CountsGPUs {
+		return 0, false
+	}
+	for k := range r.Devices {
+		if d := &r.Devices[k]; d.MemoryPer > 0 {
+			memory += d.MemoryPer * int64(d.On(r, nodes))
+		}
+	}
+	gpu := slices.IndexFunc(r.Devices, func(d selection.DeviceRequest) bool { return d.Kind == "gpu" })
+	if memory == 0 && gpu >= 0 && p.CountsDefault {
+		memory = p.GPUs.Memory * int64(r.Devices[gpu].On(r, least))
+	}
+	return memory, memory > 0
 }
 
 // AddLicenses adds licences to a vector. Licences that AccountingStorageTRES does not track are

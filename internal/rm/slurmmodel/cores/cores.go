@@ -1,6 +1,8 @@
 // Package cores distributes a job's CPUs on a node over the cores of the node's sockets.
 package cores
 
+import "rmreplay/internal/rm/slurmmodel/hardware"
+
 // Job is how a job uses cores.
 type Job struct {
 	CPUsPerCore int // CPUs of each core that the job may use
@@ -13,6 +15,18 @@ type Job struct {
 	// Alone is the number of CPUs of a task, if no two tasks have the same core and a task needs several cores; otherwise
 	// it is 0. Only Block considers it.
 	Alone int
+}
+
+// Of returns how a job uses cores of a node. The parameter block says that slurm.conf decides for Block.
+func Of(r *hardware.Request, n *hardware.Node, block bool) Job {
+	j := Job{CPUsPerCore: r.CPUsPerCore(n), Block: block || r.BlockCores}
+	if r.CPUsPerTask > 1 && r.TasksPerSocket == 0 {
+		j.Packs = r.CPUsPerTask
+	}
+	if r.TasksPerCore == 1 && r.CPUsPerTask > j.CPUsPerCore {
+		j.Alone = r.CPUsPerTask
+	}
+	return j
 }
 
 // Take takes cores for CPUs: it adds to the numbers of taken cores by socket, up to the numbers of usable

@@ -56,9 +56,12 @@ func Lacks(cfg *slurmmodel.Config, w *workload.Workload) []Missing {
 		}
 	}
 	if more > 0 {
-		list = append(list, Missing{"MaxMemPerCPU and MaxMemPerNode with --mem-per-gpu", more})
+		list = append(list, Missing{"MaxMemPerCPU and MaxMemPerNode with --mem-per-gpu or DefMemPerGPU", more})
 	}
 	if what, n := jobGPUs(cfg, w); n > 0 {
+		list = append(list, Missing{what, n})
+	}
+	if what, n := countedGPUs(cfg, w); n > 0 {
 		list = append(list, Missing{what, n})
 	}
 	if what, n := ranges(cfg, w); n > 0 {
@@ -104,6 +107,23 @@ func jobGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, jobs in
 		}
 	}
 	return "GPUs for a socket on nodes whose GPUs have neither cores nor types", jobs
+}
+
+// countedGPUs describes requests for GPUs on nodes whose GPUs have types but no files in gres.conf, and counts the jobs.
+// Backfill of 22.05 does not plan such jobs while the GPUs are in use; 24.11 does. The releases between were not tried.
+func countedGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, jobs int) {
+	counted := func(n hpc.Node) bool {
+		return slices.ContainsFunc(n.GRES, func(g hpc.GRES) bool { return g.Name == "gpu" && g.Type != "" && !g.File })
+	}
+	if cfg.Release.Since(slurmspec.R2411) || !slices.ContainsFunc(cfg.Nodes, counted) {
+		return "", 0
+	}
+	for _, j := range w.Jobs.All() {
+		if strings.Contains(j.GRES, "gpu") || j.GPUs != "" || j.GPUsPerNode != "" || j.GPUsPerSocket != "" || j.GPUsPerTask != "" {
+			jobs++
+		}
+	}
+	return "GPUs with types but without files in gres.conf before 24.11", jobs
 }
 
 // unlikeReservations describes features that reservations use and the model lacks; "" if there are
@@ -203,22 +223,12 @@ var configurationRules = []func(*slurmmodel.Config) string{
 		return ""
 	},
 	func(c *slurmmodel.Config) string {
-		for _, key := range []string{"DefCpuPerGPU", "DefMemPerGPU"} {
-			if keys.Value(c.Get, key) != "" {
-				return key
-			}
-		}
-		return ""
-	},
-	func(c *slurmmodel.Config) string {
 		kind := strings.ToLower(keys.Value(c.Get, "PreemptType"))
 		preempts := kind != "" && kind != "preempt/none" ||
 			strings.Contains(strings.ToUpper(keys.Value(c.Get, "PreemptMode")), "GANG")
 		for _, p := range c.Partitions {
-			for _, key := range []string{"DefCpuPerGPU", "DefMemPerGPU", "ExclusiveTopo"} {
-				if text := keys.Value(p.Get, key); text != "" && !strings.EqualFold(text, "NO") && !strings.EqualFold(text, "UNLIMITED") {
-					return key + " of partitions"
-				}
+			if text := keys.Value(p.Get, "ExclusiveTopo"); text != "" && !strings.EqualFold(text, "NO") {
+				return "ExclusiveTopo of partitions"
 			}
 			if preempts && sharing.Read(p.Get).Shares() {
 				return "OverSubscribe with preemption"
@@ -287,14 +297,16 @@ func asksSharedGPU(j *hpc.Job) bool {
 	return false
 }
 
-// limitsGPUMemory reports whether a job asks for memory for each GPU in a partition with a limit of memory.
+// limitsGPUMemory reports whether a job gets memory for each GPU in a partition with a limit of memory.
 func limitsGPUMemory(c *slurmmodel.Config, job *hpc.Job) bool {
-	if job.MemPerGPU == 0 {
+	gpus := job.GPUs + job.GPUsPerNode + job.GPUsPerSocket + job.GPUsPerTask
+	if job.MemPerGPU == 0 && gpus == "" && !strings.Contains(job.GRES, "gpu") {
 		return false
 	}
 	for _, p := range c.Partitions {
 		limit := partitions.ReadLimit(nil, nil, p.Get, c.Get)
-		if limit.Most > 0 && (job.Partition == "" || slices.Contains(strings.Split(job.Partition, ","), p.Name)) {
+		given := keys.Number(p.Get, "DefMemPerGPU", keys.Number(c.Get, "DefMemPerGPU", 0)) > 0 || job.MemPerGPU > 0
+		if given && limit.Most > 0 && (job.Partition == "" || slices.Contains(strings.Split(job.Partition, ","), p.Name)) {
 			return true
 		}
 	}

@@ -60,12 +60,14 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		"suspended jobs":           site(cons + "PreemptType=preempt/qos PreemptMode=SUSPEND,GANG"),
 		"jobs that are requeued":   site(cons + "PreemptType=preempt/qos PreemptMode=REQUEUE,WITHIN"),
 		"nodes that are always on": site(cons + "SuspendProgram=/bin/true"),
-		"cores by default":         func(c *slurmmodel.Config, _ *workload.Workload) { c.Release, c.Get = slurmspec.R2311, lines("") },
-		"whole nodes by default":   site(""),
 		"whole nodes":              site("SelectType=select/linear SelectTypeParameters=CR_Memory"),
 		"nodes for one user": func(c *slurmmodel.Config, w *workload.Workload) {
 			c.Partitions[0].Get = lines("ExclusiveUser=YES State=DOWN MaxCPUsPerNode=2")
 			job(func(j *hpc.Job) { j.Exclusive = "user" })(c, w)
+		},
+		"GPUs with types and files": func(c *slurmmodel.Config, w *workload.Workload) {
+			c.Nodes[0].GRES = []hpc.GRES{{Name: "gpu", Type: "a", Count: 2, File: true}}
+			job(func(j *hpc.Job) { j.GRES = "gpu:1" })(c, w)
 		},
 		"features in brackets": job(func(j *hpc.Job) { j.Constraint = "c&[a|b]" }),
 		"nodes of a cloud":     func(c *slurmmodel.Config, _ *workload.Workload) { c.Nodes[0].State = "CLOUD" },
@@ -78,7 +80,7 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 	}
 	for want, change := range map[string]func(*slurmmodel.Config, *workload.Workload){
 		"SelectType=select/cons_res (2 jobs)":    site("SelectType=select/cons_res"),
-		"preemption with select/linear (2 jobs)": site("PreemptType=preempt/qos PreemptMode=REQUEUE"),
+		"preemption with select/linear (2 jobs)": site("SelectType=select/linear PreemptType=preempt/qos PreemptMode=REQUEUE"),
 		"ranges of nodes with select/linear on nodes with different numbers of CPUs (1 jobs)": func(
 			c *slurmmodel.Config, w *workload.Workload,
 		) {
@@ -101,12 +103,18 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 			c.Get = lines(cons + "PreemptType=preempt/qos PreemptMode=CANCEL")
 			c.Associations = &associations.Set{Policies: map[string]*associations.Policy{"q": {PreemptMode: "gang,priority"}}}
 		},
+		"GPUs with types but without files in gres.conf before 24.11 (1 jobs)": func(
+			c *slurmmodel.Config, w *workload.Workload,
+		) {
+			c.Nodes[0].GRES = []hpc.GRES{{Name: "gpu", Type: "a", Count: 2}}
+			job(func(j *hpc.Job) { j.GRES = "gpu:1" })(c, w)
+		},
 		"SelectTypeParameters=CR_SOCKET (2 jobs)": site(cons + "SelectTypeParameters=CR_Socket"),
 		"SelectTypeParameters=CR_CPU with gang scheduling (2 jobs)": site(cons +
 			"SelectTypeParameters=CR_CPU PreemptType=preempt/qos PreemptMode=SUSPEND,GANG TaskPlugin=task/none"),
-		"MaxMemPerCPU and MaxMemPerNode with --mem-per-gpu (1 jobs)": func(c *slurmmodel.Config, w *workload.Workload) {
-			c.Partitions[0].Get = lines("DefMemPerCPU=100 MaxMemPerCPU=100")
-			job(func(j *hpc.Job) { j.MemPerGPU = 101 })(c, w)
+		"MaxMemPerCPU and MaxMemPerNode with --mem-per-gpu or DefMemPerGPU (1 jobs)": func(c *slurmmodel.Config, w *workload.Workload) {
+			c.Partitions[0].Get = lines("DefMemPerCPU=100 MaxMemPerCPU=100 DefMemPerGPU=101 DefCpuPerGPU=2")
+			job(func(j *hpc.Job) { j.GRES = "gpu:1" })(c, w)
 		},
 		"SchedulerParameters=max_rpc_cnt=2 (2 jobs)": site(cons + "SchedulerParameters=max_rpc_cnt=2"),
 		"TopologyPlugin=topology/block (2 jobs)":     site(cons + "TopologyPlugin=topology/block"),
@@ -146,7 +154,6 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		"--gres-flags=enforce-binding (1 jobs)":        job(func(j *hpc.Job) { j.GRESFlags = "enforce-binding" }),
 		"--exclusive=mcs (1 jobs)":                     job(func(j *hpc.Job) { j.Exclusive = "mcs" }),
 		"shards and MPS of GPUs (1 jobs)":              job(func(j *hpc.Job) { j.GRES = "nvme:1,shard:2" }),
-		"DefCpuPerGPU (2 jobs)":                        site(cons + "DefCpuPerGPU=4"),
 		"features with counts or parentheses (1 jobs)": job(func(j *hpc.Job) { j.Constraint = "[a*2&b*1]" }),
 		"features in brackets with --nodelist (1 jobs)": job(func(j *hpc.Job) {
 			j.Constraint, j.NodeList = "[a|b]", "n1"

@@ -14,7 +14,7 @@ import (
 )
 
 // isLinear reports whether a configuration has select/linear.
-func isLinear(c *slurmmodel.Config) bool { return linear.IsConfigured(c.Get, c.Release) }
+func isLinear(c *slurmmodel.Config) bool { return linear.IsConfigured(c.Get) }
 
 // wholeNodes describes a setting that the model lacks with select/linear; "" if the model has all of them.
 func wholeNodes(c *slurmmodel.Config) string {

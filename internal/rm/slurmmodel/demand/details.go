@@ -43,6 +43,8 @@ func Read(d *rpc.JobDesc, nodes int, maxSwitchWait int64, rules parameters.Rules
 		r.MinCPUs = j.MinNodes
 	}
 	r.Tasks, r.TasksPerNode, r.CPUsPerTask = given(d.Tasks), given16(d.TasksPerNode), max(1, given16(d.CPUsPerTask))
+	r.OwnTasks = d.Flags&rpc.FlagTasksSet != 0
+	r.BaseCPUsPerTask, r.OwnCPUsPerTask = r.CPUsPerTask, d.CPUsPerTask != slurmspec.NoVal16
 	if r.TasksPerNode > 0 && d.MinNodes != slurmspec.NoVal && r.Tasks == 0 {
 		r.Tasks = r.TasksPerNode * j.MinNodes
 	}
@@ -80,10 +82,9 @@ func Read(d *rpc.JobDesc, nodes int, maxSwitchWait int64, rules parameters.Rules
 			one.PerJob = r.Tasks * one.PerTask
 		}
 	}
-	if j.OwnMemory {
+	if r.OwnMemory = j.OwnMemory; j.OwnMemory {
 		r.MemoryPerDevice = 0
 	}
-	j.OwnMemory = j.OwnMemory || r.MemoryPerDevice > 0
 	return j, nil
 }
 

@@ -1,6 +1,8 @@
 package hardware
 
 import (
+	"cmp"
+
 	"rmreplay/internal/rm/nodeset"
 	"rmreplay/internal/rm/slurmmodel/sharing"
 )
@@ -17,19 +19,29 @@ type Request struct {
 	// Memory is for each node, or each CPU with MemoryPerCPU, in MiB. 0 is all memory of a node.
 	Memory       int64
 	MemoryPerCPU bool
+	OwnMemory    bool // the job gives Memory itself
 	Tasks        int
+	OwnTasks     bool // the job gives Tasks itself
 	TasksPerNode int
 	CPUsPerTask  int // at least 1
+	// BaseCPUsPerTask is CPUsPerTask without the increase by [GPUDefaults.Give]. OwnCPUsPerTask says that
+	// the job gives the number itself.
+	BaseCPUsPerTask int
+	OwnCPUsPerTask  bool
 	// MinCPUsPerNode is the smallest number of CPUs on each node (pn_min_cpus).
 	MinCPUsPerNode int
 	TasksPerSocket int
 	TasksPerCore   int
 	// SocketsPerNode, CoresPerSocket and ThreadsPerCore are the -B options.
 	SocketsPerNode, CoresPerSocket, ThreadsPerCore int
-	// MemoryPerDevice is the memory in MiB for each generic resource (--mem-per-gpu); 0 if not
-	// given.
+	// MemoryPerDevice is the memory in MiB for each generic resource (--mem-per-gpu, DefMemPerGPU). It replaces
+	// Memory; 0 if it does not apply.
 	MemoryPerDevice int64
-	Devices         []DeviceRequest // generic resources
+	// Counted says that FirstCPUs of the generic resources is set.
+	Counted bool
+	// Unclassified says that Class is the class of the request before its last change.
+	Unclassified bool
+	Devices      []DeviceRequest // generic resources
 	// Exclusive says that the job gets whole nodes (--exclusive, OverSubscribe=EXCLUSIVE).
 	Exclusive bool
 	// OneUser says that only jobs of the job's user may use its nodes (--exclusive=user).
@@ -79,10 +91,29 @@ func (r *Request) Occupy(cpus, per, tasks int) (fit, cores int) {
 	return fit, (fit*r.CPUsPerTask + per - 1) / per
 }
 
+// CPUsOf returns how many CPUs the job can use on a number of free cores of a node, given how many CPUs of each core
+// it may use. If no two tasks may have the same core, the rest of a task's last core is lost (_count_used_cpus).
+func (r *Request) CPUsOf(cores, per int) int {
+	if each := (r.CPUsPerTask + per - 1) / per; r.TasksPerCore == 1 && each > 1 {
+		return cores/each*r.CPUsPerTask + cores%each*per
+	}
+	return cores * per
+}
+
+// MemoryStep returns the number of CPUs that slurmctld takes from the job at a time if a node has too little memory
+// (cpu_alloc_size). The parameter byCPU says that CPUs are consumable resources (CR_CPU).
+func (r *Request) MemoryStep(n *Node, byCPU bool) int {
+	if byCPU {
+		return 1
+	}
+	return r.CPUsPerCore(n)
+}
+
 // Usable returns how many CPUs of a node a job can use, given the number of CPUs that the job has there. With
-// --threads-per-core the job can use only this number of threads of each core (job_resources_get_node_cpu_cnt).
-func (r *Request) Usable(n *Node, cpus int) int {
-	if r.ThreadsPerCore > 0 && r.ThreadsPerCore < n.Threads {
+// --threads-per-core the job can use only this number of threads of each core (job_resources_get_node_cpu_cnt). The
+// parameter byCPU says that CPUs are consumable resources (CR_CPU): then the job has only CPUs that it can use.
+func (r *Request) Usable(n *Node, cpus int, byCPU bool) int {
+	if !byCPU && r.ThreadsPerCore > 0 && r.ThreadsPerCore < n.Threads {
 		return cpus / n.Threads * r.ThreadsPerCore
 	}
 	return cpus
@@ -102,12 +133,19 @@ func (r *Request) LeastMemory() int64 {
 	return r.Memory
 }
 
-// CountTasks returns how many tasks slurmctld counts for a job on a number of nodes. With strict, CountTasks returns
-// the job's own number of tasks, if the job gives one and does not give --ntasks-per-node.
-func (r *Request) CountTasks(nodes int, strict bool) int {
+// CountTasks returns how many tasks slurmctld counts for a job on a number of nodes (_get_task_count). Since 24.11
+// this is the job's own number of tasks or the number for each node, whichever it gives. If the job gives both, the
+// former counts, in 26.05 the latter.
+func (r *Request) CountTasks(nodes int, since2411, since2605 bool) int {
+	switch {
+	case since2411 && r.OwnTasks && r.Tasks > 0 && (r.TasksPerNode == 0 || !since2605):
+		return r.Tasks
+	case since2411 && r.TasksPerNode > 0:
+		return r.TasksPerNode * nodes
+	}
 	want := max(nodes, nodes*r.TasksPerNode, r.MinCPUs, nodes*r.MinCPUsPerNode)
 	for k := range r.Devices {
-		want = max(want, r.Devices[k].On(r, nodes)*r.Devices[k].CPUsPer)
+		want = max(want, r.Devices[k].On(r, nodes)*r.Devices[k].CountedCPUs())
 	}
 	if !r.Overcommit && r.CPUsPerTask > 1 {
 		if r.TasksPerNode == 0 {
@@ -115,9 +153,6 @@ func (r *Request) CountTasks(nodes int, strict bool) int {
 		} else {
 			want = r.TasksPerNode * nodes
 		}
-	}
-	if strict && r.Tasks > 0 && r.TasksPerNode == 0 {
-		want = r.Tasks
 	}
 	return max(want, 1)
 }
@@ -167,7 +202,20 @@ type DeviceRequest struct {
 	// resource.
 	CPUsPer   int
 	MemoryPer int64
+	// DefaultCPUs and DefaultMemory apply instead if the job requests none. FirstCPUs are the DefaultCPUs of
+	// the first test, which slurmctld keeps for some sums.
+	DefaultCPUs, FirstCPUs int
+	DefaultMemory          int64
 }
+
+// CPUs returns how many CPUs the job needs for each resource, with the default.
+func (d *DeviceRequest) CPUs() int { return cmp.Or(d.CPUsPer, d.DefaultCPUs) }
+
+// CountedCPUs returns how many CPUs the sums of a job's CPUs count for each resource (gres_list_req_accum).
+func (d *DeviceRequest) CountedCPUs() int { return cmp.Or(d.CPUsPer, d.FirstCPUs) }
+
+// Memory returns how much memory in MiB the job needs for each resource, with the default.
+func (d *DeviceRequest) Memory() int64 { return cmp.Or(d.MemoryPer, d.DefaultMemory) }
 
 // Least returns how many of the resources a node must have.
 func (d *DeviceRequest) Least() int { return max(d.Count, d.PerSocket, d.PerTask, 1) }

@@ -3,24 +3,19 @@
 package linear
 
 import (
-	"cmp"
 	"strings"
 
 	"rmreplay/internal/rm/nodeset"
 	"rmreplay/internal/rm/slurmmodel/hardware"
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/series"
-	"rmreplay/internal/slurmspec"
-	"rmreplay/internal/slurmspec/history"
 )
 
 // Plugin is the value of SelectType.
 const Plugin = "select/linear"
 
-// IsConfigured reports whether slurm.conf or the release's default chooses the plugin.
-func IsConfigured(get keys.Get, release slurmspec.Release) bool {
-	return strings.EqualFold(cmp.Or(keys.Value(get, "SelectType"), history.SelectType.In(release)), Plugin)
-}
+// IsConfigured reports whether slurm.conf chooses the plugin.
+func IsConfigured(get keys.Get) bool { return strings.EqualFold(keys.Value(get, "SelectType"), Plugin) }
 
 // Cluster is the hardware that a choice depends on. It does not change.
 type Cluster struct {

@@ -146,7 +146,7 @@ func New(get keys.Get, release slurmspec.Release, nodes []hpc.Node, switches []S
 		return nil, err
 	}
 	m.Prepare()
-	if linear.IsConfigured(get, release) {
+	if linear.IsConfigured(get) {
 		m.Linear = &linear.Cluster{
 			Nodes: m.Nodes, Switches: m.Switches, Optional: m.TreeOptional, Dragonfly: m.Dragonfly,
 			Kinds: Kinds(nodes, func(name string) int {

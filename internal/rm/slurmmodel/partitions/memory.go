@@ -45,6 +45,7 @@ func (p *Partition) FitMemory(
 	if !p.MaxMemory.Fit(&r, minNodes, maxNodes) {
 		return r, reasons.MaxMemory
 	}
+	r.BaseCPUsPerTask = r.CPUsPerTask
 	return r, slurmspec.NoReason
 }
 

@@ -8,6 +8,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/accounts"
 	"rmreplay/internal/rm/slurmmodel/config"
 	"rmreplay/internal/rm/slurmmodel/cpulimits"
+	"rmreplay/internal/rm/slurmmodel/hardware"
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/reasons"
 	"rmreplay/internal/rm/slurmmodel/selection"
@@ -28,7 +29,11 @@ type Partition struct {
 	MaxMemory                  Limit
 	Sharing                    sharing.Partition // OverSubscribe
 	CPULimit                   cpulimits.Limit   // New does not set it
-	LeastLoaded                bool              // LLN=YES
+	GPUs                       hardware.GPUDefaults
+	// CountsGPUs says that limits count the memory for each GPU of pending jobs; CountsDefault, that they
+	// count GPUs.Memory, too.
+	CountsGPUs, CountsDefault bool
+	LeastLoaded               bool // LLN=YES
 
 	ExclusiveUser bool // its jobs share nodes only with jobs of their user
 
@@ -50,6 +55,9 @@ func New(
 	p.Count = nodes.Count()
 	p.Memory, p.MemoryPerCPU = line.Memory(cluster)
 	p.MaxMemory = ReadLimit(m, nodes, line.Get, cluster)
+	p.GPUs.CPUs = int(keys.Number(line.Get, "DefCpuPerGPU", keys.Number(cluster, "DefCpuPerGPU", 0)))
+	p.CountsGPUs, p.CountsDefault = m.Linear == nil, m.Linear == nil && m.Since2605
+	p.GPUs.Memory = keys.Number(line.Get, "DefMemPerGPU", keys.Number(cluster, "DefMemPerGPU", 0))
 	var err error
 	p.MaxMinutes, p.DefaultMinutes, err = line.Limits()
 	return p, nodes, err

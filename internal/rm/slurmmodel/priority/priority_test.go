@@ -28,18 +28,16 @@ func TestSettings(t *testing.T) {
 	for _, c := range []struct {
 		lines       string
 		accounting  bool
-		release     slurmspec.Release
 		multifactor bool
 		age, maxAge float64
 	}{
-		{"", true, slurmspec.R2205, false, 0, 604800},
-		{"", true, slurmspec.R2311, true, 0, 604800},
-		{"PriorityType=priority/basic\nPriorityMaxAge=0-04", true, slurmspec.R2411, false, 0, 4 * 3600},
-		{"PriorityType=priority/multifactor\nPriorityWeightAge=7\nPriorityMaxAge=UNLIMITED", true, slurmspec.R2205, true, 7,
+		{"", true, false, 0, 604800},
+		{"PriorityType=priority/basic\nPriorityMaxAge=0-04", true, false, 0, 4 * 3600},
+		{"PriorityType=priority/multifactor\nPriorityWeightAge=7\nPriorityMaxAge=UNLIMITED", true, true, 7,
 			1<<32 - 60},
-		{"PriorityWeightAge=7\nPriorityWeightFairshare=9", false, slurmspec.R2605, true, 0, 604800},
+		{"PriorityType=priority/multifactor\nPriorityWeightAge=7\nPriorityWeightFairshare=9", false, true, 0, 604800},
 	} {
-		s, err := ReadSettings(conf(c.lines), table, c.accounting, c.release)
+		s, err := ReadSettings(conf(c.lines), table, c.accounting)
 		if err != nil || s.Multifactor != c.multifactor || s.Age != c.age || float64(s.MaxAge) != c.maxAge ||
 			s.FairShare != 0 {
 			t.Errorf("%q: %+v, %v", c.lines, s, err)
@@ -50,7 +48,7 @@ func TestSettings(t *testing.T) {
 		"PriorityMaxAge=x":       "reading slurm.conf: PriorityMaxAge=x: not a time limit (want minutes, HH:MM:SS or D-HH:MM:SS)",
 		"PriorityWeightTRES=x=1": `reading slurm.conf: PriorityWeightTRES: TRES weights "x=1": "x" is not tracked (want cpu, mem, node or one of AccountingStorageTRES)`,
 	} {
-		if _, err := ReadSettings(conf(lines), table, true, slurmspec.R2205); err == nil || err.Error() != want {
+		if _, err := ReadSettings(conf(lines), table, true); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", lines, err, want)
 		}
 	}

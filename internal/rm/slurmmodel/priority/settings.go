@@ -9,7 +9,6 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurmmodel/tres"
 	"rmreplay/internal/slurmspec"
-	"rmreplay/internal/slurmspec/history"
 )
 
 // Settings are the keys of slurm.conf that decide priorities.
@@ -34,13 +33,9 @@ type Settings struct {
 // ReadSettings reads the settings. The function get returns the value of a key of slurm.conf.
 // The parameter accounting says that the cluster has a slurmdbd. Without it, slurmctld ignores the
 // weights of age and fair-share.
-func ReadSettings(get func(key string) (string, bool), table *tres.Table, accounting bool,
-	release slurmspec.Release) (*Settings, error) {
+func ReadSettings(get func(key string) (string, bool), table *tres.Table, accounting bool) (*Settings, error) {
 	s := &Settings{MaxAge: 7 * 86400}
-	kind, set := get("PriorityType")
-	if !set {
-		kind = history.PriorityType.In(release)
-	}
+	kind, _ := get("PriorityType")
 	s.Multifactor = strings.TrimPrefix(strings.ToLower(kind), "priority/") == "multifactor"
 	for key, to := range map[string]*float64{
 		"PriorityWeightAge": &s.Age, "PriorityWeightAssoc": &s.Association, "PriorityWeightFairshare": &s.FairShare,

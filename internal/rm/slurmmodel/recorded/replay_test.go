@@ -206,7 +206,7 @@ func newModel(t *testing.T, c *txtar.Archive, release string) *model {
 
 // boot starts the model of a slurmctld at a second.
 func (m *model) boot(second int64) {
-	get := m.cluster.Get
+	get := m.cluster.On(m.release)
 	tracked, _ := get("AccountingStorageTRES")
 	m.table = tres.New(tracked)
 	m.set = associations.Read(m.cluster.Accounts, "accounts", m.cluster.Name, "gres/gpu")
@@ -217,7 +217,7 @@ func (m *model) boot(second int64) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	if m.priorities, err = priority.ReadSettings(get, m.table, true, m.release); err != nil {
+	if m.priorities, err = priority.ReadSettings(get, m.table, true); err != nil {
 		m.t.Fatal(err)
 	}
 	m.accounts = accounts.New(m.set, m.table, settings.FairTree, m.release)

@@ -18,7 +18,7 @@ func (x *Tester) Unknown() { x.own.Reset() }
 // job.
 func (x *Tester) Search(s *State, r *Request, set Bits, c Counts) *Allocation {
 	nodes := set.Clone()
-	if x.usable(s, r, nodes); nodes.Count() < c.Min {
+	if x.usable(s, r, r.LeastMemory(), nodes); nodes.Count() < c.Min {
 		return nil
 	}
 	return x.search(s, r, nodes, c, RunNow, false)
@@ -27,7 +27,7 @@ func (x *Tester) Search(s *State, r *Request, set Bits, c Counts) *Allocation {
 // Distribute distributes a job's tasks over nodes with these CPUs. It returns each node's CPUs and
 // tasks.
 func (m *Machine) Distribute(r *Request, cpus []int) (got, tasks []int) {
-	t := &test{request: r, work: newWork(m)}
+	t := &test{request: r, work: newWork(m), rooms: make([]room, len(m.Nodes))}
 	parts := make([]Part, len(cpus))
 	for n, c := range cpus {
 		parts[n] = Part{Node: n, CPUs: c}
@@ -47,7 +47,7 @@ func (x *Tester) Tallies(s *State, r *Request, set Bits, least int, jobs []*Allo
 	for _, a := range jobs {
 		t.leave(a)
 		nodes := set.Clone()
-		x.usable(x.future, r, nodes)
+		x.usable(x.future, r, r.LeastMemory(), nodes)
 		tallied, looked = append(tallied, t.fails()), append(looked, x.full(x.future, r, nodes, least))
 	}
 	return tallied, looked

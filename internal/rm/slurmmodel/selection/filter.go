@@ -30,14 +30,14 @@ func (f *fitting) filter(k int) {
 	} else if o.unfiltered > 0 {
 		o.total = o.unfiltered
 	}
-	x := filter{fitting: f, d: d, o: o, per: f.n.Threads, cpusPer: d.CPUsPer}
+	x := filter{fitting: f, d: d, o: o, per: f.n.Threads, cpusPer: d.CPUs()}
 	if r.ThreadsPerCore > 0 {
 		x.per = min(x.per, r.ThreadsPerCore)
 	}
 	if x.setLimit(f.p.devices(k)); f.most == 0 {
 		return
 	}
-	if d.CPUsPer == 0 && first {
+	if x.cpusPer == 0 && first {
 		x.cpusPer = d.EstimateCPUs(r)
 	}
 	x.lookAtSockets()
@@ -47,7 +47,7 @@ func (f *fitting) filter(k int) {
 	if first && x.sockets < len(f.at.cores) {
 		for s := range f.at.cores {
 			if !f.needed[s] {
-				x.drop(s, int(f.at.cores[s]))
+				x.close(s, int(f.at.cores[s]))
 			}
 		}
 	}
@@ -69,7 +69,7 @@ func (f *fitting) filter(k int) {
 		}
 	}
 	o.total = min(o.total, x.total)
-	if d.CPUsPer > 0 {
+	if d.CPUs() > 0 {
 		f.cpusPer = true
 		f.minCores = min(f.minCores, cores)
 	}
@@ -138,7 +138,7 @@ func (x *filter) lookAtSockets() {
 				x.o.bySocket[s] = 0
 			}
 			if first {
-				x.drop(s, min(int(at.cores[s]), max(0, at.count()-fewest)))
+				x.close(s, min(int(at.cores[s]), max(0, at.count()-fewest)))
 			}
 		}
 		if first && at.cores[s] == 0 {
@@ -248,11 +248,23 @@ func (x *filter) keep(cores int) {
 	}
 }
 
-func (x *filter) drop(s, count int) {
-	if count > 0 {
-		x.at.cores[s] -= int16(count)
-		x.cpus = min(x.cpus, x.at.count()*x.per)
+// close drops cores of a socket, also for further looks at the node.
+func (x *filter) close(s, count int) {
+	if len(x.at.open) > 0 {
+		x.at.open[s] = max(0, x.at.open[s]-int16(count))
 	}
+	x.drop(s, count)
+}
+
+// drop drops cores of a socket. If slurmctld looks at the node again, it has them again, unless all were dropped.
+func (x *filter) drop(s, count int) {
+	if count == 0 {
+		return
+	}
+	if x.at.cores[s] -= int16(count); x.at.cores[s] == 0 && len(x.at.open) > 0 {
+		x.at.open[s] = 0
+	}
+	x.cpus = min(x.cpus, x.at.count()*x.per)
 }
 
 // takeForTasks counts, for requests for the whole job, the resources that the job's tasks on a node take. It

@@ -20,7 +20,8 @@ func (m *Machine) giveDevices(t *test, a *Allocation) bool {
 		}
 	}
 	for k := range r.Devices {
-		if !r.Exclusive && m.giveRequested(t, a, k) > 0 && m.Since2411 {
+		if r.Exclusive && m.Since2411 && m.lacks(a, &r.Devices[k]) ||
+			!r.Exclusive && m.giveRequested(t, a, k) > 0 && m.Since2411 {
 			return false
 		}
 	}
@@ -35,6 +36,27 @@ func (m *Machine) giveDevices(t *test, a *Allocation) bool {
 		}
 	}
 	return true
+}
+
+// lacks reports whether whole nodes have fewer resources than a job requests in total. It returns false if slurmctld
+// only counts the resources.
+func (m *Machine) lacks(a *Allocation, d *DeviceRequest) bool {
+	if d.PerJob == 0 || d.Count+d.PerSocket+d.PerTask > 0 {
+		return false
+	}
+	have := 0
+	for i := range a.Parts {
+		p := &a.Parts[i]
+		if m.counted(p.Node, d.Kind) {
+			return false
+		}
+		for k := range m.Nodes[p.Node].Devices {
+			if d.Wants(&m.Nodes[p.Node].Devices[k]) {
+				have += p.Devices(m, k)
+			}
+		}
+	}
+	return have < d.PerJob
 }
 
 func (m *Machine) giveAll(t *test, p *Part) {

@@ -85,16 +85,16 @@ func (m *Machine) limitOffer(t *test, node int, d *DeviceRequest, o *offered) bo
 		least = o.total
 	}
 	least = max(least, d.PerSocket*max(1, r.FilledSockets(t.counts.Min)), d.PerTask*r.TasksPerNode)
-	if d.CPUsPer > 0 && at.cpus/d.CPUsPer < max(1, d.Count, d.PerTask, d.PerSocket) {
+	if d.CPUs() > 0 && at.cpus/d.CPUs() < max(1, d.Count, d.PerTask, d.PerSocket) {
 		return false
 	}
 	byMemory := 0
-	if d.MemoryPer > 0 && m.CountMemory {
+	if d.Memory() > 0 && m.CountMemory {
 		free := n.Memory
 		if !t.anew {
 			free = t.state.nodes[node].memory
 		}
-		if byMemory = int(free / d.MemoryPer); byMemory == 0 {
+		if byMemory = int(free / d.Memory()); byMemory == 0 {
 			return false
 		}
 		o.most = byMemory
@@ -108,8 +108,8 @@ func (m *Machine) limitOffer(t *test, node int, d *DeviceRequest, o *offered) bo
 	if !r.Exclusive && !o.limit(d.Count) {
 		o.limit(d.PerJob)
 	}
-	if d.CPUsPer > 0 {
-		byCPUs := at.count() * n.Threads / d.CPUsPer
+	if d.CPUs() > 0 {
+		byCPUs := at.count() * n.Threads / d.CPUs()
 		if byCPUs == 0 {
 			return false
 		}
@@ -143,6 +143,9 @@ func (p *pick) offerDevices(node, cpus, least, most int) int {
 		p: p, n: &p.m.Nodes[node], at: at, cpus: cpus, least: least, most: most, needed: make([]bool, len(at.cores)),
 		minCores: math.MaxInt,
 	}
+	if p.m.Since2411 {
+		copy(at.cores, at.open)
+	}
 	for _, bySocket := range []bool{true, false} { // requests per socket come first
 		for k := range r.Devices {
 			if r.Devices[k].PerSocket > 0 != bySocket {
@@ -171,7 +174,7 @@ func (p *pick) offerDevices(node, cpus, least, most int) int {
 // device fits the node to one of the requests. If the node does not have enough, most becomes 0.
 func (f *fitting) device(k int) {
 	d, o, step := &f.p.t.request.Devices[k], &f.at.offers[k], f.least
-	f.cpusPer = f.cpusPer || d.CPUsPer > 0
+	f.cpusPer = f.cpusPer || d.CPUs() > 0
 	limit := o.most
 	if rest := d.PerJob - f.p.devices(k); rest > 0 && limit > 0 {
 		limit = min(limit, rest)
@@ -189,8 +192,8 @@ func (f *fitting) device(k int) {
 		f.most = limit
 	}
 	total, sockets := f.sockets(d, o, limit)
-	if d.CPUsPer > 0 {
-		total = min(total, f.cpus/d.CPUsPer)
+	if d.CPUs() > 0 {
+		total = min(total, f.cpus/d.CPUs())
 		if limit > 0 {
 			total = min(total, limit)
 		}
@@ -215,8 +218,8 @@ func (f *fitting) device(k int) {
 	if f.most > 0 && f.most != hardware.AnyTasks {
 		f.keep(f.cores(d, total, sockets))
 	}
-	if d.CPUsPer > 0 {
-		if o.total = min(o.total, f.cpus/d.CPUsPer); f.most != hardware.AnyTasks && max(d.Count, d.PerTask) > o.total {
+	if d.CPUs() > 0 {
+		if o.total = min(o.total, f.cpus/d.CPUs()); f.most != hardware.AnyTasks && max(d.Count, d.PerTask) > o.total {
 			f.most = 0
 		}
 	}
@@ -236,8 +239,8 @@ func (f *fitting) sockets(d *DeviceRequest, o *offered, limit int) (total, socke
 	total, sufficient := o.any, false
 	for _, s := range order {
 		here := o.bySocket[s]
-		if first && d.CPUsPer > 0 {
-			here = min(here, int(at.cores[s])*f.n.Threads/d.CPUsPer)
+		if first && d.CPUs() > 0 {
+			here = min(here, int(at.cores[s])*f.n.Threads/d.CPUs())
 		}
 		if reach := o.any + here; reach == 0 || d.PerSocket > reach {
 			if d.PerSocket > reach {
@@ -279,7 +282,7 @@ func (f *fitting) cores(d *DeviceRequest, total, sockets int) int {
 	if f.most < f.least {
 		f.most = 0
 	}
-	if d.CPUsPer == 0 {
+	if d.CPUs() == 0 {
 		return cores
 	}
 	devices := total
@@ -291,7 +294,7 @@ func (f *fitting) cores(d *DeviceRequest, total, sockets int) int {
 	case d.PerTask > 0:
 		devices = d.PerTask * f.most
 	}
-	return max(cores, (devices*d.CPUsPer+f.n.Threads-1)/f.n.Threads)
+	return max(cores, (devices*d.CPUs()+f.n.Threads-1)/f.n.Threads)
 }
 
 // keep reduces the job's cores to the given number, spread over the sockets that the job needs.
@@ -356,7 +359,7 @@ func (p *pick) beginDevices() {
 			p.totals = make([]int, len(r.Devices))
 			p.nodes = min(p.c.Min, p.c.Wanted)
 		}
-		if d.CPUsPer == 0 {
+		if d.CountedCPUs() == 0 {
 			continue
 		}
 		node := 1
@@ -368,9 +371,9 @@ func (p *pick) beginDevices() {
 		case d.PerTask > 0:
 			node = d.PerTask * r.TasksPerNode
 		}
-		p.cpusForDevices = max(p.cpusForDevices, node*d.CPUsPer)
+		p.cpusForDevices = max(p.cpusForDevices, node*d.CountedCPUs())
 		tasks := Request{Tasks: max(1, r.TasksPerNode) * p.c.Min, SocketsPerNode: r.SocketsPerNode}
-		job = max(job, d.On(&tasks, p.c.Min)*d.CPUsPer)
+		job = max(job, d.On(&tasks, p.c.Min)*d.CountedCPUs())
 	}
 	p.maximum = max(p.maximum, job, p.cpusForDevices*p.nodes)
 	p.tasksLeft = p.maximum

@@ -60,6 +60,9 @@ type Machine struct {
 	Turn rows.Search
 	// Limits are MaxCPUsPerNode and MaxCPUsPerSocket of the partitions.
 	Limits []cpulimits.Limit
+	// GPUs are DefCpuPerGPU and DefMemPerGPU of the partitions.
+	GPUs        []hardware.GPUDefaults
+	hasDefaults bool // one of GPUs is not 0
 	// Since2411 and Since2605 say that the release is 24.11 or newer, and 26.05 or newer.
 	Since2411, Since2605 bool
 
@@ -67,6 +70,13 @@ type Machine struct {
 	slots  int   // largest number of devices of a node
 	kinds  []int // equal for nodes that differ only in names, weights and generic resources
 	first  []int // index of each node's first core in [rows.Cores]; the last element is the number of all cores
+}
+
+// AddPartition adds the limits and the defaults of a partition, and returns its index.
+func (m *Machine) AddPartition(l cpulimits.Limit, of hardware.GPUDefaults) int {
+	m.Limits, m.GPUs = append(m.Limits, l), append(m.GPUs, of)
+	m.hasDefaults = m.hasDefaults || of != hardware.GPUDefaults{}
+	return len(m.Limits) - 1
 }
 
 // Cores returns the number of cores of all nodes.

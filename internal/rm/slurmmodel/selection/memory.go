@@ -75,14 +75,14 @@ func (x *Tester) Classify(r *Request) {
 	}
 	plain := *r
 	plain.Class, plain.Exclusive, plain.Sharing, plain.LeastLoaded, plain.Patient = 0, false, sharing.Use{}, false, false
-	plain.Memory, plain.MemoryPerCPU, plain.OneUser = 0, false, false
+	plain.Memory, plain.MemoryPerCPU, plain.OneUser, plain.Unclassified = 0, false, false, false
 	key := fmt.Sprintf("%+v", plain)
 	class, known := x.memory.classes[key]
 	if !known {
 		class = len(x.memory.classes) + 1
 		x.memory.classes[key] = class
 	}
-	r.Class = class
+	r.Class, r.Unclassified = class, false
 }
 
 // answer returns the answer to a question: a stored answer, or the answer of new tests.

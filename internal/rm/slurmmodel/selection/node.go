@@ -5,22 +5,23 @@ import "slices"
 // room is what one node offers to a job.
 type room struct {
 	ok      bool
-	cpus    int       // CPUs that the job may use; after the job takes the node, CPUs that it uses
-	devices int       // generic resources that the job may use
-	wealth  int       // set by appraise; used to leave out poor nodes
-	free    int       // CPUs of all free cores
-	cores   []int16   // usable cores by socket
-	kept    []int16   // cores before generic resources reduced them
-	offers  []offered // for each request of generic resources
+	cpus    int     // CPUs that the job may use; after the job takes the node, CPUs that it uses
+	devices int     // generic resources that the job may use
+	wealth  int     // set by appraise; used to leave out poor nodes
+	free    int     // CPUs of all free cores
+	cores   []int16 // usable cores by socket
+	kept    []int16 // cores before generic resources reduced them
+	// open are the cores with which slurmctld begins when it looks at the node again; since 24.11, before that empty.
+	open   []int16
+	offers []offered // for each request of generic resources
 	// tasks is the number of tasks for which the node has room. minCPUs is the number of CPUs that
 	// these tasks need. Both are set for jobs with generic resources.
 	tasks, minCPUs int
 }
 
-// usable removes nodes from a set on which the job finds too little memory, too few generic
+// usable removes nodes from a set on which the job finds less memory than it needs at least, too few generic
 // resources or exclusive jobs (_verify_node_state).
-func (m *Machine) usable(s *State, r *Request, set Bits) {
-	least := r.LeastMemory()
+func (m *Machine) usable(s *State, r *Request, least int64, set Bits) {
 	idle := m.CountMemory || len(r.Devices) > 0 // idle nodes may have too few resources, too
 	for i := set.Next(0); i >= 0; i = set.Next(i + 1) {
 		if (idle || s.busy.Has(i)) && !m.serves(s, r, i, least) {
@@ -174,6 +175,9 @@ func (m *Machine) look(t *test, node int) {
 	if m.CountMemory {
 		m.limitByMemory(t, node)
 	}
+	if m.Since2411 {
+		at.open = append(at.open[:0], at.cores...)
+	}
 	m.appraise(at)
 	at.ok = at.cpus > 0
 }
@@ -227,10 +231,7 @@ func (m *Machine) takeCPUs(t *test, n *Node, at *room) bool {
 	if m.Since2411 && len(r.Devices) == 0 {
 		return at.limitToTasks(t, per, tasks)
 	}
-	if each := (r.CPUsPerTask + per - 1) / per; r.TasksPerCore == 1 && each > 1 { // _count_used_cpus
-		n := at.count()
-		at.cpus = n/each*r.CPUsPerTask + n%each*per
-	}
+	at.cpus = r.CPUsOf(at.count(), per)
 	return true
 }
 
@@ -265,10 +266,7 @@ func (m *Machine) limitByMemory(t *test, node int) {
 		return
 	}
 	if r.Memory*int64(at.cpus) > free {
-		step := r.CPUsPerCore(n)
-		if m.ByCPU {
-			step = 1
-		}
+		step := r.MemoryStep(n, m.ByCPU)
 		if r.Exclusive {
 			at.cpus = 0
 		}

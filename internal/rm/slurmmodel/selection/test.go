@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"rmreplay/internal/rm/slurmmodel/distribution"
 	"rmreplay/internal/rm/slurmmodel/rows"
 	"rmreplay/internal/rm/slurmmodel/sharing"
 	"rmreplay/internal/rm/slurmmodel/weights"
@@ -51,7 +52,7 @@ type work struct {
 	classes             []class
 	best, light, within Bits
 	switches            switches
-	have                []int // see distribution
+	shares              []distribution.Node
 	parts               []Part
 	free, one           []int // see devicesFor
 }
@@ -60,8 +61,8 @@ func newWork(m *Machine) *work {
 	n := len(m.Nodes)
 	return &work{
 		candidates: NewBits(n), has: make([]int, n), best: NewBits(n), light: NewBits(n), within: NewBits(n),
-		switches: newSwitches(m), have: make([]int, n),
-		free: make([]int, m.stride+1), one: make([]int, m.stride+1),
+		switches: newSwitches(m),
+		free:     make([]int, m.stride+1), one: make([]int, m.stride+1),
 	}
 }
 
@@ -92,6 +93,7 @@ type Tester struct {
 	scratch    test
 	nodes, all Bits
 	left       Bits // the nodes that remained after the last test of an immediate start
+	late       late // see [Tester.giveDefaults]
 	careful    bool // answers are neither stored nor reused, and no test is left out, because nodes are completing
 }
 
@@ -103,10 +105,11 @@ func NewTester(m *Machine) *Tester {
 		scratch: test{work: newWork(m)}, nodes: NewBits(n), all: NewBits(n), left: NewBits(n),
 		memory: newMemory(m), own: NewBits(n), plain: NewBits(n), offers: make([]int32, n),
 	}
-	cores := make([]int16, 2*n*m.stride)
+	cores := make([]int16, 3*n*m.stride)
 	for i := range x.rooms {
-		at := cores[2*i*m.stride : 2*(i+1)*m.stride]
+		at := cores[3*i*m.stride : 3*(i+1)*m.stride]
 		x.rooms[i].cores, x.rooms[i].kept = at[:0:m.stride], at[m.stride:m.stride:2*m.stride]
+		x.rooms[i].open = at[2*m.stride : 2*m.stride : 3*m.stride]
 	}
 	return x
 }
@@ -151,6 +154,9 @@ func (x *Tester) Test(s *State, r *Request, set Bits, c Counts, mode Mode) *Allo
 		a, _ := x.testLinear(s, r, set, c, mode)
 		return a
 	}
+	if x.takesDefaults(r) {
+		defer x.giveDefaults(r, mode)()
+	}
 	s.rows.Settle()
 	known := x.own
 	if len(r.Devices) > 0 {
@@ -169,7 +175,7 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 	nodes := x.nodes
 	copy(nodes, set)
 	if mode != TestOnly {
-		x.usable(s, r, nodes)
+		x.usable(s, r, x.late.take(r), nodes)
 		full := !x.careful && x.full(s, r, nodes, c.Min)
 		if full || nodes.Count() < c.Min || r.Required != nil && !nodes.Contains(r.Required) {
 			copy(x.all, nodes)
@@ -570,6 +576,7 @@ func (t *test) restoreCores(nodes Bits) {
 	}
 	for i := range nodes.All {
 		copy(t.rooms[i].cores, t.rooms[i].kept)
+		copy(t.rooms[i].open, t.rooms[i].kept)
 	}
 }
 

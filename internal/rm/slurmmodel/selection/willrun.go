@@ -18,13 +18,16 @@ func (x *Tester) WillRun(s *State, r *Request, set Bits, c Counts, h *Horizon) (
 	if x.Linear != nil {
 		return x.willRunLinear(s, r, set, c, h)
 	}
+	if x.takesDefaults(r) {
+		x.giveDefaults(r, WillRun)
+	}
 	s.rows.Settle()
 	if x.careful = x.Completing != nil && h.Since2411 && set.Overlaps(x.Completing); x.careful {
 		class := r.Class
 		defer func() { r.Class, x.careful = class, false }()
 		r.Class = 0
 	}
-	if r.Class == 0 || h.Also != nil {
+	if r.Class == 0 || h.Also != nil || x.late.is {
 		x.tests = x.tests[:0]
 		return x.willRun(s, r, set, c, h).at(h)
 	}

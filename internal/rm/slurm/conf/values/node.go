@@ -23,5 +23,5 @@ func NodeState(s string) (string, error) {
 	case strings.HasPrefix(upper, "FAIL"):
 		return "FAIL", nil
 	}
-	return "", errors.New("not a node state (want UNKNOWN, DOWN, DRAIN, FAIL, FUTURE or CLOUD)")
+	return "", errors.New("not a node state (want UNKNOWN, IDLE, DOWN, DRAIN, FAIL, FUTURE or CLOUD)")
 }
