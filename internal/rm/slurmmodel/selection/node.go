@@ -222,11 +222,10 @@ func (m *Machine) takeCPUs(t *test, n *Node, at *room) bool {
 		return false
 	}
 	if r.TasksPerSocket > 0 {
-		at.cpus = 0
 		for k := range at.cores {
 			at.cores[k] = min(at.cores[k], int16((r.TasksPerSocket*r.CPUsPerTask+per-1)/per))
-			at.cpus += int(at.cores[k]) * per
 		}
+		at.cpus = at.count() * per
 	}
 	if m.Since2411 && len(r.Devices) == 0 {
 		return at.limitToTasks(t, per, tasks)
