@@ -109,8 +109,9 @@ func jobGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, jobs in
 	return "GPUs for a socket on nodes whose GPUs have neither cores nor types", jobs
 }
 
-// countedGPUs describes requests for GPUs on nodes whose GPUs have types but no files in gres.conf, and counts the jobs.
-// Backfill of 22.05 does not plan such jobs while the GPUs are in use; 24.11 does. The releases between were not tried.
+// countedGPUs describes requests for GPUs of any type on nodes whose GPUs have types but no files in gres.conf, and
+// counts the jobs. Backfill of 22.05 does not plan such jobs while the GPUs are in use; 24.11 does. The releases between
+// were not tried.
 func countedGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, jobs int) {
 	counted := func(n hpc.Node) bool {
 		return slices.ContainsFunc(n.GRES, func(g hpc.GRES) bool { return g.Name == "gpu" && g.Type != "" && !g.File })
@@ -119,11 +120,19 @@ func countedGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, job
 		return "", 0
 	}
 	for _, j := range w.Jobs.All() {
-		if strings.Contains(j.GRES, "gpu") || j.GPUs != "" || j.GPUsPerNode != "" || j.GPUsPerSocket != "" || j.GPUsPerTask != "" {
+		anyType := false
+		for one := range strings.SplitSeq(j.GRES, ",") {
+			name, kind, _, ok := slurmspec.GRESWord(one)
+			anyType = anyType || ok && name == "gpu" && kind == ""
+		}
+		for _, count := range []string{j.GPUs, j.GPUsPerNode, j.GPUsPerSocket, j.GPUsPerTask} {
+			anyType = anyType || count != "" && !strings.Contains(count, ":")
+		}
+		if anyType {
 			jobs++
 		}
 	}
-	return "GPUs with types but without files in gres.conf before 24.11", jobs
+	return "GPUs of any type before 24.11, where gres.conf has no files of typed GPUs", jobs
 }
 
 // unlikeReservations describes features that reservations use and the model lacks; "" if there are

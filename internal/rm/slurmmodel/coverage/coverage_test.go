@@ -65,6 +65,10 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 			c.Partitions[0].Get = lines("ExclusiveUser=YES State=DOWN MaxCPUsPerNode=2")
 			job(func(j *hpc.Job) { j.Exclusive = "user" })(c, w)
 		},
+		"GPUs of a type": func(c *slurmmodel.Config, w *workload.Workload) {
+			c.Nodes[0].GRES = []hpc.GRES{{Name: "gpu", Type: "a", Count: 2}}
+			job(func(j *hpc.Job) { j.GRES, j.GPUsPerNode = "gpu:a:1", "a:1" })(c, w)
+		},
 		"GPUs with types and files": func(c *slurmmodel.Config, w *workload.Workload) {
 			c.Nodes[0].GRES = []hpc.GRES{{Name: "gpu", Type: "a", Count: 2, File: true}}
 			job(func(j *hpc.Job) { j.GRES = "gpu:1" })(c, w)
@@ -103,7 +107,7 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 			c.Get = lines(cons + "PreemptType=preempt/qos PreemptMode=CANCEL")
 			c.Associations = &associations.Set{Policies: map[string]*associations.Policy{"q": {PreemptMode: "gang,priority"}}}
 		},
-		"GPUs with types but without files in gres.conf before 24.11 (1 jobs)": func(
+		"GPUs of any type before 24.11, where gres.conf has no files of typed GPUs (1 jobs)": func(
 			c *slurmmodel.Config, w *workload.Workload,
 		) {
 			c.Nodes[0].GRES = []hpc.GRES{{Name: "gpu", Type: "a", Count: 2}}
