@@ -116,7 +116,7 @@ func (f *Facts) onlyRecorded(longer bool) string {
 	var list []string
 	all := 0
 	for i, n := range f.Ended {
-		if n > 0 && !(longer && (i == 0 || i == 4)) {
+		if n > 0 && (!longer || i != 0 && i != 4) {
 			all += n
 			list = append(list, fmt.Sprintf("%d %s %s", n, quantity.Plural(n, "was", "were"), fates[i]))
 		}

@@ -536,8 +536,8 @@ func (e *Engine) pickBest(
 	return nil, possible, result
 }
 
-// pickAmong chooses from the usable nodes of a set. The result possible is the allocation on an empty machine or, if the
-// job starts now, equals alloc. OverSubscribe=EXCLUSIVE gives whole nodes; before 24.11 also in the job's next partitions.
+// pickAmong chooses from the usable nodes of a set. The result possible is the allocation on an empty machine, or alloc
+// if the job starts now. OverSubscribe=EXCLUSIVE gives whole nodes; before 24.11 also in the job's next partitions.
 func (e *Engine) pickAmong(
 	j *job, set, usable selection.Bits, c selection.Counts, mode selection.Mode,
 ) (alloc, possible *selection.Allocation, result verdict) {

@@ -38,7 +38,9 @@ func addDevices(table *tres.Table, v tres.Vector, kind, typ string, count int) {
 
 // Requested sets v to the TRES that a job asks for in a partition if it gets this number of CPUs and of nodes. It
 // leaves billing at 0. The parameter least is the smallest number of nodes that the job takes.
-func Requested(table *tres.Table, v tres.Vector, r *selection.Request, p *partitions.Partition, cpus, nodes, least int) {
+func Requested(
+	table *tres.Table, v tres.Vector, r *selection.Request, p *partitions.Partition, cpus, nodes, least int,
+) {
 	clear(v)
 	v[tres.CPU], v[tres.Node] = uint64(cpus), uint64(nodes)
 	switch memory, perGPU := memoryOfGPUs(r, p, nodes, least); {

@@ -110,8 +110,8 @@ func jobGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, jobs in
 }
 
 // countedGPUs describes requests for GPUs of any type on nodes whose GPUs have types but no files in gres.conf, and
-// counts the jobs. Backfill of 22.05 does not plan such jobs while the GPUs are in use; 24.11 does. The releases between
-// were not tried.
+// counts the jobs. Backfill of 22.05 does not plan such jobs while the GPUs are in use. Backfill of 24.11 plans them.
+// The releases between were not tried.
 func countedGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, jobs int) {
 	counted := func(n hpc.Node) bool {
 		return slices.ContainsFunc(n.GRES, func(g hpc.GRES) bool { return g.Name == "gpu" && g.Type != "" && !g.File })
