@@ -128,6 +128,7 @@ func TestCPUs(t *testing.T) {
 		{"one thread of each core", &selection.Request{MinCPUs: 5, CPUsPerTask: 1, ThreadsPerCore: 1, Memory: 100,
 			MemoryPerCPU: true}, true, "0:5 500 MiB", 4, "1:8"},
 		{"tasks with their own cores", alone, true, "0:9 9 MiB", 3, "1:6"},
+		{"tasks with their own cores, by core", alone, false, "0:12 12 MiB", 2, "0:4"},
 		{"too few cores for all tasks", many, true, "0:12 1:3 12 MiB", 4, "1:8"},
 	} {
 		m := machine(2)
