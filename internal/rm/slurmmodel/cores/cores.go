@@ -13,7 +13,7 @@ type Job struct {
 	// the other; otherwise it is 0.
 	Packs int
 	// Alone is the number of CPUs of a task, if no two tasks have the same core and a task needs several cores; otherwise
-	// it is 0. Only Block considers it.
+	// it is 0. It counts for Block and for Packs: the rest of a task's last core is lost there.
 	Alone int
 }
 
@@ -33,27 +33,25 @@ func Of(r *hardware.Request, n *hardware.Node, block bool) Job {
 // cores (_block_sync_core_bitmap, _cyclic_sync_core_bitmap in dist_tasks.c). It returns the number of
 // CPUs that get no core.
 func (j Job) Take(taken, usable []int16, cpus int) int {
-	take := func(s int) {
+	rest := j.Alone // CPUs that the last task lacks
+	// take takes a core of a socket, and returns how many of its CPUs tasks use.
+	take := func(s int) int {
+		used := j.CPUsPerCore
+		if j.Alone > 0 {
+			used = min(rest, used)
+			if rest -= used; rest == 0 {
+				rest = j.Alone
+			}
+		}
 		taken[s]++
-		cpus = max(0, cpus-j.CPUsPerCore)
+		cpus = j.without(cpus, used)
+		return used
 	}
 	switch {
 	case j.Block:
 		need := int16((cpus + j.CPUsPerCore - 1) / j.CPUsPerCore)
-		rest := j.Alone // CPUs that the last task lacks
 		if j.Alone > 0 {
 			need = int16(cpus / j.Alone * ((j.Alone + j.CPUsPerCore - 1) / j.CPUsPerCore))
-			take = func(s int) {
-				taken[s]++
-				used := min(rest, j.CPUsPerCore)
-				if rest -= used; rest == 0 {
-					rest = j.Alone
-				}
-				if cpus < j.CPUsPerCore {
-					used = cpus
-				}
-				cpus -= used
-			}
 		}
 		for s := fitting(taken, usable, need); s >= 0 && cpus > 0; s = fitting(taken, usable, need) {
 			for cpus > 0 && taken[s] < usable[s] {
@@ -63,8 +61,8 @@ func (j Job) Take(taken, usable []int16, cpus int) int {
 	case j.Packs > 0:
 		for s := range taken {
 			pack := int(usable[s]) * j.CPUsPerCore
-			for pack -= pack % j.Packs; pack > 0 && cpus > 0 && taken[s] < usable[s]; pack = max(0, pack-j.CPUsPerCore) {
-				take(s)
+			for pack -= pack % j.Packs; pack > 0 && cpus > 0 && taken[s] < usable[s]; {
+				pack = j.without(pack, take(s))
 			}
 		}
 	}
@@ -72,11 +70,39 @@ func (j Job) Take(taken, usable []int16, cpus int) int {
 		before = cpus
 		for s := range taken {
 			if cpus > 0 && taken[s] < usable[s] {
-				take(s)
+				taken[s]++
+				cpus = j.without(cpus, j.CPUsPerCore)
 			}
 		}
 	}
 	return cpus
+}
+
+// Count returns the number of cores that Take takes, and the number of CPUs that get no core.
+func (j Job) Count(usable []int16, cpus int) (count, left int) {
+	if j.Alone > 0 {
+		taken := make([]int16, len(usable))
+		left = j.Take(taken, usable, cpus)
+		return sum(taken), left
+	}
+	have := sum(usable)
+	return min(have, (cpus+j.CPUsPerCore-1)/j.CPUsPerCore), max(0, cpus-have*j.CPUsPerCore)
+}
+
+func sum(list []int16) (n int) {
+	for _, v := range list {
+		n += int(v)
+	}
+	return n
+}
+
+// without subtracts the used CPUs of a core from a number of CPUs. If this number does not fill a core, nothing is
+// left.
+func (j Job) without(cpus, used int) int {
+	if cpus < j.CPUsPerCore {
+		return 0
+	}
+	return cpus - used
 }
 
 // fitting returns the socket with the fewest free cores among those with at least the number need or, if no

@@ -18,6 +18,7 @@ type Demand struct {
 	cpus, sockets, cores, threads int
 	memory, disk                  int64
 	perCPU                        bool // memory is for each CPU
+	tasksPerCore                  bool // the job gives a number of tasks for each core
 	features                      string
 }
 
@@ -25,6 +26,7 @@ type Demand struct {
 func FromRequest(r *selection.Request, d *rpc.JobDesc) Demand {
 	h := Demand{
 		sockets: r.SocketsPerNode, cores: r.CoresPerSocket, threads: r.ThreadsPerCore,
+		tasksPerCore: r.TasksPerCore > 0,
 	}
 	if h.features = d.Features; strings.Contains(h.features, "[") {
 		if c, ok := alternatives.Read(d.Features); ok {
@@ -45,7 +47,11 @@ func (h Demand) With(r *selection.Request) Demand {
 
 // servedBy reports whether the hardware and the features of a node meet a demand.
 func (h *Demand) servedBy(n *selection.Node, config *hpc.Node) bool {
-	if h.cpus > n.CPUs || h.memory > n.Memory || h.sockets > n.Sockets || h.cores > n.Cores || h.threads > n.Threads {
+	threads := n.Threads // 1 if CPUs are cores
+	if h.tasksPerCore {
+		threads = max(threads, config.ThreadsPerCore)
+	}
+	if h.cpus > n.CPUs || h.memory > n.Memory || h.sockets > n.Sockets || h.cores > n.Cores || h.threads > threads {
 		return false
 	}
 	return h.disk <= config.TmpDisk && (h.features == "" || words.HasFeatures(h.features, config.Features))

@@ -7,8 +7,10 @@ import (
 	"testing"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/rm/slurmmodel/demand"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/slurmspec"
 )
 
 // randomMachine returns an empty machine on which some nodes have GPUs.
@@ -128,6 +130,36 @@ func TestNodesOfMemory(t *testing.T) {
 		all, forBackfill := servers.Nodes(demand.Demand{}.With(&r))
 		if got := fmt.Sprint(slices.Collect(all.All), slices.Collect(forBackfill.All)); got != c.want {
 			t.Errorf("memory %d, for each CPU %v: nodes %s, want %s", c.memory, c.perCPU, got, c.want)
+		}
+	}
+}
+
+// TestNodesOfThreads has nodes with one thread for each core, with two threads, and with two threads if CPUs are cores.
+func TestNodesOfThreads(t *testing.T) {
+	configs := []hpc.Node{
+		{Name: "a", CPUs: 4}, {Name: "b", ThreadsPerCore: 2, CPUs: 8}, {Name: "c", ThreadsPerCore: 2, CPUs: 4},
+	}
+	m, place := &selection.Machine{}, map[string]int{"a": 0, "b": 1, "c": 2}
+	for i, c := range configs {
+		m.Nodes = append(m.Nodes, selection.Node{
+			Name: c.Name, Sockets: 1, Cores: 4, Threads: c.CPUs / 4, CPUs: c.CPUs, Memory: 1000,
+		})
+		configs[i].CoresPerSocket = 4
+	}
+	m.Prepare()
+	servers := demand.NewServers(m, configs, place)
+	for _, c := range []struct {
+		threads, tasks int
+		want           string
+	}{
+		{0, 0, "[0 1 2]"}, {1, 0, "[0 1 2]"}, {2, 0, "[1]"}, {3, 0, "[]"}, {1, 1, "[0 1 2]"}, {2, 1, "[1 2]"}, {3, 1, "[]"},
+	} {
+		r := selection.Request{
+			MinCPUs: 1, CPUsPerTask: 1, MinCPUsPerNode: 1, ThreadsPerCore: c.threads, TasksPerCore: c.tasks,
+		}
+		nodes, _ := servers.Nodes(demand.FromRequest(&r, &rpc.JobDesc{MinTmpDisk: slurmspec.NoVal}))
+		if got := fmt.Sprint(slices.Collect(nodes.All)); got != c.want {
+			t.Errorf("--threads-per-core=%d --ntasks-per-core=%d: nodes %s, want %s", c.threads, c.tasks, got, c.want)
 		}
 	}
 }

@@ -100,13 +100,18 @@ func (r *Request) CPUsOf(cores, per int) int {
 	return cores * per
 }
 
-// MemoryStep returns the number of CPUs that slurmctld takes from the job at a time if a node has too little memory
-// (cpu_alloc_size). The parameter byCPU says that CPUs are consumable resources (CR_CPU).
-func (r *Request) MemoryStep(n *Node, byCPU bool) int {
-	if byCPU {
-		return 1
+// MemoryStep returns the number of CPUs that slurmctld takes from a job with memory for each CPU at a time if a node
+// has too little memory (cpu_alloc_size), and the memory in MiB that a CPU counts then. If each task of one CPU has its
+// own core, a CPU counts the memory of all threads of a core. The parameter byCPU says that CPUs are consumable
+// resources (CR_CPU).
+func (r *Request) MemoryStep(n *Node, byCPU bool) (step int, memory int64) {
+	switch {
+	case byCPU:
+		return 1, r.Memory
+	case r.TasksPerCore == 1 && r.CPUsPerTask == 1:
+		return 1, r.Memory * int64(n.Threads)
 	}
-	return r.CPUsPerCore(n)
+	return r.CPUsPerCore(n), r.Memory
 }
 
 // Usable returns how many CPUs of a node a job can use, given the number of CPUs that the job has there. With

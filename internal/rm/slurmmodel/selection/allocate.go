@@ -68,13 +68,12 @@ func (m *Machine) outline(t *test, nodes Bits) *Allocation {
 			a.CPUs += p.CPUs
 			continue
 		}
-		per, have := r.CPUsPerCore(n), t.rooms[p.Node].count() // as in takeCores
-		want := (p.CPUs + per - 1) / per
-		if want > have && m.Since2605 && !r.Overcommit {
+		taken, left := cores.Of(r, n, m.BlockCores).Count(t.rooms[p.Node].cores, p.CPUs)
+		if left > 0 && m.Since2605 && !r.Overcommit {
 			r.Stuck = true
 			return nil
 		}
-		a.CPUs += min(want, have) * n.Threads
+		a.CPUs += taken * n.Threads
 	}
 	return a
 }

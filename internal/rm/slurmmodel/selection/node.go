@@ -264,16 +264,11 @@ func (m *Machine) limitByMemory(t *test, node int) {
 		}
 		return
 	}
-	if r.Memory*int64(at.cpus) > free {
-		step := r.MemoryStep(n, m.ByCPU)
-		if r.Exclusive {
-			at.cpus = 0
-		}
-		over := at.cpus
-		if free > 0 {
-			over -= int(free / r.Memory)
-		}
-		if over > 0 {
+	if r.Exclusive && r.Memory*int64(at.cpus) > free {
+		at.cpus = 0
+	}
+	if step, memory := r.MemoryStep(n, m.ByCPU); memory*int64(at.cpus) > free {
+		if over := at.cpus - int(max(0, free)/memory); over > 0 {
 			at.cpus = max(0, at.cpus-(over+step-1)/step*step)
 		}
 	}

@@ -112,6 +112,7 @@ func TestMemoryLimitsCPUs(t *testing.T) {
 // TestCPUs has jobs on cores with two threads if CPUs are consumable resources (CR_CPU), and if cores are.
 func TestCPUs(t *testing.T) {
 	alone := &selection.Request{MinCPUs: 9, Tasks: 3, CPUsPerTask: 3, TasksPerCore: 1, Memory: 1, MemoryPerCPU: true}
+	each := &selection.Request{MinCPUs: 3, Tasks: 3, CPUsPerTask: 1, TasksPerCore: 1, Memory: 1500, MemoryPerCPU: true}
 	many := &selection.Request{MinCPUs: 15, Tasks: 5, CPUsPerTask: 3, TasksPerCore: 1, Memory: 1, MemoryPerCPU: true}
 	for _, c := range []struct {
 		name  string
@@ -128,6 +129,9 @@ func TestCPUs(t *testing.T) {
 		{"one thread of each core", &selection.Request{MinCPUs: 5, CPUsPerTask: 1, ThreadsPerCore: 1, Memory: 100,
 			MemoryPerCPU: true}, true, "0:5 500 MiB", 4, "1:8"},
 		{"tasks with their own cores", alone, true, "0:9 9 MiB", 3, "1:6"},
+		{"tasks with their own cores, by core", alone, false, "0:12 12 MiB", 2, "0:4"},
+		{"memory for each thread of two cores", each, false, "0:4 1:2 6000 MiB", 4, "1:8"},
+		{"memory for three CPUs of three cores", each, true, "0:3 4500 MiB", 4, "0:8"},
 		{"too few cores for all tasks", many, true, "0:12 1:3 12 MiB", 4, "1:8"},
 	} {
 		m := machine(2)
