@@ -24,9 +24,10 @@ import (
 // Comparison compares the jobs of two runs as two samples.
 type Comparison struct {
 	// Jobs counts the jobs that have a wait, and Days the days on which these jobs were submitted, in the time zone of
-	// [Compare]. Processors is the number of the machine's processors; 0 if the record does not have it. Divisor is the number of processors that load
-	// and demand are divided by: Processors, or the result of [replacement]. Load is the offered load of the jobs that
-	// were submitted in the window, or of all jobs without a window ([workload.OfferedLoad]).
+	// [Compare]. Processors is the number of the machine's processors; 0 if the record does not have it. Divisor is the
+	// number of processors that load and demand are divided by: Processors, or the result of [replacement]. Load is the
+	// offered load of the jobs that were submitted in the window, or of all jobs without a window
+	// ([workload.OfferedLoad]).
 	Jobs       []int           `json:"jobs"`
 	Days       []int           `json:"days"`
 	Processors []int           `json:"machine_processors"`
