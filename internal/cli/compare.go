@@ -121,7 +121,8 @@ func runCompare(ctx context.Context, g *globals, dirs []string, opts compareOpti
 // parse returns the options of the comparison that the flags choose.
 func (o *compareOptions) parse() (compare.Options, error) {
 	how := compare.Options{
-		Tau: o.tau, Level: o.level, Seed: o.seed, Tolerance: o.tolerance, Resamples: o.resamples, EveryJob: o.everyJob, Fairness: o.fairness, FairStart: o.fairStart,
+		Tau: o.tau, Level: o.level, Seed: o.seed, Tolerance: o.tolerance, Resamples: o.resamples,
+		Zone: o.zone.Location(), EveryJob: o.everyJob, Fairness: o.fairness, FairStart: o.fairStart,
 	}
 	if err := checkTau(o.tau); err != nil {
 		return how, err

@@ -48,7 +48,7 @@ func (o *buildOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.files.Accounts, "accounts", "", "`FILE` with the output of sacctmgr dump; needs --cluster-output")
 	addClusterOutputFlag(f, &o.clusterOutput,
 		"write the files users and accounts.sacctmgr to `DIR`, to which you add slurm.conf")
-	flags.Duration(f, &o.halfLife, "usage-half-life", 7*24*time.Hour,
+	flags.Days(f, &o.halfLife, "usage-half-life", 7*24*time.Hour,
 		"`DURATION` of the site's PriorityDecayHalfLife, for the usage at the window's start; 0 for no decay")
 	f.StringVar(&o.usageSince, "usage-since", "", "`TIME` of the last reset of usage before the window, if the site "+
 		"sets PriorityUsageResetPeriod")

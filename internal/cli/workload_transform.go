@@ -90,7 +90,7 @@ with the same new names. docs/TRANSFORMS.md says how some of the changes work.`,
 func (o *transformOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	for _, s := range transformSteps {
-		f.Var(&stepFlag{opts: o, parse: s.parse, kind: s.kind}, s.name, s.usage)
+		f.Var(&stepFlag{opts: o, name: s.name, parse: s.parse, kind: s.kind}, s.name, s.usage)
 	}
 	f.Lookup(intervalFlag).Hidden = true
 	o.window.Add(f, "keep later submissions, and the jobs that run or wait at TIME", "keep earlier submissions")
@@ -177,9 +177,7 @@ var transformSteps = []struct {
 	{"scale-runtime", "factor", "multiply run times and time limits by `FACTOR`", number(plain(transform.ScaleRuntime))},
 	{"scale-nodes", "factor", "multiply nodes, tasks and GPUs by `FACTOR`", number(plain(transform.ScaleNodes))},
 	{"repeat", "number", "repeat the workload so that it occurs `N` times in all, whole days apart",
-		count(func(_ *transformOptions, n int) (transform.Step, error) {
-			return transform.Repeat(n)
-		})},
+		count(plain(transform.Repeat))},
 	{intervalFlag, "interval", "--start and --end in one: `FROM/TO`", interval},
 	{"filter", "expression", "keep the jobs for which `EXPR` is true",
 		func(text string) (func(*transformOptions) (transform.Step, error), error) {
@@ -233,10 +231,7 @@ func number(step func(*transformOptions, float64) (transform.Step, error)) parse
 }
 
 func length(step func(time.Duration) (transform.Step, error)) parseStep {
-	return parsed(hpc.ParseDuration, "", func(_ *transformOptions, d time.Duration) (transform.Step,
-		error) {
-		return step(d)
-	})
+	return parsed(hpc.ParseDuration, "", plain(step))
 }
 
 func count(step func(*transformOptions, int) (transform.Step, error)) parseStep {
@@ -261,8 +256,8 @@ func longestLimit(text string) (func(*transformOptions) (transform.Step, error),
 
 func path(text string) (string, error) { return text, nil }
 
-func plain(step func(float64) (transform.Step, error)) func(*transformOptions, float64) (transform.Step, error) {
-	return func(_ *transformOptions, x float64) (transform.Step, error) { return step(x) }
+func plain[T any](step func(T) (transform.Step, error)) func(*transformOptions, T) (transform.Step, error) {
+	return func(_ *transformOptions, x T) (transform.Step, error) { return step(x) }
 }
 
 func estimateModel(name string) (func(*transformOptions) (transform.Step, error), error) {
@@ -280,11 +275,8 @@ func interval(text string) (func(*transformOptions) (transform.Step, error), err
 	}
 	return func(o *transformOptions) (transform.Step, error) {
 		start, err := o.window.Instant(intervalFlag, from)
-		if err != nil {
-			return transform.Step{}, err
-		}
-		end, err := o.window.Instant(intervalFlag, to)
-		if err != nil {
+		end, other := o.window.Instant(intervalFlag, to)
+		if err = errors.Join(err, other); err != nil {
 			return transform.Step{}, err
 		}
 		return transform.Window(start, end)
@@ -315,6 +307,7 @@ func maintenance(text string) (func(*transformOptions) (transform.Step, error), 
 // stepFlag is a flag that adds a step.
 type stepFlag struct {
 	opts  *transformOptions
+	name  string
 	parse parseStep
 	kind  string
 }
@@ -324,7 +317,12 @@ func (f *stepFlag) Type() string   { return f.kind }
 func (f *stepFlag) Set(value string) error {
 	later, err := f.parse(value)
 	if err == nil {
-		f.opts.steps = append(f.opts.steps, later)
+		f.opts.steps = append(f.opts.steps, func(o *transformOptions) (step transform.Step, err error) {
+			if step, err = later(o); err != nil && !strings.HasPrefix(err.Error(), "--") {
+				err = fmt.Errorf("--%s %w", f.name, err)
+			}
+			return step, err
+		})
 	}
 	return err
 }

@@ -200,8 +200,9 @@ type Options struct {
 	Draws     int           // random permutations; [stats.Draws] if 0
 	// Tolerance is the difference up to which two instants count as equal; one second, Slurm's resolution, if 0.
 	Tolerance time.Duration
-	By        []metrics.By // the groupings to compare as well
-	EveryJob  bool         // also list all jobs' differences, instead of only the largest differences
+	Zone      *time.Location // of the days that the test of two samples of jobs permutes; UTC if nil
+	By        []metrics.By   // the groupings to compare as well
+	EveryJob  bool           // also list all jobs' differences, instead of only the largest differences
 	// Fairness says that [Comparison.Render] also writes the figures of fairness. FairStart is the policy for figures of
 	// fair start times. If it is empty, these figures are not computed, because they need a simulation for each job.
 	Fairness  bool

@@ -55,8 +55,37 @@ func TestPeriods(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	if err := c.Render(&b, time.UTC); err != nil || !strings.Contains(b.String(), "  A: 50 jobs on 5 days") || !strings.Contains(b.String(), "100.0%") {
+	if err := c.Render(&b, time.UTC); err != nil || !strings.Contains(b.String(), "  A: 50 jobs on 5 days") || !strings.Contains(b.String(), "100.0%") ||
+		!strings.Contains(b.String(), "run time (at most the time limit)") {
 		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
+// TestPeriodsZone: a day begins at midnight of the time zone. A month in the zone has no jobs of the day before.
+func TestPeriodsZone(t *testing.T) {
+	east := time.FixedZone("", 3600)
+	next := int(monday.Std().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(monday.Std()).Seconds()) // midnight
+	submitted := func(name string, at ...int) Set {
+		var rows []run.Row
+		for i, s := range at {
+			rows = append(rows, job(fmt.Sprintf("%s-%d", name, i), next+s, next+s+60, 10, "n1"))
+		}
+		return single(name, rows...)
+	}
+	// The first job is submitted at 23:30 UTC, which is 00:30 of the next day in the zone.
+	late := func(name string) Set { return submitted(name, -1800, 3600) }
+	for zone, days := range map[*time.Location]int{nil: 2, time.UTC: 2, east: 1} {
+		p := mustCompare(t, Options{Zone: zone}, late("a"), late("b")).Pairs[0].Periods
+		if p == nil || p.Days[0] != days || p.Days[1] != days {
+			t.Errorf("%v: %+v, want %d days", zone, p, days)
+		}
+	}
+	// The p-value is of whole days, too: three days in UTC are two in the zone, which are too few.
+	three := func(name string) Set { return submitted(name, -1800, 3600, 86400) }
+	for zone, known := range map[*time.Location]bool{nil: true, east: false} {
+		if wait := mustCompare(t, Options{Zone: zone}, three("a"), three("b")).Pairs[0].Periods.Quantities[0]; wait.P.Known() != known {
+			t.Errorf("%v: %+v, want a p-value: %v", zone, wait, known)
+		}
 	}
 }
 

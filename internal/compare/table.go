@@ -195,7 +195,7 @@ func periodsOf(a, b *table, opts Options) *periods.Comparison {
 		}
 		return s
 	}
-	return periods.Compare(side(a), side(b), opts.test())
+	return periods.Compare(side(a), side(b), opts.Zone, opts.test())
 }
 
 // carried reports whether a job that started in the window does not count, because it was submitted before.

@@ -61,13 +61,13 @@ func (c *Changes) Try(ctx context.Context, request *hpc.Request) (Changed, error
 	}
 	q.Workload = &w
 	own := []Key{c.key}
-	all, err := q.play(ctx, own, c.opts, q.drawing(c.learned, c.opts), c.opts.realizations())
+	all, err := q.play(ctx, own, c.opts, q.drawing(c.learned, c.opts), c.opts.Needed())
 	if err != nil {
 		return Changed{}, err
 	}
 	doubts := doubtsOf(all)
 	one := Changed{Waiting: q.waiting(own, all, 0, c.opts)[0], Ends: 1}
-	if one.Never == c.opts.realizations() && len(doubts) > 0 {
+	if one.Never == c.opts.Needed() && len(doubts) > 0 {
 		one.Why = doubts[0]
 	}
 	if limit := predict.Limit(request); limit > 0 {

@@ -233,7 +233,7 @@ func (b *Beside) finish() *Beside {
 func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (_ *Evaluation, err error) {
 	e := &Evaluation{
 		Run: c.workload.Source, Engine: EngineName(&opts.Engine), RunTimes: opts.RunTimes, Arrivals: opts.Arrivals,
-		Seed: opts.Seed, Realizations: opts.realizations(), Horizon: opts.Horizon.Seconds(), Slurm: &Beside{},
+		Seed: opts.Seed, Realizations: opts.Needed(), Horizon: opts.Horizon.Seconds(), Slurm: &Beside{},
 		Limits: &Beside{},
 	}
 	e.Notes, opts.Engine = Unplayed(c, &opts.Engine), opts.Engine.Sharing()

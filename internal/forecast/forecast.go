@@ -48,8 +48,8 @@ type Options struct {
 // Later is the value of a start that is after the horizon ([Options.Horizon]) at an unknown instant.
 const Later = hpc.Never - 1
 
-// realizations returns the number of realizations. It is 1 if all realizations would be equal.
-func (o *Options) realizations() int {
+// Needed returns the number of realizations that are made. It is 1 if all realizations would be equal.
+func (o *Options) Needed() int {
 	if o.Arrivals != Recent && (o.RunTimes == True || o.RunTimes == FromLimits) {
 		return 1
 	}
@@ -167,13 +167,13 @@ func (q *Queue) drawer(ctx context.Context, opts Options) (draw func(i int) (*wo
 		if q.future == nil {
 			return nil, 0, fmt.Errorf("the true run times of a live queue are not known (want the record of a run)")
 		}
-		return func(i int) (*workload.Workload, error) { return q.true(opts, i), nil }, opts.realizations(), nil
+		return func(i int) (*workload.Workload, error) { return q.true(opts, i), nil }, opts.Needed(), nil
 	}
 	distributions, err := q.learn(ctx, opts)
 	if err != nil {
 		return nil, 0, err
 	}
-	return q.drawing(distributions, opts), opts.realizations(), nil
+	return q.drawing(distributions, opts), opts.Needed(), nil
 }
 
 // drawing returns the function that makes the workload of a realization with run times that are drawn from

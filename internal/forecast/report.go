@@ -100,7 +100,7 @@ func NewReport(ctx context.Context, source string, q *Queue, variants []Variant,
 	}
 	r := &Report{
 		Source: source, At: q.At.Std(), Engine: EngineName(&opts.Engine), RunTimes: opts.RunTimes, Arrivals: opts.Arrivals,
-		Realizations: opts.realizations(), Seed: opts.Seed, Horizon: instant(horizon), By: instant(by), Running: q.Running(),
+		Realizations: opts.Needed(), Seed: opts.Seed, Horizon: instant(horizon), By: instant(by), Running: q.Running(),
 		Jobs: []Waiting{}, Notes: append(slices.Clip(q.Notes), q.uncounted(&opts.Engine)...),
 	}
 	for _, v := range variants {

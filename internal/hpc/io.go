@@ -110,8 +110,9 @@ func ParseBytes(text string) (int64, bool) {
 	return int64(math.Round(n)), true
 }
 
-// ParseRate reads a rate in bytes per second: an amount as for [ParseBytes] with "/s", or a number.
-// It refuses units of bits, such as Mb/s and Mbit/s. The error says what would be right.
+// ParseRate reads a rate in bytes per second: an amount as for [ParseBytes] with a unit and "/s".
+// It refuses a number without a unit, because people mean MiB/s, and units of bits, such as Mb/s
+// and Mbit/s. The error says what would be right.
 func ParseRate(text string) (int64, error) {
 	amount, perSecond := strings.CutSuffix(strings.ReplaceAll(text, " ", ""), "/s")
 	number := strings.TrimRight(amount, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -125,8 +126,10 @@ func ParseRate(text string) (int64, error) {
 	}
 	switch {
 	case !ok:
-		return 0, fmt.Errorf("%q: not a rate (want, for example, 200MiB/s, 1.5GB/s or a number of bytes per second)", text)
-	case !perSecond && unit != "":
+		return 0, fmt.Errorf("%q: not a rate (want, for example, 200MiB/s or 1.5GB/s)", text)
+	case unit == "":
+		return 0, fmt.Errorf("%s: a bandwidth without a unit (want, for example, %sMiB/s)", text, number)
+	case !perSecond:
 		return 0, fmt.Errorf("%q: an amount, not a rate (want %s/s)", text, amount)
 	}
 	return n, nil

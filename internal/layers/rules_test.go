@@ -228,7 +228,7 @@ var rules = []rule{
 		"a service answers requests; its caller has the files, the clock and the listener"},
 	{"use cases", "internal/waits/waitstest", []string{"internal/compare", "internal/explain", "internal/formats", "internal/hpc", "internal/jobtable", "internal/metrics", "internal/rm", "internal/run", "internal/waits"}, offline,
 		"a test compares what all commands say about waits"},
-	{"use cases", "internal/predict/page", []string{"internal/compare", "internal/figure", "internal/predict/evaluate", "internal/report"}, computes,
+	{"use cases", "internal/predict/page", []string{"internal/compare", "internal/figure", "internal/predict/evaluate", "internal/quantity", "internal/report"}, computes,
 		"a page shows the result of an evaluation"},
 	{"use cases", "internal/workload/build", []string{"internal/formats", "internal/formats/sacct", "internal/formats/table", "internal/hpc", "internal/output", "internal/rm/slurm/conf", "internal/slurmdb", "internal/workload", "internal/quantity"}, offline,
 		"it uses the package of each source"},

@@ -82,6 +82,18 @@ func Decimal[F ~float64](f F) string {
 // known reports whether a number has a value.
 func known[F ~float64](f F) bool { return !math.IsNaN(float64(f)) && !math.IsInf(float64(f), 0) }
 
+// Significant formats a number with three significant digits, or with all digits before the decimal point if it is 100
+// or more: 5.76, 57.6, 5760. Numbers nearer to 0 than 0.0005 are "0". The text of a number without a value is "-".
+func Significant[F ~float64](f F) string {
+	decimals := 0
+	if known(f) && math.Abs(float64(f)) >= 0.0005 {
+		_, exponent, _ := strings.Cut(strconv.FormatFloat(float64(f), 'e', 2, 64), "e")
+		tens, _ := strconv.Atoi(exponent) // always a number
+		decimals = max(0, 2-tens)
+	}
+	return Format("%."+strconv.Itoa(decimals)+"f", f)
+}
+
 // Format formats a number with a verb of package fmt, without the sign of a zero. The text of a number without a
 // value is "-".
 func Format[F ~float64](format string, f F) string {

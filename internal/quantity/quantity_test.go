@@ -67,6 +67,15 @@ func TestFormat(t *testing.T) {
 	}
 }
 
+func TestSignificant(t *testing.T) {
+	for f, want := range map[float64]string{0: "0", 5.7642: "5.76", -2.953: "-2.95", 9.996: "10.0", 57.64: "57.6", 99.96: "100", 576.4: "576", 57642: "57642",
+		0.0123: "0.0123", 1e-9: "0", -1e-9: "0", math.Inf(1): "-"} {
+		if got := Significant(f); got != want {
+			t.Errorf("%g: %s, want %s", f, got, want)
+		}
+	}
+}
+
 func TestRoughly(t *testing.T) {
 	for seconds, want := range map[float64]string{0: "0 s", 8: "8 s", 60: "1 min", 2048: "34.1 min", 65536: "18.2 h", 129600: "1.5 d"} {
 		if got := strings.ReplaceAll(Roughly(seconds), Space, " "); got != want {

@@ -105,6 +105,7 @@ func New(sets []compare.Set, opts Options) (*Report, error) {
 	if opts.Zone == nil {
 		opts.Zone = time.UTC
 	}
+	opts.Compare.Zone = opts.Zone
 	c, err := compare.Describe(sets, opts.Compare)
 	if err != nil {
 		return nil, fmt.Errorf("making the report: %w", err)

@@ -44,6 +44,7 @@ type Records struct {
 	From        string   // kind of the sources, as in `workload build`; "auto" recognizes records and runs
 	ClusterName string   // cluster of runs, and of records that do not name a cluster
 	Password    string   // password of the database
+	Live        bool     // accept runs that are still going on, because the store is temporary
 	Start, End  hpc.Time // only jobs that were pending or running in this interval; 0 means no limit
 	Zone        flags.Zone
 }

@@ -213,6 +213,9 @@ func read(ctx context.Context, from Records, out *Imported,
 		case err != nil:
 			return err
 		case found:
+			if err := ended(source); err != nil && !from.Live {
+				return err
+			}
 			runs = append(runs, source)
 		default:
 			list = append(list, source)
@@ -371,6 +374,18 @@ func writeReport(dir, name string, r *run.Run) error {
 
 // Doubt returns the reason why a source is a run that is not valid, or an empty text.
 func Doubt(source string) string { return formats.Doubt(source) }
+
+// ended returns an error for a run that is still going on. The store would keep its pending and running jobs beside the
+// same jobs of a later import. A run that was interrupted or killed has ended.
+func ended(path string) error {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return nil
+	}
+	if r, err := run.Open(path); err == nil && r.Live {
+		return fmt.Errorf("reading the run: %s: the run is still going on: import it when it has ended", path)
+	}
+	return nil
+}
 
 // isRun reports whether a source is a run or a workload with the outcomes of its jobs; false means
 // accounting records. A workload without outcomes and a set of realizations are errors.

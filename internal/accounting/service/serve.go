@@ -59,14 +59,9 @@ func (Service) Serve(ctx context.Context, opts Serve, say func(format string, ar
 	if err := errors.Join(checkAddresses(&opts), checkSdiag(&opts)); err != nil {
 		return err
 	}
-	var config *tls.Config
-	if opts.TLSCert != "" {
-		certificate, err := tls.LoadX509KeyPair(opts.TLSCert, opts.TLSKey)
-		if err != nil {
-			return fmt.Errorf("reading the certificate: %w", err)
-		}
-		config = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12,
-			NextProtos: []string{"h2", "http/1.1"}}
+	config, err := certified(&opts)
+	if err != nil {
+		return err
 	}
 	release := interrupt.Hold()
 	defer release()
@@ -132,6 +127,19 @@ func (Service) Serve(ctx context.Context, opts Serve, say func(format string, ar
 	return nil
 }
 
+// certified returns the configuration of TLS; nil if the server has no certificate.
+func certified(opts *Serve) (*tls.Config, error) {
+	if opts.TLSCert == "" {
+		return nil, nil
+	}
+	certificate, err := tls.LoadX509KeyPair(opts.TLSCert, opts.TLSKey)
+	if err != nil {
+		return nil, fmt.Errorf("reading the certificate: %w", err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"h2", "http/1.1"}}, nil
+}
+
 // newSource returns the Elasticsearch cluster whose jobs the pages show, and nil for the store. It
 // also makes the server forward received documents to this cluster.
 func newSource(opts *Serve) (web.Source, error) {
@@ -159,7 +167,7 @@ func (s *site) openRuns(ctx context.Context, runs []string, say func(format stri
 				"(accounting import reads other records)", path)
 		}
 	}
-	imported, err := (Service{}).Import(ctx, s.dir, Records{Sources: runs, From: string(build.Auto)})
+	imported, err := (Service{}).Import(ctx, s.dir, Records{Sources: runs, From: string(build.Auto), Live: true})
 	if err != nil {
 		return err
 	}

@@ -732,6 +732,31 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
+// TestImportLive imports a run that another process writes. Its pending jobs would stay in the store
+// beside the same jobs of a later import, so that it is refused until it ends or is interrupted.
+func TestImportLive(t *testing.T) {
+	ctx, svc, scratch := t.Context(), service.New(), t.TempDir()
+	record, dir := filepath.Join(scratch, "run"), filepath.Join(scratch, "data")
+	w, err := run.Create(record, run.Manifest{Engine: "sim", Started: time.Now()}, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	_, err = svc.Import(ctx, dir, service.Records{Sources: []string{record}, From: "auto"})
+	if want := record + ": the run is still going on: import it when it has ended"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a directory is left: %v", err)
+	}
+	if err := w.Close(); err != nil { // as after an interruption
+		t.Fatal(err)
+	}
+	if _, err := svc.Import(ctx, dir, service.Records{Sources: []string{record}, From: "auto"}); err != nil {
+		t.Errorf("an interrupted run: %v", err)
+	}
+}
+
 // TestReconcileZone reconciles records whose times are read in another zone than the times of the
 // records in the directory.
 func TestReconcileZone(t *testing.T) {

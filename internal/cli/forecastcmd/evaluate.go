@@ -15,6 +15,7 @@ import (
 	"rmreplay/internal/forecast/judge"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/interrupt"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/resources"
 )
 
@@ -125,6 +126,9 @@ func (o commands) evaluateRun(ctx context.Context, dir string, opts evaluateOpti
 		}
 		how.At = append(how.At, at)
 	}
+	if text := slowness(&how); text != "" {
+		o.Say("rmreplay: %s", text)
+	}
 	show := o.Progress(opts.quiet)
 	defer show.End()
 	how.Instant = func(i, n int, at hpc.Time) { show.Update(fmt.Sprintf("%s: instant %d of %d: %s", dir, i+1, n, at)) }
@@ -133,4 +137,17 @@ func (o commands) evaluateRun(ctx context.Context, dir string, opts evaluateOpti
 		return nil, console.BadInput(err)
 	}
 	return result, err
+}
+
+// slowness returns a notice for an evaluation on Slurm, which can take hours; "" for the simulator.
+func slowness(how *forecast.EvaluateOptions) string {
+	if how.Engine.Slurm == nil {
+		return ""
+	}
+	instants := how.Instants
+	if len(how.At) > 0 {
+		instants = len(how.At)
+	}
+	return fmt.Sprintf("%s x %s on Slurm, which can take hours; --policy slurm is faster",
+		quantity.Regular(instants, "instant"), quantity.Regular(how.Needed(), "realization"))
 }

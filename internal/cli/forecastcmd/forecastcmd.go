@@ -41,7 +41,7 @@ func (o *drawOptions) add(f *pflag.FlagSet, horizon time.Duration) {
 	console.AddCount(f, &o.realizations, "realizations", 20, "make `N` realizations, each with other run times")
 	console.AddParallel(f, &o.parallel, "realizations")
 	console.AddSeed(f, &o.seed, "run times and later submissions")
-	flags.Duration(f, &o.horizon, "horizon", horizon, "end each realization after `DURATION`; if a job has not started "+
+	flags.Days(f, &o.horizon, "horizon", horizon, "end each realization after `DURATION`; if a job has not started "+
 		"by then, the forecast says only that it starts later (0: no end)")
 	f.StringVar(&o.runTimes, "run-times", "", "`SOURCE` of the run times: history (the shares of their limits that earlier jobs used), a model of predict (limit, last2, class, linear, forest, boost) that learns from the history, or limits (every job runs until its limit and succeeds) (default history)")
 	f.StringVar(&o.model, "model", "", "the `MODEL`, written by rmreplay predict train, from which run times are drawn")
@@ -324,7 +324,7 @@ docs/FORECAST.md describes the method and its limits.`,
 
 // addLive adds the flags for the commands of a live cluster.
 func addLive(f *pflag.FlagSet, history, timeout *time.Duration) {
-	flags.Duration(f, history, "history", 7*24*time.Hour, "read the finished jobs of the last `DURATION` with sacct (0: none)")
+	flags.Days(f, history, "history", 7*24*time.Hour, "read the finished jobs of the last `DURATION` with sacct (0: none)")
 	flags.Duration(f, timeout, "timeout", time.Minute, "give up a command of Slurm that takes longer than `DURATION`")
 }
 

@@ -78,7 +78,7 @@ mean distance from their median.`,
 	addTarget(c, &opts.target)
 	f.Float64Var(&opts.growth, "retrain-growth", 0.25, "train a model again when the number of ended jobs has grown by "+
 		"this `SHARE`")
-	flags.Duration(f, &opts.every, "retrain-every", 0, "train a model again at most once in this `TIME` of the log")
+	flags.Days(f, &opts.every, "retrain-every", 0, "train a model again at most once in this `TIME` of the log")
 	console.AddSeed(f, &opts.seed, "the samples of trained models")
 	console.AddCount(f, &opts.window, "last", model.DefaultWindow, "train on the last `N` jobs that ended")
 	f.BoolVar(&opts.random, "random-split", false,

@@ -117,7 +117,7 @@ func scored(c model.Check, of predict.Target) string {
 	if c.Jobs == 0 {
 		return "not scored, since all of its jobs were submitted before the first four fifths had ended"
 	}
-	return fmt.Sprintf("mean absolute error %.0f %s, %.1f %% of %d %s between P10 and P90 (jobs that were submitted after the first four fifths had ended)", c.MAE, of.Unit(),
+	return fmt.Sprintf("mean absolute error %s %s, %.1f %% of %d %s between P10 and P90 (jobs that were submitted after the first four fifths had ended)", quantity.Significant(c.MAE), of.Unit(),
 		100*c.Coverage, c.Jobs, quantity.Plural(c.Jobs, "job", "jobs"))
 }
 

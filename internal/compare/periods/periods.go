@@ -23,10 +23,11 @@ import (
 
 // Comparison compares the jobs of two runs as two samples.
 type Comparison struct {
-	// Jobs counts the jobs that have a wait, and Days the days on which these jobs were submitted. Processors is the
-	// number of the machine's processors; 0 if the record does not have it. Divisor is the number of processors that load
-	// and demand are divided by: Processors, or the result of [replacement]. Load is the offered load of the jobs that
-	// were submitted in the window, or of all jobs without a window ([workload.OfferedLoad]).
+	// Jobs counts the jobs that have a wait, and Days the days on which these jobs were submitted, in the time zone of
+	// [Compare]. Processors is the number of the machine's processors; 0 if the record does not have it. Divisor is the
+	// number of processors that load and demand are divided by: Processors, or the result of [replacement]. Load is the
+	// offered load of the jobs that were submitted in the window, or of all jobs without a window
+	// ([workload.OfferedLoad]).
 	Jobs       []int           `json:"jobs"`
 	Days       []int           `json:"days"`
 	Processors []int           `json:"machine_processors"`
@@ -87,11 +88,13 @@ const fewDays = 3
 type sampled struct {
 	row  *run.Row
 	wait waits.Sums
+	day  int64   // of the submission, counted from 1970-01-01
 	load float64 // processors of the running and waiting jobs at the job's submission, divided by the machine's
 }
 
-// Compare compares two sides. It returns nil if a side has no job with a wait.
-func Compare(a, b Side, opts stats.TestOptions) *Comparison {
+// Compare compares two sides. Days are those of a time zone; UTC if it is nil. Compare returns nil if a side has no job
+// with a wait.
+func Compare(a, b Side, zone *time.Location, opts stats.TestOptions) *Comparison {
 	p := &Comparison{}
 	var sides [2][]sampled
 	for i, t := range []*Side{&a, &b} {
@@ -99,13 +102,13 @@ func Compare(a, b Side, opts stats.TestOptions) *Comparison {
 		if divisor == 0 {
 			divisor = replacement(&a, &b)
 		}
-		sides[i] = t.sample(divisor)
+		sides[i] = t.sample(divisor, zone)
 		if len(sides[i]) == 0 {
 			return nil
 		}
 		days := map[int64]bool{}
 		for _, s := range sides[i] {
-			days[dayOf(s.row)] = true
+			days[s.day] = true
 		}
 		p.Jobs, p.Days = append(p.Jobs, len(sides[i])), append(p.Days, len(days))
 		p.Processors = append(p.Processors, t.Manifest.Cluster.Processors)
@@ -160,7 +163,7 @@ func used(row *run.Row) (sum float64) {
 
 // sample returns the jobs that have a wait, with the demand at their submission, divided by a number of
 // processors.
-func (t *Side) sample(processors int) (list []sampled) {
+func (t *Side) sample(processors int, zone *time.Location) (list []sampled) {
 	type change struct {
 		at  hpc.Time
 		cpu int
@@ -180,7 +183,7 @@ func (t *Side) sample(processors int) (list []sampled) {
 	for _, c := range changes {
 		if c.job != nil && t.counts(c.job) {
 			if sums, ok := waits.Sum(c.job); ok {
-				list = append(list, sampled{c.job, sums, float64(now) / float64(processors)})
+				list = append(list, sampled{c.job, sums, dayOf(c.job, zone), float64(now) / float64(processors)})
 			}
 		}
 		now += c.cpu
@@ -205,8 +208,12 @@ func replacement(sides ...*Side) int {
 	return most
 }
 
-// dayOf returns the day of a job's submission, in UTC.
-func dayOf(r *run.Row) int64 { return int64(r.Submit) / int64(24*time.Hour) }
+// dayOf returns the day of a job's submission in a time zone (UTC if it is nil), as the number of days since
+// 1970-01-01.
+func dayOf(r *run.Row, zone *time.Location) int64 {
+	year, month, day := r.Submit.Std().In(cmp.Or(zone, time.UTC)).Date()
+	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix() / int64((24 * time.Hour).Seconds())
+}
 
 // quantities are the quantities of each job. A value that a job does not have is NaN.
 var quantities = []quantityKind{
@@ -241,7 +248,7 @@ func (q quantityKind) of(sides [2][]sampled, opts stats.TestOptions) Quantity {
 		for k := range side {
 			if v := q.value(&side[k]); !math.IsNaN(v) {
 				all[i] = append(all[i], v)
-				day := dayOf(side[k].row)
+				day := side[k].day
 				days[day] = stats.Group{Sum: days[day].Sum + v, N: days[day].N + 1}
 			}
 		}
@@ -358,8 +365,8 @@ func (p *Comparison) Render(b *bytes.Buffer, first, second string) {
 	b.WriteString("\n" + table.String() +
 		"  p tests the difference of the means by permuting whole days; with fewer than three days there is no p\n" +
 		"  demand: processors that running and waiting jobs ask for, divided by the machine's\n" +
-		"  offered load: requested processors x run time of the jobs that were submitted in the period, divided by\n" +
-		"  the machine's processors and the time until the last submission\n")
+		"  offered load: requested processors x run time (at most the time limit) of the jobs that were submitted\n" +
+		"  in the period, divided by the machine's processors and the time until the last submission\n")
 	table = quantity.NewTable(52, 9, 14, 14, 11)
 	table.Row("  difference of the mean waits, "+second+" - "+first, "jobs", "as it was", "standardized", "explained")
 	for _, f := range p.Factors {

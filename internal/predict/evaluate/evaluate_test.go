@@ -132,7 +132,7 @@ func TestRun(t *testing.T) {
 	}
 	text := e.Render()
 	for _, want := range []string{"two users: 600 jobs that ran of 2 users", "no job has a time limit", "\n114 jobs, a random fifth: random split (too good", "\nlast2 ",
-		"\n100 % of the jobs are not alone in their class: the median of the class's other jobs 0 s, last2 "} {
+		"\n100 % of the jobs are not alone in their class: the median of the class's other jobs 0.500 s, last2 "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -13,7 +13,7 @@ import (
 // Render returns the scores as text.
 func (e *Evaluation) Render() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s, mean %s %.0f %s\n", e.Source, e.Ran(), e.Target.What(), e.Mean, e.Unit)
+	fmt.Fprintf(&b, "%s: %s, mean %s %s %s\n", e.Source, e.Ran(), e.Target.What(), quantity.Significant(e.Mean), e.Unit)
 	head := head(e.Target)
 	for _, note := range e.Notes {
 		fmt.Fprintf(&b, "note: %s\n", note)
@@ -57,10 +57,10 @@ func (e *Evaluation) Bounds() []string {
 		if jobs == 0 {
 			return
 		}
-		line := fmt.Sprintf("%.0f %% of the jobs %s: %s %.0f %s", 100*float64(jobs)/float64(e.Scored), which, oracle, mae,
-			e.Unit)
+		line := fmt.Sprintf("%.0f %% of the jobs %s: %s %s %s", 100*float64(jobs)/float64(e.Scored), which, oracle,
+			quantity.Significant(mae), e.Unit)
 		for i := range e.Models {
-			line += fmt.Sprintf(", %s %.0f %s", e.Models[i].Model, of(&e.Models[i]), e.Unit)
+			line += fmt.Sprintf(", %s %s %s", e.Models[i].Model, quantity.Significant(of(&e.Models[i])), e.Unit)
 		}
 		lines = append(lines, line)
 	}
@@ -87,8 +87,9 @@ func (e *Evaluation) sentence() string {
 			names = append(names, string(e.Models[i].Model))
 		}
 	}
-	text := fmt.Sprintf("\n%s %s least: by %.0f %s on average, where the mean %s is %.0f %s", strings.Join(names, ", "),
-		quantity.Plural(len(names), "errs", "err"), best.Scores.MAE, e.Unit, e.Target.What(), e.Mean, e.Unit)
+	text := fmt.Sprintf("\n%s %s least: by %s %s on average, where the mean %s is %s %s", strings.Join(names, ", "),
+		quantity.Plural(len(names), "errs", "err"), quantity.Significant(best.Scores.MAE), e.Unit, e.Target.What(),
+		quantity.Significant(e.Mean), e.Unit)
 	if e.Floor != nil && e.Floor.ClassMAE > 0 {
 		text += fmt.Sprintf("; for jobs that are not alone in their class, it errs %.1f times as much as the median of the "+
 			"class's other jobs", best.ClassMAE/e.Floor.ClassMAE)
@@ -115,11 +116,13 @@ func head(t predict.Target) string {
 // line returns the scores as a line of the table, without the columns of intervals if there are no
 // intervals.
 func (s *Scores) line(name string) string {
-	loss, width := fmt.Sprintf("%.0f", s.Pinball), fmt.Sprintf("%.0f", s.Width)
+	three := quantity.Significant[float64]
+	loss, width := three(s.Pinball), three(s.Width)
 	coverage := fmt.Sprintf("%.1f %%", 100*s.Coverage)
 	if s.Points() {
 		loss, coverage, width = "-", "-", "-"
 	}
-	return fmt.Sprintf("%-8s %8.0f  %8.0f  %8s  %6.3f  %6.3f  %7.3f  %11s  %8s  %9s  %3.0f %%\n",
-		name, s.MAE, s.RMSE, quantity.Format("%.0f", s.MSD), s.R2, s.R2Log, s.MAELog, loss, coverage, width, 100*s.Underestimated)
+	return fmt.Sprintf("%-8s %8s  %8s  %8s  %6.3f  %6.3f  %7.3f  %11s  %8s  %9s  %3.0f %%\n",
+		name, three(s.MAE), three(s.RMSE), three(s.MSD), s.R2, s.R2Log, s.MAELog, loss, coverage, width,
+		100*s.Underestimated)
 }

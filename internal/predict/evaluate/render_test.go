@@ -27,7 +27,14 @@ func TestSentence(t *testing.T) {
 	e.Models[0].Scores = Scores{Jobs: 10, MAE: 300, Pinball: 150}
 	e.Models[1].Scores = Scores{Jobs: 10, MAE: 250, Pinball: 77, Coverage: 0.8, Width: 60}
 	got := e.Render()
-	if strings.Contains(got, "150") || strings.Contains(got, " 0.0 %") || !strings.Contains(got, "77    80.0 %         60") {
+	if strings.Contains(got, "150") || strings.Contains(got, " 0.0 %") || !strings.Contains(got, "77.0    80.0 %       60.0") {
+		t.Errorf("%s", got)
+	}
+	// Errors of memory are often a few MiB: they have three significant digits.
+	small := &Evaluation{Target: predict.Memory, Unit: "MiB", Scored: 10, Mean: 403.4, Floor: &Floor{}, Models: []Result{
+		{Model: "limit", Scores: Scores{Jobs: 10, MAE: 5.764, RMSE: 44.14, MSD: -2.953}}, {Model: "boost", Scores: Scores{Jobs: 10, MAE: 2.561}}}}
+	if got := small.Render(); !strings.Contains(got, "\nlimit        5.76      44.1     -2.95 ") ||
+		!strings.Contains(got, "boost errs least: by 2.56 MiB on average") {
 		t.Errorf("%s", got)
 	}
 	e.Models = nil

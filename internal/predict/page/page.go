@@ -7,6 +7,7 @@ import (
 	"rmreplay/internal/compare"
 	"rmreplay/internal/figure"
 	"rmreplay/internal/predict/evaluate"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/report"
 )
 
@@ -32,13 +33,13 @@ func scoreHead(unit string, first ...string) []string {
 }
 
 func row(name string, s *evaluate.Scores) []string {
-	whole := func(x float64) string { return fmt.Sprintf("%.0f", x) }
+	three := quantity.Significant[float64]
 	percent := func(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
-	loss, coverage, width := whole(s.Pinball), percent(s.Coverage), whole(s.Width)
+	loss, coverage, width := three(s.Pinball), percent(s.Coverage), three(s.Width)
 	if s.Points() {
 		loss, coverage, width = "–", "–", "–"
 	}
-	return []string{name, whole(s.MAE), whole(s.RMSE), whole(s.MSD), fmt.Sprintf("%.3f", s.R2),
+	return []string{name, three(s.MAE), three(s.RMSE), three(s.MSD), fmt.Sprintf("%.3f", s.R2),
 		fmt.Sprintf("%.3f", s.R2Log), loss, coverage, width, percent(s.Underestimated)}
 }
 
@@ -46,9 +47,9 @@ func row(name string, s *evaluate.Scores) []string {
 func scores(e *evaluate.Evaluation) report.Section {
 	s := report.Section{ID: "scores", Title: "Scores"}
 	s.Blocks = append(s.Blocks, report.Block{Kind: "story", Text: fmt.Sprintf(
-		"The mean %s of %s is %.0f %s. Each prediction was made at the job's submission, by a model that "+
+		"The mean %s of %s is %s %s. Each prediction was made at the job's submission, by a model that "+
 			"had used only jobs that had ended by then.",
-		e.Target.What(), e.Ran(), e.Mean, e.Unit)})
+		e.Target.What(), e.Ran(), quantity.Significant(e.Mean), e.Unit)})
 	for _, note := range e.Notes {
 		s.Blocks = append(s.Blocks, report.Block{Kind: "warning", Text: note})
 	}

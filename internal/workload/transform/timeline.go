@@ -25,7 +25,7 @@ import (
 // error if maxShift is not above 0.
 func Shake(maxShift time.Duration) (Step, error) {
 	if maxShift <= 0 {
-		return Step{}, fmt.Errorf("%s: not a time (want seconds, more than 0)", maxShift)
+		return Step{}, fmt.Errorf("%s: not a time above 0 (want, for example, 5m)", maxShift)
 	}
 	return Step{fmt.Sprintf("--jitter %g", maxShift.Seconds()), func(w *workload.Workload, env *Environment) error {
 		at := make(map[string]hpc.Time, w.Jobs.Len())
