@@ -43,6 +43,7 @@ func Propose(w io.Writer, r *bufio.Reader, at io.ReaderAt, size int64, name stri
 	p.placeHosts()
 	p.placeWait()
 	p.placeLimit()
+	p.placeState()
 	fits := p.known()
 	err = p.write(w, name, fits)
 	return Proposed{fits, p.unitless}, err
@@ -377,7 +378,9 @@ func (p *proposal) suits(k kind, column string) bool {
 		case anExitCode:
 			_, _, err = field.exitCode(text)
 		case aState:
-			if _, instant := read.parse(text); instant == nil && read.how != "relative" { // a small number may be a state
+			_, instant := read.parse(text)
+			_, number := strconv.ParseFloat(text, 64)
+			if instant == nil && read.how != "relative" || number == nil && !numbersStates(column) {
 				err = errState
 			}
 		case aText:
@@ -390,6 +393,30 @@ func (p *proposal) suits(k kind, column string) bool {
 		}
 	}
 	return 2*good >= len(values)
+}
+
+// numbersStates reports whether numbers in a column may be those of Slurm's states. Under a name such as Exit_status,
+// numbers are exit codes. Under JobStatus, they are HTCondor's states.
+func numbersStates(column string) bool {
+	name := plain(column)
+	return !strings.Contains(name, "exit") && name != "jobstatus"
+}
+
+// placeState removes a column of numbers from the field state if most rows with start and end have one of the first
+// two numbers. For Slurm, these mean that a job waits or runs. Then the column has no place.
+func (p *proposal) placeState() {
+	column, ran := p.fields["state"], p.between("start", "end")
+	at, ended, open := slices.Index(p.columns, column), 0, 0
+	for _, row := range p.rows {
+		if _, ok := ran(row); ok && at >= 0 {
+			if ended++; row[at] == "0" || row[at] == "1" {
+				open++
+			}
+		}
+	}
+	if 2*open > ended {
+		delete(p.fields, "state")
+	}
 }
 
 // timeOf returns how instants are written, in the notation of [Field.Time]. If the first value is a
@@ -590,15 +617,9 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 			parts = append(parts, "unit: "+unit)
 		}
 	case aCount:
-		if named, unit := hinted(column); unit == milli && !slices.Contains(spec.aliases, plain(column)) {
-			parts, guess = append(parts, "times: 0.001"), "guess: thousandths of "+named+", rounded up"
-		} else if slices.ContainsFunc(values, hasFraction) {
-			parts, guess = append(parts, "times: 1"), "guess: fractions are rounded up"
-		} else if spec.name == "cpus" && slices.Contains(taskCounts, plain(column)) {
-			guess = "guess: one CPU for each task"
-		} else if spec.name == "nodes" && slices.Contains(hostCounts, plain(column)) {
-			guess = "guess: numbers of nodes, and not their names (node_list)"
-		}
+		var keys []string
+		keys, guess = p.countOf(spec, column)
+		parts = append(parts, keys...)
 	case aNodeList:
 		if whole := wholeNumbers(values); len(whole) > 0 {
 			guess = fmt.Sprintf("guess: names of nodes; %d of the %d values are whole numbers, such as %s: if they count nodes, "+
@@ -629,6 +650,22 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 		text += " # " + guess
 	}
 	return text
+}
+
+// countOf returns the keys that a column of counts needs besides its name, and what is a guess.
+func (p *proposal) countOf(spec fieldSpec, column string) (keys []string, guess string) {
+	named, unit := hinted(column)
+	switch {
+	case unit == milli && !slices.Contains(spec.aliases, plain(column)):
+		return []string{"times: 0.001"}, "guess: thousandths of " + named + ", rounded up"
+	case slices.ContainsFunc(p.values[column], hasFraction):
+		return []string{"times: 1"}, "guess: fractions are rounded up"
+	case spec.name == "cpus" && slices.Contains(taskCounts, plain(column)):
+		return nil, "guess: one CPU for each task"
+	case spec.name == "nodes" && slices.Contains(hostCounts, plain(column)):
+		return nil, "guess: numbers of nodes, and not their names (node_list)"
+	}
+	return nil, ""
 }
 
 // slurmUnits are the units of memory that Slurm's commands mean by MB and similar names. Most tables of HPC jobs are

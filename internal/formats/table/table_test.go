@@ -744,3 +744,28 @@ func TestProposeWait(t *testing.T) {
 		}
 	}
 }
+
+// TestProposeExit proposes no state for numbers that are not those of Slurm's states.
+func TestProposeExit(t *testing.T) {
+	for _, test := range []struct{ column, values, want string }{
+		{"exit_status", "0 1", `exit_code: "exit_status"`},
+		{"Exit_status", "0 271", `exit_code: "Exit_status"`},
+		{"Exit Status", "1 -11", `exit_code: "Exit Status"`},
+		{"exit_status", "COMPLETED FAILED", `state: "exit_status"`},
+		{"status", "0 1", "#   status (0)"},
+		{"JobStatus", "4 3", "#   JobStatus (4)"},
+		{"state", "0 1", "#   state (0)"},
+		{"state", "3 5", "state: {column: \"state\", unit: slurm} # guess: the numbers of Slurm's states"},
+	} {
+		values := strings.Fields(test.values)
+		text := "id,submit,start,end,cpus," + test.column +
+			"\n1,1709280493,1709281735,1709285145,64," + values[0] + "\n2,1709280500,1709281735,1709285145,64," + values[1] + "\n"
+		var b strings.Builder
+		if _, err := Propose(&b, bufio.NewReaderSize(strings.NewReader(text), headLength), nil, 0, "jobs"); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), test.want) {
+			t.Errorf("column %s with the values %s: got this map, want %s:\n%s", test.column, test.values, test.want, &b)
+		}
+	}
+}
