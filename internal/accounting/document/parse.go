@@ -405,7 +405,8 @@ func (p *parser) finish(text []byte) {
 }
 
 // times checks the times and derives Elapsed. If a job was cancelled while it waited, Slurm's
-// document has the time of the cancellation as its start; times removes this start.
+// document has the time of the cancellation as its start; times removes this start. If a job without a start ran, because
+// it has nodes or completed, Elapsed is unknown.
 func (p *parser) times() {
 	j := &p.job
 	if !j.Start.IsZero() && !j.End.IsZero() && j.End.Before(j.Start) {
@@ -423,10 +424,9 @@ func (p *parser) times() {
 	if !j.Start.IsZero() && !j.End.IsZero() {
 		elapsed = int64(j.End.Sub(j.Start) / time.Second)
 	}
-	if j.Finished() {
+	j.Elapsed = Int{}
+	if lostStart := j.Start.IsZero() && (j.NodeList != "" || j.State == "COMPLETED"); j.Finished() && !lostStart {
 		j.Elapsed = KnownInt(elapsed)
-	} else {
-		j.Elapsed = Int{}
 	}
 	if !p.identity {
 		p.wait()

@@ -12,6 +12,7 @@ import (
 	"rmreplay/internal/accounting/document"
 	"rmreplay/internal/accounting/records"
 	"rmreplay/internal/finished"
+	"rmreplay/internal/formats/sacct"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
@@ -320,5 +321,30 @@ func TestTasksByName(t *testing.T) {
 	}
 	if len(seen) != 6 {
 		t.Errorf("three tasks of two records are %d jobs", len(seen))
+	}
+}
+
+// TestLostStart: the run time of a job that ran is unknown if its start is, and an import counts the job. A job that
+// left the queue has no run time.
+func TestLostStart(t *testing.T) {
+	const text = "JobID|Submit|Start|End|Elapsed|State|AllocCPUS|NodeList\n" +
+		"1|2024-01-01T00:00:00|Unknown|2024-01-01T01:10:00|01:00:00|COMPLETED|12|n1\n" +
+		"2|2024-01-01T00:00:00|Unknown|2024-01-01T01:10:00|00:00:00|COMPLETED|12|\n" +
+		"3|2024-01-01T00:00:00|Unknown|2024-01-01T01:10:00|01:00:00|FAILED|12|\n" +
+		"4|2024-01-01T00:00:00|Unknown|2024-01-01T01:10:00|00:00:00|CANCELLED by 7|12|None assigned\n"
+	w, _, err := sacct.Accounting(strings.NewReader(text), "sacct", workload.ReadOptions{Record: func(record any) error {
+		r := record.(*finished.Job)
+		doc, err := records.Document(r, "vale", false)
+		if err != nil {
+			return err
+		}
+		j := document.Parse(doc, "")
+		if ran := r.ID != "4"; j.Elapsed.Known == ran || j.CPUHours.Known == ran || j.NodeHours.Known == ran {
+			t.Errorf("job %s: run time %v, CPU hours %v, node hours %v", r.ID, j.Elapsed, j.CPUHours, j.NodeHours)
+		}
+		return nil
+	}})
+	if err != nil || w.Rules[finished.RuleNoStartAtAll] != 3 || w.Rows.Jobs != 4 || w.Rows.Dropped != 0 {
+		t.Errorf("%v: rules %v, rows %+v", err, w.Rules, w.Rows)
 	}
 }
