@@ -348,3 +348,30 @@ func TestLostStart(t *testing.T) {
 		t.Errorf("%v: rules %v, rows %+v", err, w.Rules, w.Rows)
 	}
 }
+
+// TestRequestedMemory: the requested memory of a job follows from that of each node or processor.
+func TestRequestedMemory(t *testing.T) {
+	for columns, want := range map[string]document.Int{
+		"ReqMem|NNodes|AllocCPUS\n%s2000Mn|2|8":             document.KnownInt(4000),
+		"ReqMem|NNodes|AllocCPUS\n%s2000Mc|2|8":             document.KnownInt(16000),
+		"ReqMem|ReqCPUS|AllocCPUS\n%s2000Mc|4|8":            document.KnownInt(8000),
+		"ReqMem|ReqNodes|NNodes|AllocCPUS\n%s1Gn|3|4|8":     document.KnownInt(3072),
+		"ReqMem|NNodes|AllocCPUS\n%s2000M|2|8":              document.KnownInt(2000),
+		"ReqMem|ReqTRES|NNodes|AllocCPUS\n%s1Gn|mem=7M|2|8": document.KnownInt(7),
+		"ReqMem|NNodes|AllocCPUS\n%s0n|2|8":                 {},
+		"ReqMem|NNodes|AllocCPUS\n%s9000000000Gn|2000000|8": {},
+	} {
+		text := "JobID|Submit|Start|End|State|" + strings.Replace(columns, "%s",
+			"1|2024-01-01T00:00:00|2024-01-01T00:10:00|2024-01-01T01:10:00|COMPLETED|", 1) + "\n"
+		_, _, err := sacct.Accounting(strings.NewReader(text), "sacct", workload.ReadOptions{Record: func(record any) error {
+			doc, err := records.Document(record.(*finished.Job), "vale", false)
+			if j := document.Parse(doc, ""); j.ReqMemMiB != want || j.Marks != 0 {
+				t.Errorf("%s: %v MiB, marks %v, want %v", columns, j.ReqMemMiB, j.Marks.Names(), want)
+			}
+			return err
+		}})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -51,7 +51,7 @@ var Columns = slices.Concat([]Column{
 	{"billing", "BIGINT", "", "billing units, from tres_alloc", number(func(j *document.Job) document.Int { return j.Billing })},
 	{"req_cpus", "BIGINT", "", "requested processors, from req_cpus or tres_req", number(func(j *document.Job) document.Int { return j.ReqCPUs })},
 	{"req_nodes", "BIGINT", "", "requested nodes, from req_nodes or tres_req", number(func(j *document.Job) document.Int { return j.ReqNodes })},
-	{"req_mem_mib", "BIGINT", "", "requested memory in MiB, from req_mem or tres_req", number(func(j *document.Job) document.Int { return j.ReqMemMiB })},
+	{"req_mem_mib", "BIGINT", "", "requested memory in MiB, from req_mem (per node or CPU, times their number) or tres_req", number(func(j *document.Job) document.Int { return j.ReqMemMiB })},
 	{"req_gpus", "BIGINT", "", "requested GPUs, from tres_req", number(func(j *document.Job) document.Int { return j.ReqGPUs })},
 	{"cpu_hours", "DOUBLE", "cpu_hours", "cpus times elapsed_s, in hours; NULL if the job ran and cpus or elapsed_s is not known", hours(func(j *document.Job) document.Hours { return j.CPUHours })},
 	{"gpu_hours", "DOUBLE", "", "gpus times elapsed_s, in hours; NULL if the job ran and gpus or elapsed_s is not known", hours(func(j *document.Job) document.Hours { return j.GPUHours })},
