@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +41,7 @@ func Propose(w io.Writer, r *bufio.Reader, at io.ReaderAt, size int64, name stri
 	}
 	p.readNumbers()
 	p.place()
+	p.placeUnitNames()
 	p.placeHosts()
 	p.placeWait()
 	p.placeLimit()
@@ -133,8 +135,14 @@ var letters = []struct{ suffix, unit string }{{"s", "seconds"}, {"h", "hours"}}
 // milli is the unit of counts in thousandths, such as Kubernetes' counts of CPUs.
 const milli = "milli"
 
+// clockNotation is how a column's name says that its values are clock times, as in "Wall limit (h:m:s)".
+var clockNotation = regexp.MustCompile(`(?i)[(\[](d+-)?h+:m+(:s+)?[)\]]$`)
+
 // hinted splits a column's name into its unit and the rest, in plain form.
 func hinted(column string) (rest, unit string) {
+	if at := clockNotation.FindStringIndex(column); at != nil && plain(column[:at[0]]) != "" {
+		return plain(column[:at[0]]), ""
+	}
 	for _, letter := range letters {
 		for _, suffix := range []string{"_" + letter.suffix, "(" + letter.suffix + ")", "[" + letter.suffix + "]"} {
 			if rest, found := strings.CutSuffix(column, suffix); found && plain(rest) != "" {
@@ -149,6 +157,16 @@ func hinted(column string) (rest, unit string) {
 		}
 	}
 	return name, ""
+}
+
+// unitNames are names of durations that say nothing without a unit: "queue" is usually a partition, but "queue_ms" a
+// wait. A column under such a name is a guess.
+var unitNames = map[string][]string{"wait": {"queue", "queued", "inqueue"}, "time_limit": {"requested", "req"}}
+
+// isUnitName reports whether a column has a name in unitNames with a unit.
+func isUnitName(field, column string) bool {
+	rest, unit := hinted(column)
+	return unitsOf[aDuration][unit] != 0 && slices.Contains(unitNames[field], rest)
 }
 
 // place finds a column for each field. A field gets the column with the most reliable of the field's usual names. A
@@ -169,7 +187,10 @@ func (p *proposal) place() {
 					if !exact {
 						name, _ = hinted(column)
 					}
-					return name == alias && !used[column] && p.suits(spec.kind, column)
+					if name != alias || used[column] || !p.suits(spec.kind, column) {
+						return false
+					}
+					return exact || spec.kind != aText || !isUnitName("wait", column) || !p.suits(aDuration, column)
 				})
 				if at >= 0 {
 					p.fields[spec.name] = p.columns[at]
@@ -177,6 +198,18 @@ func (p *proposal) place() {
 					break
 				}
 			}
+		}
+	}
+}
+
+// placeUnitNames finds a column with a name in unitNames for each field that has no column yet.
+func (p *proposal) placeUnitNames() {
+	for field := range unitNames {
+		at := slices.IndexFunc(p.columns, func(column string) bool {
+			return isUnitName(field, column) && p.suits(aDuration, column)
+		})
+		if at >= 0 && p.fields[field] == "" {
+			p.fields[field] = p.columns[at]
 		}
 	}
 }
@@ -285,6 +318,25 @@ func (p *proposal) compareRunTimes(column string) (same, longer, known int) {
 	}
 	return same, longer, known
 }
+
+// durationDoubt returns why a column of durations is a guess, apart from its unit, or "".
+func (p *proposal) durationDoubt(field, column string) string {
+	rest, _ := hinted(column)
+	switch unsure := isUnitName(field, column); {
+	case field == "time_limit" && maybeAsked(column):
+		return "what the job asked for, not how long it ran"
+	case field == "run_time":
+		return p.runTimeDoubt(column)
+	case field == "wait" && unsure:
+		return "the wait before the start"
+	case field == "time_limit" && (unsure || slices.Contains(unsureLimits, rest)):
+		return "the limit of the run time"
+	}
+	return ""
+}
+
+// unsureLimits are names of time limits that may mean something else.
+var unsureLimits = []string{"maxduration", "hrt"}
 
 // runTimeDoubt returns why a column of run times is a guess, or "". Its name may mean a limit, or its values may be
 // longer than the times from start to end.
@@ -592,14 +644,7 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 	case aDuration:
 		unit, guess = p.unitOf(spec.name, column, unit)
 		parts = append(parts, "unit: "+unit)
-		doubt := ""
-		switch {
-		case spec.name == "time_limit" && maybeAsked(column):
-			doubt = "what the job asked for, not how long it ran"
-		case spec.name == "run_time":
-			doubt = p.runTimeDoubt(column)
-		}
-		if doubt != "" {
+		if doubt := p.durationDoubt(spec.name, column); doubt != "" {
 			_, unitGuess, _ := strings.Cut(guess, "guess: ")
 			guess = strings.TrimSuffix("guess: "+doubt+"; "+unitGuess, "; ")
 		}
