@@ -287,6 +287,11 @@ func (b *Builder) pass(r *Job) error {
 			b.Note(NoteNoCPUHours)
 		}
 	}
+	if r.Start == 0 && r.lostStart() {
+		if err := b.Fall(RuleNoStartAtAll, errNoStart, r.ID); err != nil {
+			return err
+		}
+	}
 	b.rows.Jobs++
 	return b.opts.Record(r)
 }
@@ -570,7 +575,9 @@ func (b *Builder) span() string {
 func (b *Builder) counted() workload.Rows {
 	rows := b.rows
 	for _, rule := range drops {
-		rows.Dropped += b.book.Counts[rule]
+		if rule != RuleNoStartAtAll || b.opts.Record == nil { // the function Record gets a job without a start
+			rows.Dropped += b.book.Counts[rule]
+		}
 	}
 	return rows
 }
@@ -637,8 +644,8 @@ func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
 	ended := r.State.Ended() && r.End > 0
 	neverRan := r.Start == 0 || ended && b.gone(r)
 	switch {
-	case ended && neverRan && (r.State == hpc.Completed || r.Elapsed > 0):
-		return nil, b.Unusable(RuleNoStartAtAll, r.ID, "job %s: it ran and ended, but no start is known", r.ID)
+	case neverRan && r.lostStart():
+		return nil, b.Unusable(RuleNoStartAtAll, r.ID, errNoStart, r.ID)
 	case ended && neverRan:
 		// How long the job would have run if it had not been cancelled is unknown.
 		b.Note(NoteNeverStarted)
@@ -668,6 +675,14 @@ const overrun = 24 * time.Hour
 func (b *Builder) pastLimit(r *Job) bool {
 	return r.State == hpc.Running && r.TimeLimit > 0 && r.TimeLimit != hpc.Unlimited && b.opts.Start > r.Start &&
 		b.opts.Start.Sub(r.Start)-r.TimeLimit-r.Suspended > overrun
+}
+
+// errNoStart is the text of an error about a job; see [Job.lostStart].
+const errNoStart = "job %s: it ran and ended, but no start is known"
+
+// lostStart reports whether a job without a start ran nevertheless: it completed, or it has a run time.
+func (r *Job) lostStart() bool {
+	return r.State.Ended() && (r.State == hpc.Completed || r.Elapsed > 0)
 }
 
 // gone reports whether an ended job's start is only the instant at which it left the queue. slurmctld sets both

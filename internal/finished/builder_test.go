@@ -192,6 +192,7 @@ func TestRules(t *testing.T) {
 		{finished.RuleNoSize, true, &finished.Job{ID: "7", Submit: minute(1)}, "job 7: neither processors nor nodes"},
 		{finished.RuleDuplicate, true, good, "job 1 occurs twice"},
 		{finished.RuleNoStartAtAll, true, ran("7", 0, -1, 20, hpc.Completed, ""), "job 7: it ran and ended"},
+		{finished.RuleNoStartAtAll, true, ran("7", 0, -1, -1, hpc.Completed, ""), "job 7: it ran and ended"},
 		{finished.RuleNoRecord, true, ran("7_[5-x]", 0, -1, -1, hpc.Pending, ""), "job 7_[5-x]: "},
 		{finished.RuleTimesReversed, false, ran("7", 5, 3, 20, hpc.Completed, ""), "contradict each other"},
 		{finished.RuleElapsed, false, long, "job 7: it ran for 15m0s between"},

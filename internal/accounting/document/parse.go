@@ -2,6 +2,7 @@ package document
 
 import (
 	"bytes"
+	"cmp"
 	"hash/fnv"
 	"math"
 	"strconv"
@@ -53,6 +54,8 @@ type parser struct {
 	given    uint64 // set of the fields that the document has, by field.bit
 	identity bool   // set only the fields that decide Cluster, JobID and Run
 	waits    string // text of [WaitsText], from the document of a run
+	// memPerNode and memPerCPU are the requested memory in MiB. A negative number means all of a node's memory.
+	memPerNode, memPerCPU int64
 }
 
 // read reads a whole document.
@@ -238,6 +241,17 @@ func init() {
 	registerNumber("req_cpus", 0, maxCount, func(j *Job) *Int { return &j.ReqCPUs })
 	registerNumber("req_nodes", 0, maxCount, func(j *Job) *Int { return &j.ReqNodes })
 	registerNumber("req_mem", 0, maxCount, func(j *Job) *Int { return &j.ReqMemMiB })
+	registerMemory := func(key string, of func(p *parser) *int64) {
+		register(key, func(p *parser, v value) bool {
+			n, ok := integer(v)
+			if ok = ok && -1 <= n && n <= maxCount; ok {
+				*of(p) = n
+			}
+			return ok
+		})
+	}
+	registerMemory("req_mem_per_node", func(p *parser) *int64 { return &p.memPerNode })
+	registerMemory("req_mem_per_cpu", func(p *parser) *int64 { return &p.memPerCPU })
 	register("exit_code", func(p *parser, v value) bool {
 		return setExit(v, &p.job.ExitCode, &p.job.ExitSignal)
 	})
@@ -302,8 +316,7 @@ func init() {
 // unread are keys without a field in [Job]. Their values repeat the values of other keys, or package records reads
 // these keys.
 var unread = keys("@queue_wait", "cpu_hours", "pack_job_id", "pack_job_offset", "tres_req_raw", "tres_alloc_raw",
-	"submit_line", "array_task_str", "req_cpus_per_node", "req_mem_per_node",
-	"req_mem_per_cpu", "req_gpus", "req_gres", "licenses", "suspended", "run_time", "restarts", "held", "flags",
+	"submit_line", "array_task_str", "req_cpus_per_node", "req_gpus", "req_gres", "licenses", "suspended", "run_time", "restarts", "held", "flags",
 	"used_memory", "moved_bytes", "whole_line", "preempted_by")
 
 func keys(names ...string) map[string]bool {
@@ -405,7 +418,8 @@ func (p *parser) finish(text []byte) {
 }
 
 // times checks the times and derives Elapsed. If a job was cancelled while it waited, Slurm's
-// document has the time of the cancellation as its start; times removes this start.
+// document has the time of the cancellation as its start; times removes this start. If a job without a start ran, because
+// it has nodes or completed, Elapsed is unknown.
 func (p *parser) times() {
 	j := &p.job
 	if !j.Start.IsZero() && !j.End.IsZero() && j.End.Before(j.Start) {
@@ -423,10 +437,9 @@ func (p *parser) times() {
 	if !j.Start.IsZero() && !j.End.IsZero() {
 		elapsed = int64(j.End.Sub(j.Start) / time.Second)
 	}
-	if j.Finished() {
+	j.Elapsed = Int{}
+	if lostStart := j.Start.IsZero() && (j.NodeList != "" || j.State == "COMPLETED"); j.Finished() && !lostStart {
 		j.Elapsed = KnownInt(elapsed)
-	} else {
-		j.Elapsed = Int{}
 	}
 	if !p.identity {
 		p.wait()
@@ -452,7 +465,21 @@ func (p *parser) amounts() {
 			j.Nodes, j.NodesCounted = KnownInt(int64(n)), true
 		}
 	}
+	p.memory()
 	j.CPUHours, j.GPUHours, j.NodeHours = j.hours(j.CPUs), j.hours(j.GPUs), j.hours(j.Nodes)
+}
+
+// memory computes the requested memory from the memory per node or per processor, if the job's is unknown. It uses the
+// allocated nodes or processors if the requested number is not known.
+func (p *parser) memory() {
+	j := &p.job
+	each, count, known := p.memPerNode, j.ReqNodes, j.Nodes
+	if each == 0 {
+		each, count, known = p.memPerCPU, j.ReqCPUs, j.CPUs
+	}
+	if n := cmp.Or(count.Value, known.Value); !j.ReqMemMiB.Known && each > 0 && 0 < n && n <= math.MaxInt64/each {
+		j.ReqMemMiB = KnownInt(each * n)
+	}
 }
 
 // hours returns amount times the elapsed time, in hours.

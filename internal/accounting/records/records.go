@@ -206,6 +206,9 @@ func Document(r *finished.Job, cluster string, lost bool, earlier ...finished.Jo
 		f.HetJob, f.HetOffset = r.HetJob, &r.HetOffset
 	}
 	ran(&f, r.Start)
+	if r.Start == 0 && r.Elapsed > 0 && r.State.Ended() && f.Nodes == "" {
+		f.Nodes = document.UnknownNodes // it ran
+	}
 	return encode(f)
 }
 

@@ -12,6 +12,7 @@ import (
 	"rmreplay/internal/accounting/document"
 	"rmreplay/internal/accounting/records"
 	"rmreplay/internal/finished"
+	"rmreplay/internal/formats/sacct"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
@@ -320,5 +321,57 @@ func TestTasksByName(t *testing.T) {
 	}
 	if len(seen) != 6 {
 		t.Errorf("three tasks of two records are %d jobs", len(seen))
+	}
+}
+
+// TestLostStart: the run time of a job that ran is unknown if its start is, and an import counts the job. A job that
+// left the queue has no run time.
+func TestLostStart(t *testing.T) {
+	const text = "JobID|Submit|Start|End|Elapsed|State|AllocCPUS|NodeList\n" +
+		"1|2024-01-01T00:00:00|Unknown|2024-01-01T01:10:00|01:00:00|COMPLETED|12|n1\n" +
+		"2|2024-01-01T00:00:00|Unknown|2024-01-01T01:10:00|00:00:00|COMPLETED|12|\n" +
+		"3|2024-01-01T00:00:00|Unknown|2024-01-01T01:10:00|01:00:00|FAILED|12|\n" +
+		"4|2024-01-01T00:00:00|Unknown|2024-01-01T01:10:00|00:00:00|CANCELLED by 7|12|None assigned\n"
+	w, _, err := sacct.Accounting(strings.NewReader(text), "sacct", workload.ReadOptions{Record: func(record any) error {
+		r := record.(*finished.Job)
+		doc, err := records.Document(r, "vale", false)
+		if err != nil {
+			return err
+		}
+		j := document.Parse(doc, "")
+		if ran := r.ID != "4"; j.Elapsed.Known == ran || j.CPUHours.Known == ran || j.NodeHours.Known == ran {
+			t.Errorf("job %s: run time %v, CPU hours %v, node hours %v", r.ID, j.Elapsed, j.CPUHours, j.NodeHours)
+		}
+		return nil
+	}})
+	if err != nil || w.Rules[finished.RuleNoStartAtAll] != 3 || w.Rows.Jobs != 4 || w.Rows.Dropped != 0 {
+		t.Errorf("%v: rules %v, rows %+v", err, w.Rules, w.Rows)
+	}
+}
+
+// TestRequestedMemory: the requested memory of a job follows from that of each node or processor.
+func TestRequestedMemory(t *testing.T) {
+	for columns, want := range map[string]document.Int{
+		"ReqMem|NNodes|AllocCPUS\n%s2000Mn|2|8":             document.KnownInt(4000),
+		"ReqMem|NNodes|AllocCPUS\n%s2000Mc|2|8":             document.KnownInt(16000),
+		"ReqMem|ReqCPUS|AllocCPUS\n%s2000Mc|4|8":            document.KnownInt(8000),
+		"ReqMem|ReqNodes|NNodes|AllocCPUS\n%s1Gn|3|4|8":     document.KnownInt(3072),
+		"ReqMem|NNodes|AllocCPUS\n%s2000M|2|8":              document.KnownInt(2000),
+		"ReqMem|ReqTRES|NNodes|AllocCPUS\n%s1Gn|mem=7M|2|8": document.KnownInt(7),
+		"ReqMem|NNodes|AllocCPUS\n%s0n|2|8":                 {},
+		"ReqMem|NNodes|AllocCPUS\n%s9000000000Gn|2000000|8": {},
+	} {
+		text := "JobID|Submit|Start|End|State|" + strings.Replace(columns, "%s",
+			"1|2024-01-01T00:00:00|2024-01-01T00:10:00|2024-01-01T01:10:00|COMPLETED|", 1) + "\n"
+		_, _, err := sacct.Accounting(strings.NewReader(text), "sacct", workload.ReadOptions{Record: func(record any) error {
+			doc, err := records.Document(record.(*finished.Job), "vale", false)
+			if j := document.Parse(doc, ""); j.ReqMemMiB != want || j.Marks != 0 {
+				t.Errorf("%s: %v MiB, marks %v, want %v", columns, j.ReqMemMiB, j.Marks.Names(), want)
+			}
+			return err
+		}})
+		if err != nil {
+			t.Error(err)
+		}
 	}
 }

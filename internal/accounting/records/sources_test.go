@@ -111,6 +111,9 @@ func documentsOf(text string) (*workload.Workload, error) {
 		if rule == finished.NoteCPUsRequested || rule == finished.NoteNoCPUHours {
 			continue // only imports count this
 		}
+		if rule == finished.RuleNoStartAtAll {
+			continue // the import stores the job, and counts it as the workload does
+		}
 		if w.Rules == nil {
 			w.Rules = make(map[string]int)
 		}

@@ -223,9 +223,9 @@ var columnKinds = map[string]columnKind{
 	"state": someState, "jobid": someID, "jobidraw": someID, "exitcode": someExit, "derivedexitcode": someExit,
 }
 
-// fits reports whether a column of the kind can have the text. An empty text fits every kind.
+// fits reports whether a column of the kind can have the text, without blanks around it. An empty text fits every kind.
 func (k columnKind) fits(text []byte) bool {
-	if len(text) == 0 {
+	if text = bytes.Trim(text, " \t"); len(text) == 0 {
 		return true
 	}
 	switch k {
@@ -355,6 +355,9 @@ func (s *textReader) line(number int, line []byte) error {
 		delimiter, _ := delimiterOf(string(line))
 		if strings.Trim(delimiter, " ") == "" && len(strings.Fields(string(line))) > 1 {
 			return errors.New("columns padded with blanks: sacct was run without -P (want sacct -P)")
+		}
+		if strings.Contains(delimiter, `"`) {
+			return errQuoted
 		}
 		s.header, s.between = bytes.Clone(line), []byte(delimiter)
 		return s.readHeader(strings.Split(string(line), delimiter))
@@ -499,6 +502,7 @@ func (s *textReader) begins(line string) bool {
 	case kind == freeText || kind == plainText:
 		return true
 	case kind == someID:
+		first = strings.TrimSpace(first)
 		id, _ := jobOfStep([]byte(first))
 		return parseJobID(new(finished.Job), cmp.Or(string(id), first)) == nil
 	default:
@@ -592,9 +596,16 @@ func (s *textReader) distribute(extra int) []int {
 
 // record adds a job or a step from its fields. The fields are valid only during the call.
 func (s *textReader) record(fields [][]byte, text []byte) error {
+	padded := false // a file whose IDs have blanks around them has blanks around texts, too
+	for _, at := range []int{s.at.jobID, s.at.jobIDRaw} {
+		padded = padded || at >= 0 && len(bytes.TrimSpace(fields[at])) < len(fields[at])
+	}
 	get := func(at int) []byte {
 		if at < 0 {
 			return nil
+		}
+		if padded || s.columns[at].kind != freeText {
+			return bytes.TrimSpace(fields[at])
 		}
 		return fields[at]
 	}
@@ -620,10 +631,11 @@ func (s *textReader) record(fields [][]byte, text []byte) error {
 	var err error
 	if r.Submit, err = s.time(get(c.submit)); err != nil {
 		return s.b.Unusable(finished.RuleNoRecord, string(text), "job %.40s: Submit %.40q: %v", id, get(c.submit),
-			timeError(err))
+			timeError(get(c.submit), err))
 	}
 	if r.End, err = s.end(get); err != nil {
-		return s.b.Unusable(finished.RuleNoRecord, string(text), "job %.40s: End %.40q: %v", id, get(c.end), timeError(err))
+		return s.b.Unusable(finished.RuleNoRecord, string(text), "job %.40s: End %.40q: %v", id, get(c.end),
+			timeError(get(c.end), err))
 	}
 	if r.Submit > 0 && !s.opts.InWindow(r.Submit, r.End) {
 		s.b.Outside(string(id), r.Submit, r.End)
@@ -631,7 +643,7 @@ func (s *textReader) record(fields [][]byte, text []byte) error {
 	}
 	if r.Start, err = s.time(get(c.start)); err != nil {
 		return s.b.Unusable(finished.RuleNoRecord, string(text), "job %.40s: Start %.40q: %v", id, get(c.start),
-			timeError(err))
+			timeError(get(c.start), err))
 	}
 	if err := parseJobID(&r, string(id)); err != nil {
 		return s.b.Unusable(finished.RuleNoRecord, string(text), "JobID: %v", err)
@@ -646,10 +658,15 @@ func (s *textReader) record(fields [][]byte, text []byte) error {
 }
 
 // timeError adds a hint to the error about a time: the user's SLURM_TIME_FORMAT may have changed
-// how sacct writes times.
-func timeError(err error) error {
+// how sacct writes times. sacct never quotes a time.
+func timeError(text []byte, err error) error {
+	if bytes.HasPrefix(text, []byte(`"`)) {
+		return fmt.Errorf("%w; %w", err, errQuoted)
+	}
 	return fmt.Errorf("%w; if sacct printed it, SLURM_TIME_FORMAT was set (want it unset)", err)
 }
+
+var errQuoted = errors.New("quoted values: a table? (want --from table)")
 
 // jobOfStep returns the job of a step's ID: "17" of "17.batch". A list of tasks that sacct has cut
 // also has dots: "17_[1,4,7...%2]".

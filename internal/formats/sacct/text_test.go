@@ -444,8 +444,10 @@ func TestSacctErrors(t *testing.T) {
 		"":                                 "reading sacct: x: empty",
 		"JobID|Submit|ReqCPUS\n":           "reading sacct: x:1: no column Start, End (want sacct -P -o ...,Start,End)",
 		"JobID,Submit,Start,End,ReqTRES\n": "x:1: commas between the columns, as in reqtres (want the output of sacct -P, or of sacct --delimiter with",
-		"       JobID              Submit               Start                 End      ReqCPUS \n------------ -----\n": "x:1: columns padded with blanks: sacct was run without -P (want sacct -P)",
-		"JobID    Submit   Start    End      ReqCPUS \n":                                                               "x:1: columns padded with blanks: sacct was run without -P (want sacct -P)",
+		"       JobID              Submit               Start                 End      ReqCPUS \n------------ -----\n":                              "x:1: columns padded with blanks: sacct was run without -P (want sacct -P)",
+		"JobID    Submit   Start    End      ReqCPUS \n":                                                                                            "x:1: columns padded with blanks: sacct was run without -P (want sacct -P)",
+		"JobID,Submit,Start,End,State,ReqCPUS\n\"1\",\"2024-01-01T00:00:00\",\"2024-01-01T00:10:00\",\"2024-01-01T01:10:00\",\"COMPLETED\",\"4\"\n": "seconds since 1970); quoted values: a table? (want --from table)",
+		"\"JobID\",\"Submit\",\"Start\",\"End\",\"State\",\"ReqCPUS\"\n":                                                                            "x:1: quoted values: a table? (want --from table)",
 		"JobIDRaw|State\n":        "no column Submit, Start, End, ReqCPUS",
 		fewColumns:                "reading sacct: x: it has no usable job",
 		fewColumns + "1|a|b|c|\n": "it has no usable job (record_unreadable 1; the first: ",
@@ -684,5 +686,26 @@ func TestContradictions(t *testing.T) {
 	w, _, err := sacct.Accounting(strings.NewReader(text), "x", workload.ReadOptions{Latest: time.Unix(1717000000, 0)})
 	if err != nil || len(w.Rules) > 0 {
 		t.Errorf("a future workload: %v, %v", w, err)
+	}
+}
+
+// TestBlanksAround: blanks around the values of typed columns do not count, nor around a name if the IDs have them.
+func TestBlanksAround(t *testing.T) {
+	const header = "JobID|JobName|Submit|Start|End|State|ReqCPUS|NodeList\n"
+	for text, name := range map[string]string{
+		header + " 7 | a b | 2024-01-01T00:00:00 | 2024-01-01T00:10:00 | 2024-01-01T01:10:00 | COMPLETED | 4 | n1 \n": "a b",
+		header + " 7 | a|b | 2024-01-01T00:00:00 | 2024-01-01T00:10:00 | 2024-01-01T01:10:00 | COMPLETED | 4 | n1 \n": "a|b",
+		header + "7| a b |2024-01-01T00:00:00| 2024-01-01T00:10:00|2024-01-01T01:10:00 |COMPLETED|4|n1\n":             " a b ",
+		header + " 7 |\ta | 2024-01-01T00:00:00 | 2024-01-01T00:10:00 | 2024-01-01T01:10:00 | COMPLETED | 4 | n1 \n":  "a",
+	} {
+		w, _, err := sacct.Accounting(strings.NewReader(text), "x", workload.ReadOptions{})
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		job := jobByID(t, w, "7")
+		if len(w.Rules) != 0 || job.Name != name || job.RunTime != time.Hour || job.Recorded.Nodes != "n1" {
+			t.Errorf("%q: %+v, rules %v; want the name %q", text, job, w.Rules, name)
+		}
 	}
 }

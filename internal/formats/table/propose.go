@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,9 +41,11 @@ func Propose(w io.Writer, r *bufio.Reader, at io.ReaderAt, size int64, name stri
 	}
 	p.readNumbers()
 	p.place()
+	p.placeUnitNames()
 	p.placeHosts()
 	p.placeWait()
 	p.placeLimit()
+	p.placeState()
 	fits := p.known()
 	err = p.write(w, name, fits)
 	return Proposed{fits, p.unitless}, err
@@ -132,8 +135,14 @@ var letters = []struct{ suffix, unit string }{{"s", "seconds"}, {"h", "hours"}}
 // milli is the unit of counts in thousandths, such as Kubernetes' counts of CPUs.
 const milli = "milli"
 
+// clockNotation is how a column's name says that its values are clock times, as in "Wall limit (h:m:s)".
+var clockNotation = regexp.MustCompile(`(?i)[(\[](d+-)?h+:m+(:s+)?[)\]]$`)
+
 // hinted splits a column's name into its unit and the rest, in plain form.
 func hinted(column string) (rest, unit string) {
+	if at := clockNotation.FindStringIndex(column); at != nil && plain(column[:at[0]]) != "" {
+		return plain(column[:at[0]]), ""
+	}
 	for _, letter := range letters {
 		for _, suffix := range []string{"_" + letter.suffix, "(" + letter.suffix + ")", "[" + letter.suffix + "]"} {
 			if rest, found := strings.CutSuffix(column, suffix); found && plain(rest) != "" {
@@ -148,6 +157,16 @@ func hinted(column string) (rest, unit string) {
 		}
 	}
 	return name, ""
+}
+
+// unitNames are names of durations that say nothing without a unit: "queue" is usually a partition, but "queue_ms" a
+// wait. A column under such a name is a guess.
+var unitNames = map[string][]string{"wait": {"queue", "queued", "inqueue"}, "time_limit": {"requested", "req"}}
+
+// isUnitName reports whether a column has a name in unitNames with a unit.
+func isUnitName(field, column string) bool {
+	rest, unit := hinted(column)
+	return unitsOf[aDuration][unit] != 0 && slices.Contains(unitNames[field], rest)
 }
 
 // place finds a column for each field. A field gets the column with the most reliable of the field's usual names. A
@@ -168,7 +187,10 @@ func (p *proposal) place() {
 					if !exact {
 						name, _ = hinted(column)
 					}
-					return name == alias && !used[column] && p.suits(spec.kind, column)
+					if name != alias || used[column] || !p.suits(spec.kind, column) {
+						return false
+					}
+					return exact || spec.kind != aText || !isUnitName("wait", column) || !p.suits(aDuration, column)
 				})
 				if at >= 0 {
 					p.fields[spec.name] = p.columns[at]
@@ -176,6 +198,18 @@ func (p *proposal) place() {
 					break
 				}
 			}
+		}
+	}
+}
+
+// placeUnitNames finds a column with a name in unitNames for each field that has no column yet.
+func (p *proposal) placeUnitNames() {
+	for field := range unitNames {
+		at := slices.IndexFunc(p.columns, func(column string) bool {
+			return isUnitName(field, column) && p.suits(aDuration, column)
+		})
+		if at >= 0 && p.fields[field] == "" {
+			p.fields[field] = p.columns[at]
 		}
 	}
 }
@@ -285,6 +319,25 @@ func (p *proposal) compareRunTimes(column string) (same, longer, known int) {
 	return same, longer, known
 }
 
+// durationDoubt returns why a column of durations is a guess, apart from its unit, or "".
+func (p *proposal) durationDoubt(field, column string) string {
+	rest, _ := hinted(column)
+	switch unsure := isUnitName(field, column); {
+	case field == "time_limit" && maybeAsked(column):
+		return "what the job asked for, not how long it ran"
+	case field == "run_time":
+		return p.runTimeDoubt(column)
+	case field == "wait" && unsure:
+		return "the wait before the start"
+	case field == "time_limit" && (unsure || slices.Contains(unsureLimits, rest)):
+		return "the limit of the run time"
+	}
+	return ""
+}
+
+// unsureLimits are names of time limits that may mean something else.
+var unsureLimits = []string{"maxduration", "hrt"}
+
 // runTimeDoubt returns why a column of run times is a guess, or "". Its name may mean a limit, or its values may be
 // longer than the times from start to end.
 func (p *proposal) runTimeDoubt(column string) string {
@@ -377,7 +430,9 @@ func (p *proposal) suits(k kind, column string) bool {
 		case anExitCode:
 			_, _, err = field.exitCode(text)
 		case aState:
-			if _, instant := read.parse(text); instant == nil && read.how != "relative" { // a small number may be a state
+			_, instant := read.parse(text)
+			_, number := strconv.ParseFloat(text, 64)
+			if instant == nil && read.how != "relative" || number == nil && !numbersStates(column) {
 				err = errState
 			}
 		case aText:
@@ -390,6 +445,30 @@ func (p *proposal) suits(k kind, column string) bool {
 		}
 	}
 	return 2*good >= len(values)
+}
+
+// numbersStates reports whether numbers in a column may be those of Slurm's states. Under a name such as Exit_status,
+// numbers are exit codes. Under JobStatus, they are HTCondor's states.
+func numbersStates(column string) bool {
+	name := plain(column)
+	return !strings.Contains(name, "exit") && name != "jobstatus"
+}
+
+// placeState removes a column of numbers from the field state if most rows with start and end have one of the first
+// two numbers. For Slurm, these mean that a job waits or runs. Then the column has no place.
+func (p *proposal) placeState() {
+	column, ran := p.fields["state"], p.between("start", "end")
+	at, ended, open := slices.Index(p.columns, column), 0, 0
+	for _, row := range p.rows {
+		if _, ok := ran(row); ok && at >= 0 {
+			if ended++; row[at] == "0" || row[at] == "1" {
+				open++
+			}
+		}
+	}
+	if 2*open > ended {
+		delete(p.fields, "state")
+	}
 }
 
 // timeOf returns how instants are written, in the notation of [Field.Time]. If the first value is a
@@ -565,14 +644,7 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 	case aDuration:
 		unit, guess = p.unitOf(spec.name, column, unit)
 		parts = append(parts, "unit: "+unit)
-		doubt := ""
-		switch {
-		case spec.name == "time_limit" && maybeAsked(column):
-			doubt = "what the job asked for, not how long it ran"
-		case spec.name == "run_time":
-			doubt = p.runTimeDoubt(column)
-		}
-		if doubt != "" {
+		if doubt := p.durationDoubt(spec.name, column); doubt != "" {
 			_, unitGuess, _ := strings.Cut(guess, "guess: ")
 			guess = strings.TrimSuffix("guess: "+doubt+"; "+unitGuess, "; ")
 		}
@@ -590,15 +662,9 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 			parts = append(parts, "unit: "+unit)
 		}
 	case aCount:
-		if named, unit := hinted(column); unit == milli && !slices.Contains(spec.aliases, plain(column)) {
-			parts, guess = append(parts, "times: 0.001"), "guess: thousandths of "+named+", rounded up"
-		} else if slices.ContainsFunc(values, hasFraction) {
-			parts, guess = append(parts, "times: 1"), "guess: fractions are rounded up"
-		} else if spec.name == "cpus" && slices.Contains(taskCounts, plain(column)) {
-			guess = "guess: one CPU for each task"
-		} else if spec.name == "nodes" && slices.Contains(hostCounts, plain(column)) {
-			guess = "guess: numbers of nodes, and not their names (node_list)"
-		}
+		var keys []string
+		keys, guess = p.countOf(spec, column)
+		parts = append(parts, keys...)
 	case aNodeList:
 		if whole := wholeNumbers(values); len(whole) > 0 {
 			guess = fmt.Sprintf("guess: names of nodes; %d of the %d values are whole numbers, such as %s: if they count nodes, "+
@@ -629,6 +695,22 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 		text += " # " + guess
 	}
 	return text
+}
+
+// countOf returns the keys that a column of counts needs besides its name, and what is a guess.
+func (p *proposal) countOf(spec fieldSpec, column string) (keys []string, guess string) {
+	named, unit := hinted(column)
+	switch {
+	case unit == milli && !slices.Contains(spec.aliases, plain(column)):
+		return []string{"times: 0.001"}, "guess: thousandths of " + named + ", rounded up"
+	case slices.ContainsFunc(p.values[column], hasFraction):
+		return []string{"times: 1"}, "guess: fractions are rounded up"
+	case spec.name == "cpus" && slices.Contains(taskCounts, plain(column)):
+		return nil, "guess: one CPU for each task"
+	case spec.name == "nodes" && slices.Contains(hostCounts, plain(column)):
+		return nil, "guess: numbers of nodes, and not their names (node_list)"
+	}
+	return nil, ""
 }
 
 // slurmUnits are the units of memory that Slurm's commands mean by MB and similar names. Most tables of HPC jobs are

@@ -744,3 +744,56 @@ func TestProposeWait(t *testing.T) {
 		}
 	}
 }
+
+// TestProposeExit proposes no state for numbers that are not those of Slurm's states.
+func TestProposeExit(t *testing.T) {
+	for _, test := range []struct{ column, values, want string }{
+		{"exit_status", "0 1", `exit_code: "exit_status"`},
+		{"Exit_status", "0 271", `exit_code: "Exit_status"`},
+		{"Exit Status", "1 -11", `exit_code: "Exit Status"`},
+		{"exit_status", "COMPLETED FAILED", `state: "exit_status"`},
+		{"status", "0 1", "#   status (0)"},
+		{"JobStatus", "4 3", "#   JobStatus (4)"},
+		{"state", "0 1", "#   state (0)"},
+		{"state", "3 5", "state: {column: \"state\", unit: slurm} # guess: the numbers of Slurm's states"},
+	} {
+		values := strings.Fields(test.values)
+		text := "id,submit,start,end,cpus," + test.column +
+			"\n1,1709280493,1709281735,1709285145,64," + values[0] + "\n2,1709280500,1709281735,1709285145,64," + values[1] + "\n"
+		var b strings.Builder
+		if _, err := Propose(&b, bufio.NewReaderSize(strings.NewReader(text), headLength), nil, 0, "jobs"); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), test.want) {
+			t.Errorf("column %s with the values %s: got this map, want %s:\n%s", test.column, test.values, test.want, &b)
+		}
+	}
+}
+
+// TestProposeDurations: a unit in the name of a column says that it has durations.
+func TestProposeDurations(t *testing.T) {
+	for _, test := range []struct{ column, values, want string }{
+		{"queue_ms", "1242000 1235000", "wait: {column: \"queue_ms\", unit: ms} # guess: the wait before the start"},
+		{"queue_seconds", "1300 900", "wait: {column: \"queue_seconds\", unit: seconds} # guess: the wait before the start"},
+		{"Queue (s)", "1300 900", "wait: {column: \"Queue (s)\", unit: seconds} # guess"},
+		{"queue_s", "short long", "partition: \"queue_s\""},
+		{"queue", "7 8", "partition: {column: \"queue\""},
+		{"Requested Hours", "4 5", "time_limit: {column: \"Requested Hours\", unit: hours} # guess: the limit of the run time"},
+		{"req_hours", "4 5", "time_limit: {column: \"req_hours\", unit: hours} # guess"},
+		{"requested_min", "4 5", "time_limit: {column: \"requested_min\", unit: minutes} # guess"},
+		{"max_duration_h", "4 5", "time_limit: {column: \"max_duration_h\", unit: hours} # guess"},
+		{"h_rt", "7200 9000", "time_limit: {column: \"h_rt\", unit: seconds} # guess"},
+		{"Wall limit (h:m:s)", "4:00:00 5:00:00", "time_limit: {column: \"Wall limit (h:m:s)\", unit: clock}"},
+	} {
+		values := strings.Fields(test.values)
+		text := "id,qsub_time,start,end,cpus," + test.column +
+			"\n1,1709280493,1709281735,1709285145,64," + values[0] + "\n2,1709280500,1709281735,1709285145,64," + values[1] + "\n"
+		var b strings.Builder
+		if _, err := Propose(&b, bufio.NewReaderSize(strings.NewReader(text), headLength), nil, 0, "jobs"); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), test.want) || !strings.Contains(b.String(), `submit: {column: "qsub_time"`) {
+			t.Errorf("column %s with the values %s: want %s in\n%s", test.column, test.values, test.want, &b)
+		}
+	}
+}
