@@ -114,8 +114,12 @@ func (s *Story) renderHolders(b *bytes.Buffer, zone *time.Location) {
 		label := ""
 		if i == 0 {
 			longest, _ := s.longest(true)
+			what := longest.Part.MeaningIn(s.manifest)
+			if longest.Part == waits.Requeued {
+				what = "(" + what + ")"
+			}
 			fmt.Fprintf(b, "held by      at %s, in the middle of its longest wait %s:\n",
-				Instant(longest.middle()).Text(zone), longest.Part.MeaningIn(s.manifest))
+				Instant(longest.middle()).Text(zone), what)
 		}
 		fmt.Fprintf(b, "%-12s job %s of %s: %s, %s %s\n", label, h.Job, orNone(h.User),
 			quantity.Regular(h.Processors, "processor"), h.Since.Text(zone), h.Until.toEnd(zone))
