@@ -203,6 +203,9 @@ func (g *Group) causes(rec *Record, rows []*run.Row) {
 			name, _, _ := strings.Cut(s.Reason, ":")
 			add(cause{kind, strings.TrimPrefix(name, "JobArrayTaskLimit")}, row, d)
 		default:
+			if kind == Before && !rec.isRun() {
+				kind = ""
+			}
 			add(cause{kind: kind}, row, d)
 		}
 	})

@@ -250,3 +250,31 @@ func TestOtherPartitions(t *testing.T) {
 		t.Errorf("%v, %+v", kinds, causes)
 	}
 }
+
+// TestRecordBeforeWindow: a recorded workload has no reasons at any time, so the time before its window is no cause.
+func TestRecordBeforeWindow(t *testing.T) {
+	h := &history{}
+	h.job("early", "ann", "n[1-4]", 4, 0, 70, 90, 30)
+	rec := h.record()
+	rec.manifest.Engine, rec.manifest.WindowStart = run.EngineRecorded, at(60)
+	rec.rows[0].Reasons = []run.Span{{From: at(0), To: at(60), Reason: run.BeforeWindow}}
+	story, err := rec.Job("early")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stall, err := rec.At(at(30))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range append(story.Causes, stall.Causes...) {
+		if c.Kind == Before {
+			t.Errorf("a cause of a recorded workload: %+v", c)
+		}
+	}
+	group := rec.Groups([]*run.Row{&rec.rows[0]}).Groupings[0].Groups[0]
+	for _, c := range group.Causes {
+		if c.Kind == Before || c.Kind == "" && c.Seconds < 60*60 {
+			t.Errorf("a cause of the group: %+v", c)
+		}
+	}
+}

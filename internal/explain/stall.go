@@ -200,6 +200,8 @@ func (rec *Record) look(t hpc.Time, only *run.Row) *situation {
 	s.count()
 	switch {
 	case len(s.pending) == 0:
+	case t < rec.manifest.WindowStart && !rec.isRun():
+		s.byReason() // the workload lacks other jobs that ran then
 	case t < rec.manifest.WindowStart:
 		s.add(Before, "", 1, "%s", beforeWindow)
 	default:

@@ -721,7 +721,7 @@ func (s *Story) judge(rec *Record, row *run.Row) {
 			before += span.Seconds
 		}
 	}
-	if before > 0 {
+	if before > 0 && rec.isRun() {
 		s.Causes = append(s.Causes, Cause{Kind: Before, Weight: before / s.Wait, Text: beforeWindow})
 	}
 	ranked := s.ranked()
