@@ -2,6 +2,7 @@ package explain
 
 import (
 	"bytes"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -275,6 +276,44 @@ func TestRecordBeforeWindow(t *testing.T) {
 	for _, c := range group.Causes {
 		if c.Kind == Before || c.Kind == "" && c.Seconds < 60*60 {
 			t.Errorf("a cause of the group: %+v", c)
+		}
+	}
+}
+
+// TestUnknownSize: without the size of the machine, the texts about a job, groups and an instant say why causes are
+// missing, and what to do. With the size, or if no job waits for nodes, they do not.
+func TestUnknownSize(t *testing.T) {
+	const hint = "no causes of waits for nodes: the size of the machine is not known. A trace has it as\n"
+	for _, test := range []struct {
+		processors int
+		part       string
+		want       bool
+	}{{0, "", true}, {16, "", false}, {0, "Dependency", false}} {
+		h := &history{}
+		h.job("busy", "bob", "n[1-4]", 16, 0, 0, 70, 30)
+		h.job("late", "ann", "n[1-4]", 16, 0, 70, 90, 30)
+		rec := h.record()
+		rec.manifest.Cluster = run.Cluster{Processors: test.processors}
+		if test.part != "" {
+			rec.rows[1].Reasons = []run.Span{{From: at(0), To: at(70), Reason: test.part}}
+		}
+		story, err := rec.Job("late")
+		if err != nil {
+			t.Fatal(err)
+		}
+		stall, err := rec.At(at(30))
+		if err != nil {
+			t.Fatal(err)
+		}
+		groups := rec.Groups([]*run.Row{&rec.rows[1]})
+		for i, render := range []func(io.Writer, *time.Location) error{story.Render, stall.Render, groups.Render} {
+			var b strings.Builder
+			if err := render(&b, time.UTC); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(b.String(), hint) != test.want {
+				t.Errorf("text %d, %d processors, reason %q: hint is not %t\n%s", i, test.processors, test.part, test.want, b.String())
+			}
 		}
 	}
 }

@@ -114,6 +114,8 @@ type Stall struct {
 	Users []UserLoad `json:"users"`
 	// Causes are sorted by weight.
 	Causes []Cause `json:"causes"`
+
+	unsized bool // jobs may wait for nodes, and the size of the machine is not known
 }
 
 // Count is a number of jobs with a name.
@@ -340,6 +342,9 @@ const beforeWindow = "for the time before the window, the run does not have the 
 
 // judge finds the causes.
 func (s *situation) judge() {
+	for part := range s.waiting {
+		s.stall.unsized = s.stall.unsized || kindOf(part, "") == "" && unsized(s.manifest)
+	}
 	unusable := s.nodesAway() // reservations and outages explain more than the reasons
 	s.byReason()
 	inUse, ofNodes := s.used.share()
