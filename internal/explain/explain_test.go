@@ -434,7 +434,7 @@ func TestHoldersOfRequeue(t *testing.T) {
 	}{
 		{"after the run", 20, 40, 42, true, 71*time.Minute + 30*time.Second, "second", "for nodes that were in use"},         // the middle of 43 to 100
 		{"before the run", 60, 70, 72, true, 31*time.Minute + 30*time.Second, "first", "behind jobs with a higher priority"}, // the middle of 3 to 60
-		{"no reasons", 20, 40, 42, false, 71 * time.Minute, "second", "for a reason that the record does not have"},          // the middle of 42 to 100
+		{"no reasons", 20, 40, 42, false, 71 * time.Minute, "second", "(in the queue again, after a run that was lost)"},     // the middle of 42 to 100
 		{"not eligible", 20, 30, 95, true, 11*time.Minute + 30*time.Second, "first", "behind jobs with a higher priority"},   // the middle of 3 to 20
 	} {
 		var h history

@@ -56,7 +56,8 @@ type Group struct {
 	// OwnShare is the share of the held processors that jobs of the group itself held.
 	OwnShare metrics.Float `json:"own_share"`
 
-	driven bool // [waits.Driven]
+	driven  bool // [waits.Driven]
+	unsized bool // [unsized]
 }
 
 // GroupCause is how long jobs waited for one cause. Kind is empty for waits that the record does not
@@ -153,7 +154,7 @@ func (rec *Record) waited(rows []*run.Row) (list []*run.Row) {
 // sums sets the waits and their parts.
 func (g *Group) sums(rec *Record, rows []*run.Row) {
 	m := metrics.ComputeAll(slices.Values(rows), metrics.Options{}.WithManifest(rec.manifest))
-	g.driven = waits.Driven(rec.manifest)
+	g.driven, g.unsized = waits.Driven(rec.manifest), unsized(rec.manifest)
 	g.Waited, g.Mean, g.MeanSinceEligible, g.Parts = m.Waited, m.Wait.Mean, m.EligibleWait.Mean, m.WaitParts
 	for _, p := range m.WaitParts {
 		g.Wait += p.Seconds
@@ -203,6 +204,9 @@ func (g *Group) causes(rec *Record, rows []*run.Row) {
 			name, _, _ := strings.Cut(s.Reason, ":")
 			add(cause{kind, strings.TrimPrefix(name, "JobArrayTaskLimit")}, row, d)
 		default:
+			if kind == Before && !rec.isRun() {
+				kind = ""
+			}
 			add(cause{kind: kind}, row, d)
 		}
 	})

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"bytes"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -248,5 +249,71 @@ func TestOtherPartitions(t *testing.T) {
 	rec.manifest.Cluster.Partitions = nil // the sizes of the partitions are unknown
 	if kinds, causes = explained("quinn"); !slices.Equal(kinds, []Kind{Full}) || causes[0].Kind != Full {
 		t.Errorf("%v, %+v", kinds, causes)
+	}
+}
+
+// TestRecordBeforeWindow: a recorded workload has no reasons at any time, so the time before its window is no cause.
+func TestRecordBeforeWindow(t *testing.T) {
+	h := &history{}
+	h.job("early", "ann", "n[1-4]", 4, 0, 70, 90, 30)
+	rec := h.record()
+	rec.manifest.Engine, rec.manifest.WindowStart = run.EngineRecorded, at(60)
+	rec.rows[0].Reasons = []run.Span{{From: at(0), To: at(60), Reason: run.BeforeWindow}}
+	story, err := rec.Job("early")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stall, err := rec.At(at(30))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range append(story.Causes, stall.Causes...) {
+		if c.Kind == Before {
+			t.Errorf("a cause of a recorded workload: %+v", c)
+		}
+	}
+	group := rec.Groups([]*run.Row{&rec.rows[0]}).Groupings[0].Groups[0]
+	for _, c := range group.Causes {
+		if c.Kind == Before || c.Kind == "" && c.Seconds < 60*60 {
+			t.Errorf("a cause of the group: %+v", c)
+		}
+	}
+}
+
+// TestUnknownSize: without the size of the machine, the texts about a job, groups and an instant say why causes are
+// missing, and what to do. With the size, or if no job waits for nodes, they do not.
+func TestUnknownSize(t *testing.T) {
+	const hint = "no causes of waits for nodes: the size of the machine is not known. A trace has it as\n"
+	for _, test := range []struct {
+		processors int
+		part       string
+		want       bool
+	}{{0, "", true}, {16, "", false}, {0, "Dependency", false}} {
+		h := &history{}
+		h.job("busy", "bob", "n[1-4]", 16, 0, 0, 70, 30)
+		h.job("late", "ann", "n[1-4]", 16, 0, 70, 90, 30)
+		rec := h.record()
+		rec.manifest.Cluster = run.Cluster{Processors: test.processors}
+		if test.part != "" {
+			rec.rows[1].Reasons = []run.Span{{From: at(0), To: at(70), Reason: test.part}}
+		}
+		story, err := rec.Job("late")
+		if err != nil {
+			t.Fatal(err)
+		}
+		stall, err := rec.At(at(30))
+		if err != nil {
+			t.Fatal(err)
+		}
+		groups := rec.Groups([]*run.Row{&rec.rows[1]})
+		for i, render := range []func(io.Writer, *time.Location) error{story.Render, stall.Render, groups.Render} {
+			var b strings.Builder
+			if err := render(&b, time.UTC); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(b.String(), hint) != test.want {
+				t.Errorf("text %d, %d processors, reason %q: hint is not %t\n%s", i, test.processors, test.part, test.want, b.String())
+			}
+		}
 	}
 }

@@ -84,6 +84,10 @@ func FromRows(manifest *run.Manifest, rows []run.Row, admin run.Administration) 
 	return rec, nil
 }
 
+// isRun reports whether the record is of a run, which may have reasons of a resource manager. A recorded workload has
+// none at any time, so the time before its window is no cause.
+func (rec *Record) isRun() bool { return rec.manifest.Engine != run.EngineRecorded }
+
 // cpusOf and nodesOf return how many processors and nodes a job got or, without an allocation, how
 // many it requests. The result is at least 1.
 func (rec *Record) cpusOf(row *run.Row) int {

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/quantity"
+	"rmreplay/internal/run"
 	"rmreplay/internal/waits"
 )
 
@@ -40,6 +42,9 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	s.renderPreset(&b, zone)
 	s.renderParts(&b, zone)
 	renderCauses(&b, s.Causes, zone)
+	if _, sum := s.longest(false); s.Wait >= 1 && sum > negligible*s.Wait && unsized(s.manifest) {
+		renderUnsized(&b, causesLabel(len(s.Causes) == 0))
+	}
 	for i, r := range s.Reasons {
 		label := ""
 		if i == 0 {
@@ -114,8 +119,12 @@ func (s *Story) renderHolders(b *bytes.Buffer, zone *time.Location) {
 		label := ""
 		if i == 0 {
 			longest, _ := s.longest(true)
+			what := longest.Part.MeaningIn(s.manifest)
+			if longest.Part == waits.Requeued {
+				what = "(" + what + ")"
+			}
 			fmt.Fprintf(b, "held by      at %s, in the middle of its longest wait %s:\n",
-				Instant(longest.middle()).Text(zone), longest.Part.MeaningIn(s.manifest))
+				Instant(longest.middle()).Text(zone), what)
 		}
 		fmt.Fprintf(b, "%-12s job %s of %s: %s, %s %s\n", label, h.Job, orNone(h.User),
 			quantity.Regular(h.Processors, "processor"), h.Since.Text(zone), h.Until.toEnd(zone))
@@ -253,6 +262,9 @@ func (s *Stall) Render(w io.Writer, zone *time.Location) error {
 	fmt.Fprintf(&b, "machine      %s in use, jobs on %s\n", of(s.BusyProcessors, s.Processors, "processor"),
 		of(s.BusyNodes, s.Nodes, "node"))
 	renderCauses(&b, s.Causes, zone)
+	if s.unsized {
+		renderUnsized(&b, causesLabel(len(s.Causes) == 0))
+	}
 	for i, r := range s.Reasons {
 		label := ""
 		if i == 0 {
@@ -339,6 +351,9 @@ func (g *Group) render(b *bytes.Buffer, name string) {
 		causes.Row("  other causes", hours(g.OtherCauses))
 	}
 	b.WriteString(causes.String())
+	if g.unsized && slices.ContainsFunc(g.Causes, func(c GroupCause) bool { return c.Kind == "" }) {
+		renderUnsized(b, "  ")
+	}
 	if g.Looks > 0 {
 		fmt.Fprintf(b, "  (waits for nodes are explained at %s)\n", quantity.Regular(g.Looks, "instant"))
 	}
@@ -365,6 +380,24 @@ func renderCauses(b *bytes.Buffer, causes []Cause, zone *time.Location) {
 		}
 		fmt.Fprintf(b, "%-12s %.2f  %s%s: %s\n", label, c.Weight, c.Kind, when, c.Text)
 	}
+}
+
+// unsized reports whether the size of the machine is not known. Then some causes of waits for nodes are not found.
+func unsized(m *run.Manifest) bool { return m.Cluster.Processors == 0 && m.Cluster.Nodes == 0 }
+
+// renderUnsized writes what follows from [unsized], and what to do, with a label and a margin of the same width.
+func renderUnsized(b *bytes.Buffer, label string) {
+	fmt.Fprintf(b, "%sno causes of waits for nodes: the size of the machine is not known. A trace has it as\n"+
+		"%*smachine_processors in its first line, an SWF log as MaxProcs in its header\n", label, len(label), "")
+}
+
+// causesLabel is the label of the first line of causes.
+func causesLabel(first bool) string {
+	label := ""
+	if first {
+		label = "causes"
+	}
+	return fmt.Sprintf("%-12s ", label)
 }
 
 func reason(name string) string {

@@ -114,6 +114,8 @@ type Stall struct {
 	Users []UserLoad `json:"users"`
 	// Causes are sorted by weight.
 	Causes []Cause `json:"causes"`
+
+	unsized bool // jobs may wait for nodes, and the size of the machine is not known
 }
 
 // Count is a number of jobs with a name.
@@ -200,6 +202,8 @@ func (rec *Record) look(t hpc.Time, only *run.Row) *situation {
 	s.count()
 	switch {
 	case len(s.pending) == 0:
+	case t < rec.manifest.WindowStart && !rec.isRun():
+		s.byReason() // the workload lacks other jobs that ran then
 	case t < rec.manifest.WindowStart:
 		s.add(Before, "", 1, "%s", beforeWindow)
 	default:
@@ -338,6 +342,9 @@ const beforeWindow = "for the time before the window, the run does not have the 
 
 // judge finds the causes.
 func (s *situation) judge() {
+	for part := range s.waiting {
+		s.stall.unsized = s.stall.unsized || kindOf(part, "") == "" && unsized(s.manifest)
+	}
 	unusable := s.nodesAway() // reservations and outages explain more than the reasons
 	s.byReason()
 	inUse, ofNodes := s.used.share()

@@ -404,7 +404,7 @@ func startedDuring(row *run.Row, from hpc.Time, periods []waits.Period) (process
 // longest returns the longest span in which the job waited for nodes, behind jobs with a higher priority or for an
 // unknown reason. It also returns the sum of all these spans, in seconds. Spans after a lost run count only if
 // requeued is true, because they belong to a separate cause. The Part of the returned span follows from the span's
-// reason.
+// reason, if it has one.
 func (s *Story) longest(requeued bool) (span Span, sum float64) {
 	for _, r := range s.Reasons {
 		part := r.Part
@@ -414,7 +414,10 @@ func (s *Story) longest(requeued bool) (span Span, sum float64) {
 		if kindOf(part, r.Reason) == "" {
 			sum += r.Seconds
 			if r.Seconds > span.Seconds {
-				span, span.Part = r, part
+				span = r
+				if part != waits.Unknown {
+					span.Part = part
+				}
 			}
 		}
 	}
@@ -718,7 +721,7 @@ func (s *Story) judge(rec *Record, row *run.Row) {
 			before += span.Seconds
 		}
 	}
-	if before > 0 {
+	if before > 0 && rec.isRun() {
 		s.Causes = append(s.Causes, Cause{Kind: Before, Weight: before / s.Wait, Text: beforeWindow})
 	}
 	ranked := s.ranked()

@@ -108,3 +108,26 @@ func SplitTask(id string) (array string, task int, ok bool) {
 	n, err := strconv.ParseUint(id[on+1:], 10, 31)
 	return id[:on], int(n), err == nil
 }
+
+// SplitPart returns the ID of the array of a part, ARRAY#NUMBER, which the builder of workloads makes of some tasks of
+// an array. isPart is false for other IDs, which SplitPart returns unchanged.
+func SplitPart(id string) (array string, isPart bool) {
+	array, part, isPart := strings.Cut(id, "#")
+	if n, err := strconv.ParseUint(part, 10, 31); !isPart || err != nil || n < 2 {
+		return id, false
+	}
+	return array, true
+}
+
+// ArrayOfTask returns the array and the number of a task that is a task of a job (task is not -1), or a job of its own
+// ([SplitTask]). The array of a part is the whole array ([SplitPart]). ok is false for other jobs.
+func ArrayOfTask(id string, task int) (array string, number int, ok bool) {
+	array, number, ok = id, task, task >= 0
+	if !ok {
+		if array, number, ok = SplitTask(id); !ok {
+			return id, -1, false
+		}
+	}
+	array, _ = SplitPart(array)
+	return array, number, true
+}

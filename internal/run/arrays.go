@@ -23,22 +23,37 @@ func byJob(rows []Row) iter.Seq[[]Row] {
 	}
 }
 
-// giveAll sets [Row.Reasons] and [Row.ArrayEligible]. The rows belong to a run, or are all tasks
-// of one array.
+// giveAll sets [Row.Reasons] and [Row.ArrayEligible]. The rows belong to a run, or are all tasks of one array.
 func (r *Reasons) giveAll(rows []Row, m *Manifest) {
 	for i := range rows {
 		rows[i].Reasons = nil
 		r.give(&rows[i])
 	}
+	arrays := rowsByArray(rows, m)
 	for tasks := range byJob(rows) {
 		if tasks[0].Task < 0 {
 			continue
 		}
 		setArrayEligible(tasks)
 		if !m.OfSlurm() || !r.Any() {
-			giveArrayLimit(tasks, m)
+			giveArrayLimit(tasks, arrays, m)
 		}
 	}
+}
+
+// rowsByArray returns the rows of a recorded workload by their arrays. The tasks of an array may be several jobs: tasks
+// that ran when a window began are jobs such as 17_3, and the parts of workload build are jobs such as 17#2. In an
+// engine, the limit of an array applies to each job, so for other runs the result is nil.
+func rowsByArray(rows []Row, m *Manifest) map[string][]*Row {
+	if m.Engine != EngineRecorded {
+		return nil
+	}
+	list := map[string][]*Row{}
+	for i := range rows {
+		array, _, _ := hpc.ArrayOfTask(rows[i].Job, rows[i].Task)
+		list[array] = append(list[array], &rows[i])
+	}
+	return list
 }
 
 // setArrayEligible sets [Row.ArrayEligible]. A job with a begin time is eligible at that time, even if its dependency
@@ -67,14 +82,25 @@ func setArrayEligible(tasks []Row) {
 
 // giveArrayLimit adds the reason [AtArrayLimit] to those parts of the tasks' waits that no other reason explains. In
 // the simulator, a task that waits for its array's limit is in the queue behind other tasks. If the task's [Row.First]
-// is not known, the start of the task is used instead.
-func giveArrayLimit(tasks []Row, m *Manifest) {
+// is not known, the start of the task is used instead. The parameter arrays is from [rowsByArray].
+func giveArrayLimit(tasks []Row, arrays map[string][]*Row, m *Manifest) {
 	var runs []hpc.Interval
-	eligible := make([]hpc.Time, len(tasks))
-	for i := range tasks {
-		eligible[i] = tasks[i].FirstEligible()
-		for _, s := range tasks[i].Runs() {
+	var eligible []hpc.Time
+	counted := map[int]bool{}
+	count := func(row *Row, task int) {
+		counted[task] = true
+		eligible = append(eligible, row.FirstEligible())
+		for _, s := range row.Runs() {
 			runs = append(runs, hpc.Interval{From: s.Start, To: cmp.Or(s.End, hpc.Never)})
+		}
+	}
+	for i := range tasks {
+		count(&tasks[i], tasks[i].Task)
+	}
+	array, _, _ := hpc.ArrayOfTask(tasks[0].Job, tasks[0].Task)
+	for _, row := range arrays[array] {
+		if _, task, ok := hpc.ArrayOfTask(row.Job, row.Task); ok && !counted[task] && row.User == tasks[0].User {
+			count(row, task)
 		}
 	}
 	full := hpc.AtArrayLimit(runs, eligible, tasks[0].AskedArrayLimit)
@@ -94,7 +120,7 @@ func giveArrayLimit(tasks []Row, m *Manifest) {
 }
 
 // overlay returns the spans of a wait. It puts more in place of the parts of spans that have no
-// reason, or whose reason is the queue. The spans are in order of time.
+// reason, or whose reason is the queue or the time before the window. The spans are in order of time.
 func overlay(spans []Span, more Span) (list []Span) {
 	add := func(s Span, from, to hpc.Time) {
 		if s.From, s.To = max(s.From, from), min(s.To, to); s.From < s.To {
@@ -103,7 +129,7 @@ func overlay(spans []Span, more Span) (list []Span) {
 	}
 	from := more.From
 	for _, s := range spans {
-		if s.Reason == "" || s.Reason == "Resources" {
+		if s.Reason == "" || s.Reason == "Resources" || s.Reason == BeforeWindow {
 			add(s, s.From, more.From)
 			add(s, more.To, s.To)
 			continue

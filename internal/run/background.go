@@ -13,9 +13,8 @@ const (
 	waitingBatches = 4
 )
 
-// backgroundTable writes a table in its own goroutine during the run. put writes batches of T as
-// rows of type R. The owner must call commit or abandon, which end the goroutine. commit returns
-// the goroutine's error.
+// backgroundTable writes a table in its own goroutine during the run. put writes batches of T as rows of type R. The
+// owner must call commit or abandon, which end the goroutine. commit returns the goroutine's error.
 //
 // The owner and the goroutine reuse the batches. Without reuse, the batches for the events of the
 // KTH log would need 17 MiB.
@@ -26,8 +25,7 @@ type backgroundTable[T, R any] struct {
 	full  chan []T   // batches for the goroutine; nil after stop
 	used  chan []T   // batches that the goroutine has written, for reuse
 	done  chan error // receives the goroutine's error when the goroutine ends
-	// written, if not nil, is called with each value that the goroutine has written. The calls are
-	// made in add.
+	// written, if not nil, is called with each value that the goroutine has written. The calls are made in add.
 	written func(T)
 }
 
@@ -59,8 +57,7 @@ func (b *backgroundTable[T, R]) run(full <-chan []T) {
 	b.done <- err
 }
 
-// add appends to the table. The goroutine reads what v points to, so the caller must not change
-// it afterwards.
+// add appends to the table. The goroutine reads what v points to, so the caller must not change it afterwards.
 func (b *backgroundTable[T, R]) add(v T) {
 	if b.batch = append(b.batch, v); len(b.batch) < batchSize {
 		return
@@ -114,12 +111,10 @@ func createEventsTable(dir string) (*eventsTable, error) {
 	return createBackgroundTable(filepath.Join(dir, eventsFile), (*table[Event]).write)
 }
 
-// jobsTable writes jobs.parquet. Its goroutine makes the rows of submissions that can no longer
-// change.
+// jobsTable writes jobs.parquet. Its goroutine makes the rows of submissions that can no longer change.
 type jobsTable = backgroundTable[*submission, Row]
 
-// createJobsTable starts jobs.parquet. If amend is not nil, the goroutine calls it with every
-// row.
+// createJobsTable starts jobs.parquet. If amend is not nil, the goroutine calls it with every row.
 func createJobsTable(dir string, amend func(*Row)) (*jobsTable, error) {
 	rows := &rowBuffer{amend: amend}
 	return createBackgroundTable(filepath.Join(dir, jobsFile), func(t *table[Row], batch []*submission) error {

@@ -154,8 +154,7 @@ func (b *builder) submission(e *rm.Event) *submission {
 	return s
 }
 
-// event applies one event to its rows and returns their submission. It returns nil for an event
-// without a job.
+// event applies one event to its rows and returns their submission. It returns nil for an event without a job.
 func (b *builder) event(e *rm.Event) *submission {
 	b.lastEvent = max(b.lastEvent, e.At)
 	if e.Job == "" {
@@ -217,8 +216,7 @@ func (s *submission) hasEnded() bool {
 	return s.array == nil && s.made && s.first.state.Ended()
 }
 
-// accept makes the rows of a submission. The resource manager accepts all tasks of an array at
-// once.
+// accept makes the rows of a submission. The resource manager accepts all tasks of an array at once.
 func (s *submission) accept(e *rm.Event) {
 	s.answered = true
 	if s.array == nil || len(s.array.tasks) == 0 {
@@ -383,11 +381,10 @@ func (r *taskRow) requeue(e *rm.Event) {
 	rare.exitCode, rare.signal = 0, 0
 }
 
-// amend sets the start and the processors of the present run to the accounting's values. The time
-// of an event is the time at which the driver saw the event, so it may not fit the accounting's
-// end. With gang scheduling, slurmctld's launch message for an exclusive job leaves out those
-// processors of the job's nodes that other jobs hold. The accounting has all processors of the
-// job.
+// amend sets the start and the processors of the present run to the accounting's values. The time of an event is the
+// time at which the driver saw the event, so it may not fit the accounting's end. With gang scheduling, slurmctld's
+// launch message for an exclusive job leaves out those processors of the job's nodes that other jobs hold. The
+// accounting has all processors of the job.
 func (r *taskRow) amend(o *rm.Outcome) {
 	if !r.started {
 		return
@@ -412,9 +409,8 @@ func (r *taskRow) amend(o *rm.Outcome) {
 	}
 }
 
-// keepLost stores the nodes of a lost run, its cause, and when the job became eligible for that
-// run. The job's own fields will get the values of its next run. eligible is the time that was
-// known before the requeue.
+// keepLost stores the nodes of a lost run, its cause, and when the job became eligible for that run. The job's own
+// fields will get the values of its next run. eligible is the time that was known before the requeue.
 func (r *taskRow) keepLost(nodes string, eligible hpc.Time, o *rm.Outcome) {
 	list := r.rare.segments
 	if n := len(list); n > 0 && o != nil && o.State.Requeues() {
@@ -534,8 +530,7 @@ func (r *taskRow) closeSegment(at hpc.Time, by rm.EventKind) {
 	}
 }
 
-// merge copies what an outcome says about the job itself. If the outcome's value is empty, the
-// requested value stays.
+// merge copies what an outcome says about the job itself. If the outcome's value is empty, the requested value stays.
 func (r *taskRow) merge(o *rm.Outcome) {
 	if o == nil {
 		return
@@ -744,9 +739,8 @@ func (b *builder) counts(workload int) Counts {
 	return c
 }
 
-// finalRows are rows that can no longer change and are being written to the disk. A [packed.Store]
-// has only the columns of their outcomes. With all columns, the simulation of the LLNL-Thunder log
-// would take 7 % more time.
+// finalRows are rows that can no longer change and are being written to the disk. A [packed.Store] has only the
+// columns of their outcomes. With all columns, the simulation of the LLNL-Thunder log would take 7 % more time.
 type finalRows struct {
 	refs  []packed.Ref
 	store *packed.Store[Row]

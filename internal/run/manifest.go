@@ -66,8 +66,7 @@ type Manifest struct {
 	// Feedback describes the model of users' reactions; nil for a rigid replay.
 	Feedback *Feedback `json:"feedback,omitempty"`
 
-	// Made are the fields of the workload that were not recorded, with the rules and draws that
-	// made them.
+	// Made are the fields of the workload that were not recorded, with the rules and draws that made them.
 	Made []workload.MadeField `json:"made_fields,omitempty"`
 
 	// Started and Finished are real times, RFC 3339.
@@ -87,8 +86,7 @@ type Manifest struct {
 	WallSeconds    float64 `json:"wall_s"`
 	Speedup        float64 `json:"speedup"`
 
-	// Recorded compares the run with the record of its workload; nil if the workload records no
-	// starts.
+	// Recorded compares the run with the record of its workload; nil if the workload records no starts.
 	Recorded *Verdict `json:"recorded_against_replayed,omitempty"`
 
 	// FileSystems are the file systems whose bandwidth the jobs shared.
@@ -110,8 +108,7 @@ type Manifest struct {
 	// DaemonCPU is the CPU time, user and system, of each supervised daemon, in seconds.
 	// "io-schedule" is the driver that decided when jobs start.
 	DaemonCPU map[string]float64 `json:"daemon_cpu_s,omitempty"`
-	// PeakMemory is the largest resident set, in MiB, of each supervised daemon. "rmreplay" is the
-	// replay itself.
+	// PeakMemory is the largest resident set, in MiB, of each supervised daemon. "rmreplay" is the replay itself.
 	PeakMemory map[string]float64 `json:"peak_memory_mib,omitempty"`
 	// ExitStatuses says how each supervised process ended: "exit 0", "signal 9".
 	ExitStatuses map[string]string `json:"exit_statuses,omitempty"`
@@ -304,8 +301,7 @@ type manifestJSON struct {
 	VirtualEnd   time.Time `json:"virtual_end,omitzero"`
 }
 
-// plainManifest has the fields of Manifest without its methods, so that encoding it does not
-// recurse.
+// plainManifest has the fields of Manifest without its methods, so that encoding it does not recurse.
 type plainManifest Manifest
 
 // MarshalJSON encodes m under the keys that docs/FORMATS.md lists.
@@ -367,8 +363,7 @@ func redact(changes []Change) []Change {
 	return out
 }
 
-// writeManifest replaces dir/manifest.json atomically. A reader sees either the old or the new
-// manifest, never a part.
+// writeManifest replaces dir/manifest.json atomically. A reader sees either the old or the new manifest, never a part.
 func writeManifest(dir string, m Manifest) error {
 	data, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {

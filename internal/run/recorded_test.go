@@ -235,3 +235,53 @@ func TestReasonsAfterRequeue(t *testing.T) {
 		t.Errorf("of its array: %+v", list)
 	}
 }
+
+// TestLimitOfDividedArray checks that tasks of an array that are other jobs of a recorded workload count for its limit:
+// tasks that ran when the window began, and parts of the array. A job of another user with such an ID does not count.
+// Neither do they count in a simulation, where each job has the limit.
+func TestLimitOfDividedArray(t *testing.T) {
+	at := func(s int64) hpc.Time { return hpc.Unix(1_700_000_000 + s) }
+	task := func(id, user string, start, end int64) *hpc.Job {
+		return &hpc.Job{ID: id, Submit: at(0), Request: hpc.Request{User: user},
+			Recorded: &hpc.Recorded{Eligible: at(0), Start: at(start), End: at(end)}}
+	}
+	array := func(id, tasks string, number int, start, end int64) *hpc.Job {
+		return &hpc.Job{ID: id, Submit: at(0), Request: hpc.Request{User: "ann", Array: tasks}, Recorded: &hpc.Recorded{
+			TaskEligible: map[int]hpc.Time{number: at(start)}, Start: at(start),
+			TaskStarts: map[int]hpc.Time{number: at(start)}, TaskEnds: map[int]hpc.Time{number: at(end)},
+		}}
+	}
+	limit := func(from, to int64) Span { return Span{From: at(from), To: at(to), Reason: AtArrayLimit} }
+	for _, test := range []struct {
+		name   string
+		jobs   []*hpc.Job
+		job    string
+		engine string
+		want   []Span
+	}{
+		{"running", []*hpc.Job{task("7_1", "ann", 5, 40), task("7_2", "ann", 6, 50), array("7", "3%2", 3, 43, 60)}, "7",
+			EngineRecorded, []Span{{From: at(0), To: at(6), Reason: BeforeWindow}, limit(6, 40)}},
+		{"of another user", []*hpc.Job{task("7_1", "bob", 5, 40), task("7_2", "ann", 6, 50), array("7", "3%2", 3, 43, 60)},
+			"7", EngineRecorded, []Span{{From: at(0), To: at(10), Reason: BeforeWindow}}},
+		{"twice", []*hpc.Job{task("7_3", "ann", 5, 40), task("7_2", "ann", 6, 50), array("7", "3%2", 3, 43, 60)},
+			"7", EngineRecorded, []Span{{From: at(0), To: at(10), Reason: BeforeWindow}}},
+		{"parts", []*hpc.Job{array("7", "1%2", 1, 5, 40), task("7#2_2", "ann", 6, 50), array("7#3", "3%2", 3, 43, 60)},
+			"7#3", EngineRecorded, []Span{{From: at(0), To: at(6), Reason: BeforeWindow}, limit(6, 40)}},
+		{"simulation", []*hpc.Job{task("7_1", "ann", 5, 40), task("7_2", "ann", 6, 50), array("7", "3%2", 3, 43, 60)},
+			"7", "sim", []Span{{From: at(0), To: at(10), Reason: BeforeWindow}}},
+	} {
+		r, err := FromWorkload(&workload.Workload{Epoch: at(0), Start: at(10), Jobs: workload.JobsOf(test.jobs...)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Manifest.Engine = test.engine
+		rows, err := r.Histories()
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(rows, func(row Row) bool { return row.Job == test.job })
+		if diff := cmp.Diff(test.want, rows[i].Reasons); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", test.name, diff)
+		}
+	}
+}

@@ -29,8 +29,7 @@ type Row struct {
 	Reservation string    `parquet:"reservation,dict"`
 	State       hpc.State `parquet:"state,dict"`
 
-	// RecordedSubmit is the submission time in the workload. A replay with feedback moves the
-	// submission.
+	// RecordedSubmit is the submission time in the workload. A replay with feedback moves the submission.
 	RecordedSubmit hpc.Time `parquet:"recorded_submit_time,optional,timestamp(nanosecond)"`
 	// Submit is when the resource manager first accepted the job. Slurm changes its own submit time at a requeue
 	// (slurmctld/job_mgr.c, batch_requeue_fini): Resubmit is that later time. Resubmit is 0 for a job that was not
@@ -42,8 +41,7 @@ type Row struct {
 	// resources. For a job that never was the first, First is the start (or the end). First is 0 if it is not known, and
 	// for a job that started as soon as it was eligible.
 	First hpc.Time `parquet:"first_in_queue_time,optional,timestamp(nanosecond)"`
-	// Start and End belong to the job's last run. A job that was cancelled before its start has
-	// an End and no Start.
+	// Start and End belong to the job's last run. A job that was cancelled before its start has an End and no Start.
 	Start hpc.Time `parquet:"start_time,optional,timestamp(nanosecond)"`
 	End   hpc.Time `parquet:"end_time,optional,timestamp(nanosecond)"`
 	// Suspended is the time for which the job was suspended between Start and End.
@@ -77,9 +75,8 @@ type Row struct {
 	AskedTasks       int    `parquet:"asked_tasks"`
 	AskedCPUsPerTask int    `parquet:"asked_cpus_per_task"`
 
-	// The parts of the request that delay the job's eligibility: the begin time after the submission,
-	// a hold, a dependency, and the limit on running tasks of the job's array. Older records do not
-	// have them.
+	// The parts of the request that delay the job's eligibility: the begin time after the submission, a hold, a
+	// dependency, and the limit on running tasks of the job's array. Older records do not have them.
 	AskedBegin      time.Duration `parquet:"asked_begin_ns,optional"`
 	AskedHold       bool          `parquet:"asked_hold,optional"`
 	AskedDependency bool          `parquet:"asked_dependency,optional"`
@@ -152,10 +149,9 @@ func (r *Row) AppendHeld(list []Segment) []Segment {
 	return append(list, only)
 }
 
-// Runs returns the job's runs in order: its periods, joined if there is only a suspension between
-// them. A lost run has EndedBy [rm.Requeue]. The last run has the instants of the row, which come
-// from the accounting. The instants of other runs come from the accounting if a requeue reported
-// them; otherwise they are when rmreplay saw the events.
+// Runs returns the job's runs in order: its periods, joined if there is only a suspension between them. A lost run has
+// EndedBy [rm.Requeue]. The last run has the instants of the row, which come from the accounting. The instants of
+// other runs come from the accounting if a requeue reported them; otherwise they are when rmreplay saw the events.
 func (r *Row) Runs() []Segment {
 	var list []Segment
 	for _, s := range r.Held() {
@@ -230,8 +226,7 @@ type Event struct {
 	Processors int       `parquet:"processors"`
 	ExitCode   int       `parquet:"exit_code"`
 	Signal     int       `parquet:"signal"`
-	// Priority is the priority of a pending job ([rm.Waiting]); 0 for other events, and in older
-	// records.
+	// Priority is the priority of a pending job ([rm.Waiting]); 0 for other events, and in older records.
 	Priority uint32 `parquet:"priority,optional"`
 	// Parts are the components of the job's priority at its start, or of Priority; empty if the
 	// engine does not report them.

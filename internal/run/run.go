@@ -16,8 +16,7 @@
 // incomplete records, and marks a record without an end as partial. Complete and incomplete records have the same rows,
 // because the same code makes them from the same events.
 //
-// The writer does not sync its files to the disk. If the machine fails, the user repeats the
-// run.
+// The writer does not sync its files to the disk. If the machine fails, the user repeats the run.
 package run
 
 import (

@@ -19,8 +19,7 @@ import (
 // row groups keep the writer's memory at a few MiB, and leave less work for the end of the run.
 const rowGroup = 1 << 14
 
-// pageBuffer is the size of a column's encoding buffer, in bytes. Each of about fifty columns
-// has such a buffer.
+// pageBuffer is the size of a column's encoding buffer, in bytes. Each of about fifty columns has such a buffer.
 const pageBuffer = 64 << 10
 
 // fastSnappy is the faster of two Snappy encoders, because compression takes a fifth of the time of
@@ -108,8 +107,7 @@ func readTable[T any](path string) (rows []T, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// The Parquet library uses numbers from the file as indices, so a damaged file may make it
-	// panic.
+	// The Parquet library uses numbers from the file as indices, so a damaged file may make it panic.
 	defer func() {
 		if p := recover(); p != nil {
 			rows, err = nil, fmt.Errorf("reading %s: damaged Parquet file: %v", path, p)
@@ -121,15 +119,13 @@ func readTable[T any](path string) (rows []T, err error) {
 	}
 	reader := parquet.NewGenericReader[T](f)
 	defer reader.Close()
-	// The number of rows in the file may be wrong. Each row takes at least one bit, so the file's
-	// size limits it.
+	// The number of rows in the file may be wrong. Each row takes at least one bit, so the file's size limits it.
 	rows = make([]T, 0, max(0, min(f.NumRows(), 8*info.Size())))
 	for {
 		if len(rows) == cap(rows) {
 			rows = append(rows, make([]T, 1024)...)[:len(rows)]
 		}
-		// The library holds all values of a call in memory before it builds rows, so a call reads
-		// few rows.
+		// The library holds all values of a call in memory before it builds rows, so a call reads few rows.
 		n, err := reader.Read(rows[len(rows):min(len(rows)+1024, cap(rows))])
 		rows = rows[:len(rows)+n]
 		switch {

@@ -2,9 +2,8 @@ package run
 
 import "rmreplay/internal/hpc"
 
-// Verdict says how far a replay agrees with the record of its workload. Waits and differences are
-// in seconds, over the jobs that started in both and that were not preset. Package compare makes
-// it.
+// Verdict says how far a replay agrees with the record of its workload. Waits and differences are in seconds, over the
+// jobs that started in both and that were not preset. Package compare makes it.
 type Verdict struct {
 	Jobs int `json:"jobs"`
 	// SameStart is the number of jobs whose starts are at most a minute apart.

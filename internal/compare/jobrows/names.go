@@ -227,7 +227,7 @@ func tasks(rows []run.Row, arrays map[string]bool) (here map[taskKey]bool, own m
 		if !isTask {
 			k.job, k.task, isTask = hpc.SplitTask(row.Job)
 		}
-		array, isPart := arrayOf(k.job)
+		array, isPart := hpc.SplitPart(k.job)
 		if isPart = isPart && arrays[array]; isPart {
 			k.job = array
 		}
@@ -269,13 +269,4 @@ func OfArray(row *run.Row) bool {
 	}
 	job, err := run.DecodeJob([]byte(row.Request))
 	return err == nil && job.Array != ""
-}
-
-// arrayOf returns the ID of the array of a part, ARRAY#NUMBER. isPart is false for other IDs.
-func arrayOf(id string) (array string, isPart bool) {
-	array, part, isPart := strings.Cut(id, "#")
-	if n, err := strconv.ParseUint(part, 10, 31); !isPart || err != nil || n < 2 {
-		return id, false
-	}
-	return array, true
 }

@@ -164,3 +164,11 @@ func TestNothingToWrite(t *testing.T) {
 		}
 	}
 }
+
+// TestMissingSize: records do not say the size of the machine, and the result names what follows.
+func TestMissingSize(t *testing.T) {
+	r, _, _ := written(t, dump(t, "ann|501|phys|51|bio|open|high"), Options{})
+	if said := strings.Join(r.Missing, "\n"); !strings.Contains(said, "the size of the machine is not known: no utilization") {
+		t.Errorf("missing %q", r.Missing)
+	}
+}

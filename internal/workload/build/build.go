@@ -99,6 +99,10 @@ func From(ctx context.Context, kind Kind, source string, opts Options) (r *Resul
 	if text := r.Workload.EmptyAtBegin("records of jobs that ran before, and --start"); text != "" {
 		r.Missing = append(r.Missing, text)
 	}
+	if w := r.Workload; w.MachineProcessors == 0 && w.MachineNodes == 0 {
+		r.Missing = append(r.Missing, "the size of the machine is not known: no utilization in metrics and compare, and "+
+			"no causes of waits for nodes in explain (want machine_processors in the first line of the workload)")
+	}
 	return r, r.add(opts.Files, opts.ReadOptions)
 }
 
