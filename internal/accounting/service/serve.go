@@ -56,7 +56,7 @@ func (Service) Serve(ctx context.Context, opts Serve, say func(format string, ar
 			return err
 		}
 	}
-	if err := errors.Join(checkAddresses(&opts), checkSdiag(&opts)); err != nil {
+	if err := errors.Join(checkAddresses(&opts), checkSdiag(&opts), checkRuns(opts.Runs)); err != nil {
 		return err
 	}
 	config, err := certified(&opts)
@@ -71,9 +71,7 @@ func (Service) Serve(ctx context.Context, opts Serve, say func(format string, ar
 		return err
 	}
 	takes := opts.Data != ""
-	if err := engine.Installed(); err != nil && jobs == nil {
-		err = fmt.Errorf("pages and searches need rmreplay-engine, which is installed with rmreplay's packages, and made "+
-			"by make build: %w", err)
+	if err := missingEngine(); err != nil && jobs == nil {
 		if !takes {
 			return &MissingError{err}
 		}
@@ -127,6 +125,31 @@ func (Service) Serve(ctx context.Context, opts Serve, say func(format string, ar
 	return nil
 }
 
+// checkRuns returns an error that names the first path that is not a run.
+func checkRuns(runs []string) error {
+	for _, path := range runs {
+		if _, err := os.Stat(path); err != nil {
+			return &InputError{fmt.Errorf("opening the run: %w", err)}
+		}
+		if found, err := isRun(path); err != nil {
+			return &InputError{fmt.Errorf("opening the run: %w", err)}
+		} else if !found {
+			return &InputError{fmt.Errorf("opening the run %s: neither a record of rmreplay nor a workload with the outcome "+
+				"of its jobs (accounting import reads other records)", path)}
+		}
+	}
+	return nil
+}
+
+// missingEngine returns an error that says how to get rmreplay-engine, or nil if it is installed.
+func missingEngine() error {
+	if err := engine.Installed(); err != nil {
+		return fmt.Errorf("pages and searches need rmreplay-engine, which is installed with rmreplay's packages, and made by "+
+			"make build: %w", err)
+	}
+	return nil
+}
+
 // certified returns the configuration of TLS; nil if the server has no certificate.
 func certified(opts *Serve) (*tls.Config, error) {
 	if opts.TLSCert == "" {
@@ -156,17 +179,6 @@ func newSource(opts *Serve) (web.Source, error) {
 // openRuns imports the jobs of runs. The server then refuses other jobs, which would be lost when
 // the temporary directory is removed.
 func (s *site) openRuns(ctx context.Context, runs []string, say func(format string, args ...any)) error {
-	for _, path := range runs {
-		if _, err := os.Stat(path); err != nil {
-			return fmt.Errorf("opening the run: %w", err)
-		}
-		if found, err := isRun(path); err != nil {
-			return fmt.Errorf("opening the run: %w", err)
-		} else if !found {
-			return fmt.Errorf("opening the run %s: neither a record of rmreplay nor a workload with the outcome of its jobs "+
-				"(accounting import reads other records)", path)
-		}
-	}
 	imported, err := (Service{}).Import(ctx, s.dir, Records{Sources: runs, From: string(build.Auto), Live: true})
 	if err != nil {
 		return err

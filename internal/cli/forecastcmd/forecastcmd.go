@@ -68,7 +68,7 @@ func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster (default: that of the run or of the capture)")
 	f.StringVar(&o.policy, "policy", "", "scheduling `POLICY`: slurm is the model of Slurm's scheduler, the others are policies of the simulator (default: that of the run, or easy)")
 	f.StringVar(&o.slurm, "slurm", "", "which Slurm: with --engine slurm, a `DIR` or the version of an installed release; with --policy slurm, the release to model")
-	f.BoolVar(&o.fromStart, "from-start", false, "play the run of --freeze from its beginning up to the instant (takes longer, but is exact on the simulator)")
+	f.BoolVar(&o.fromStart, "from-start", false, "play the run from its beginning up to the instant (takes longer, but is exact on the simulator)")
 	o.add(f, 0)
 	console.AddQuiet(f, &o.quiet)
 }
