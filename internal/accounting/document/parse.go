@@ -219,6 +219,25 @@ func registerTime(key string, of func(j *Job) *time.Time) {
 	})
 }
 
+// registerRequest registers the keys of requested CPUs, nodes and memory.
+func registerRequest() {
+	registerNumber("req_cpus", 0, maxCount, func(j *Job) *Int { return &j.ReqCPUs })
+	registerNumber("req_nodes", 0, maxCount, func(j *Job) *Int { return &j.ReqNodes })
+	registerNumber("req_mem", 0, maxCount, func(j *Job) *Int { return &j.ReqMemMiB })
+	for key, of := range map[string]func(p *parser) *int64{
+		"req_mem_per_node": func(p *parser) *int64 { return &p.memPerNode },
+		"req_mem_per_cpu":  func(p *parser) *int64 { return &p.memPerCPU },
+	} {
+		register(key, func(p *parser, v value) bool {
+			n, ok := integer(v)
+			if ok = ok && -1 <= n && n <= maxCount; ok {
+				*of(p) = n
+			}
+			return ok
+		})
+	}
+}
+
 func init() {
 	register("jobid", func(p *parser, v value) bool {
 		n, ok := integer(v)
@@ -238,20 +257,7 @@ func init() {
 	registerNumber("time_limit", 0, slurmspec.MaxSeconds, func(j *Job) *Int { return &j.Limit })
 	registerNumber("total_cpus", 0, maxCount, func(j *Job) *Int { return &j.CPUs })
 	registerNumber("total_nodes", 0, maxCount, func(j *Job) *Int { return &j.Nodes })
-	registerNumber("req_cpus", 0, maxCount, func(j *Job) *Int { return &j.ReqCPUs })
-	registerNumber("req_nodes", 0, maxCount, func(j *Job) *Int { return &j.ReqNodes })
-	registerNumber("req_mem", 0, maxCount, func(j *Job) *Int { return &j.ReqMemMiB })
-	registerMemory := func(key string, of func(p *parser) *int64) {
-		register(key, func(p *parser, v value) bool {
-			n, ok := integer(v)
-			if ok = ok && -1 <= n && n <= maxCount; ok {
-				*of(p) = n
-			}
-			return ok
-		})
-	}
-	registerMemory("req_mem_per_node", func(p *parser) *int64 { return &p.memPerNode })
-	registerMemory("req_mem_per_cpu", func(p *parser) *int64 { return &p.memPerCPU })
+	registerRequest()
 	register("exit_code", func(p *parser, v value) bool {
 		return setExit(v, &p.job.ExitCode, &p.job.ExitSignal)
 	})
@@ -316,8 +322,8 @@ func init() {
 // unread are keys without a field in [Job]. Their values repeat the values of other keys, or package records reads
 // these keys.
 var unread = keys("@queue_wait", "cpu_hours", "pack_job_id", "pack_job_offset", "tres_req_raw", "tres_alloc_raw",
-	"submit_line", "array_task_str", "req_cpus_per_node", "req_gpus", "req_gres", "licenses", "suspended", "run_time", "restarts", "held", "flags",
-	"used_memory", "moved_bytes", "whole_line", "preempted_by")
+	"submit_line", "array_task_str", "req_cpus_per_node", "req_gpus", "req_gres", "licenses", "suspended", "run_time",
+	"restarts", "held", "flags", "used_memory", "moved_bytes", "whole_line", "preempted_by")
 
 func keys(names ...string) map[string]bool {
 	set := make(map[string]bool, len(names))
@@ -417,9 +423,9 @@ func (p *parser) finish(text []byte) {
 	}
 }
 
-// times checks the times and derives Elapsed. If a job was cancelled while it waited, Slurm's
-// document has the time of the cancellation as its start; times removes this start. If a job without a start ran, because
-// it has nodes or completed, Elapsed is unknown.
+// times checks the times and derives Elapsed. If a job was cancelled while it waited, Slurm's document has the time of
+// the cancellation as its start; times removes this start. Elapsed is unknown if a job without a start ran, because it
+// has nodes or completed.
 func (p *parser) times() {
 	j := &p.job
 	if !j.Start.IsZero() && !j.End.IsZero() && j.End.Before(j.Start) {

@@ -269,8 +269,12 @@ func TestWithoutEngine(t *testing.T) {
 	engine.Program = nil
 	defer func() { engine.Program = program }()
 	listen := []string{"127.0.0.1:0"}
-	err := service.New().Serve(t.Context(), service.Serve{Runs: []string{t.TempDir()}, Listen: listen}, t.Logf)
+	err := service.New().Serve(t.Context(), service.Serve{Listen: listen}, t.Logf)
 	if !errors.As(err, new(*service.MissingError)) || !strings.Contains(err.Error(), "need rmreplay-engine") {
+		t.Errorf("%v", err)
+	}
+	err = service.New().Serve(t.Context(), service.Serve{Runs: []string{t.TempDir()}, Listen: listen}, t.Logf)
+	if !errors.As(err, new(*service.InputError)) || !strings.Contains(err.Error(), "neither a record of rmreplay") {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

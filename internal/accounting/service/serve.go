@@ -144,8 +144,8 @@ func checkRuns(runs []string) error {
 // missingEngine returns an error that says how to get rmreplay-engine, or nil if it is installed.
 func missingEngine() error {
 	if err := engine.Installed(); err != nil {
-		return fmt.Errorf("pages and searches need rmreplay-engine, which is installed with rmreplay's packages, and made by "+
-			"make build: %w", err)
+		return fmt.Errorf("pages and searches need rmreplay-engine, which is installed with rmreplay's packages, and made "+
+			"by make build: %w", err)
 	}
 	return nil
 }
