@@ -349,9 +349,9 @@ func TestVariants(t *testing.T) {
 		t.Error(text)
 	}
 	large.Tasks = 1 << 20
-	_, doubts, err := forecast.Try(t.Context(), q, forecast.Variant{Name: "nodes=N", Request: large}, 0, opts)
-	if err != nil || len(doubts) != 1 || !strings.Contains(doubts[0], "(the submitted job, variant nodes=N: asks for ") {
-		t.Errorf("a job that the cluster refuses: %q, %v", doubts, err)
+	tried, doubts, err := forecast.Try(t.Context(), q, forecast.Variant{Name: "nodes=N", Request: large}, 0, opts)
+	if err != nil || len(doubts) != 0 || !strings.HasPrefix(tried.Why, "the scheduler refuses the job: asks for ") {
+		t.Errorf("a job that the cluster refuses: %q, %q, %v", tried.Why, doubts, err)
 	}
 	if r.WhatIf[0].P50.Before(q.At.Std()) {
 		t.Errorf("it starts at %s, before it is submitted", r.WhatIf[0].P50)
