@@ -607,7 +607,7 @@ func TestUnmet(t *testing.T) {
 	}
 }
 
-// The record has only the plan at the beginning of a reason, and the text says so.
+// The record has only the first plan of a reason, so the text says "at first planned for".
 func TestPlanOfThePast(t *testing.T) {
 	var h history
 	h.job("me", "bob", "n1", 1, 0, 100, 120, 60)

@@ -42,7 +42,7 @@ func (e *InputError) Unwrap() error { return e.Err }
 type NotInstalledError struct {
 	Version   string
 	Installed []string // releases in the store, oldest first
-	Own       string   // the machine's own release; "" if there is none, or if it is not known
+	Own       string   // the release outside the cache; "" if no such release was found
 }
 
 // Error lists the machine's own release and those in the store, and the command that installs the missing release.

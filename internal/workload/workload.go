@@ -141,8 +141,8 @@ func (w *Workload) LeavesRunning(homeless func(*hpc.Job) bool) func(*hpc.Job) bo
 	}
 }
 
-// LeftRunning describes the jobs that rules say were left out, because they ran when the window began and their nodes
-// are unknown: "7 jobs with 40 processors". It returns "" if there are none.
+// LeftRunning describes the jobs that ran when a window began and were left out, because their nodes are unknown: "7
+// jobs with 40 processors". The rules have their numbers. The result is "" if no job was left out.
 func LeftRunning(rules map[string]int) string {
 	n, processors := rules[RuleLeftRunning], rules[RuleLeftProcessors]
 	switch {

@@ -224,18 +224,18 @@ func registerRequest() {
 	registerNumber("req_cpus", 0, maxCount, func(j *Job) *Int { return &j.ReqCPUs })
 	registerNumber("req_nodes", 0, maxCount, func(j *Job) *Int { return &j.ReqNodes })
 	registerNumber("req_mem", 0, maxCount, func(j *Job) *Int { return &j.ReqMemMiB })
-	for key, of := range map[string]func(p *parser) *int64{
-		"req_mem_per_node": func(p *parser) *int64 { return &p.memPerNode },
-		"req_mem_per_cpu":  func(p *parser) *int64 { return &p.memPerCPU },
-	} {
-		register(key, func(p *parser, v value) bool {
-			n, ok := integer(v)
-			if ok = ok && -1 <= n && n <= maxCount; ok {
-				*of(p) = n
-			}
-			return ok
-		})
-	}
+	registerMemory("req_mem_per_node", func(p *parser) *int64 { return &p.memPerNode })
+	registerMemory("req_mem_per_cpu", func(p *parser) *int64 { return &p.memPerCPU })
+}
+
+func registerMemory(key string, of func(p *parser) *int64) {
+	register(key, func(p *parser, v value) bool {
+		n, ok := integer(v)
+		if ok = ok && -1 <= n && n <= maxCount; ok {
+			*of(p) = n
+		}
+		return ok
+	})
 }
 
 func init() {

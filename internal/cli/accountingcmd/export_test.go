@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/cli/console"
 )
 
-// An export without jobs says so.
+// If no job matches, an export names the text that no job has.
 func TestExportOfNoJob(t *testing.T) {
 	dir := t.TempDir()
 	from, data := filepath.Join(dir, "day.sacct"), filepath.Join(dir, "data")
