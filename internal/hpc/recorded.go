@@ -150,17 +150,9 @@ type Interval struct{ From, To Time }
 // limit is 0, for example because the output of sacct lacks SubmitLine, the times at which the
 // tasks became eligible may show the limit. The list is empty if the limit is not known.
 func AtArrayLimit(runs []Interval, eligible []Time, limit int) (list []Interval) {
-	starts, ends := map[Time]int{}, map[Time]int{}
-	var at []Time
-	for _, run := range runs {
-		starts[run.From]++
-		ends[run.To]++
-		at = append(at, run.From, run.To)
-	}
-	slices.Sort(at)
-	at = slices.Compact(at)
+	starts, ends, at := changes(runs)
 	if limit == 0 {
-		limit = limitSeen(starts, ends, at, eligible)
+		limit = limitSeen(runs, eligible)
 	}
 	if limit == 0 {
 		return nil
@@ -179,6 +171,29 @@ func AtArrayLimit(runs []Interval, eligible []Time, limit int) (list []Interval)
 	return list
 }
 
+// changes returns how many of the intervals begin and end at each instant, and these instants in order.
+func changes(list []Interval) (starts, ends map[Time]int, at []Time) {
+	starts, ends = map[Time]int{}, map[Time]int{}
+	for _, i := range list {
+		starts[i.From]++
+		ends[i.To]++
+		at = append(at, i.From, i.To)
+	}
+	slices.Sort(at)
+	return starts, ends, slices.Compact(at)
+}
+
+// MostAtOnce returns how many of the intervals share an instant at most. An interval does not contain its end.
+func MostAtOnce(list []Interval) (most int) {
+	starts, ends, at := changes(list)
+	now := 0
+	for _, t := range at {
+		now += starts[t] - ends[t]
+		most = max(most, now)
+	}
+	return most
+}
+
 // eligibleAgain is the longest time, for an array at its limit, from the end of a task until the next task becomes
 // eligible. Slurm makes the next task eligible in its next cycle (batch_sched_delay, 3 s by default), and times are
 // whole seconds.
@@ -188,19 +203,16 @@ const eligibleAgain = 4 * time.Second
 // clears the eligible times of its waiting tasks, and sets them again when a task ends (slurmctld/job_mgr.c,
 // job_array_start_test). The limit is the highest number of tasks that ran at once. This holds only if each later task
 // became eligible when that many tasks ran and one of them ended.
-func limitSeen(starts, ends map[Time]int, at, eligible []Time) int {
+func limitSeen(runs []Interval, eligible []Time) int {
+	starts, ends, at := changes(runs)
+	limit := MostAtOnce(runs)
 	times := slices.Sorted(slices.Values(eligible))
 	times = slices.Compact(slices.DeleteFunc(times, func(t Time) bool { return t == 0 }))
 	if len(times) < 2 {
 		return 0 // the tasks became eligible together
 	}
-	running, limit := 0, 0
-	for _, t := range at {
-		running += starts[t] - ends[t]
-		limit = max(limit, running)
-	}
 	var room []Time // when a task ended while the array was at its limit
-	running = 0
+	running := 0
 	for _, t := range at {
 		if running == limit && ends[t] > 0 {
 			room = append(room, t)

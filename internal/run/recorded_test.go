@@ -238,7 +238,7 @@ func TestReasonsAfterRequeue(t *testing.T) {
 
 // TestLimitOfDividedArray checks that tasks of an array that are other jobs of a recorded workload count for its limit:
 // tasks that ran when the window began, and parts of the array. A job of another user with such an ID does not count.
-// Neither do they count in a simulation, where each job has the limit.
+// Neither do they count in a simulation, where each job has the limit, or if all of them together did not keep the limit.
 func TestLimitOfDividedArray(t *testing.T) {
 	at := func(s int64) hpc.Time { return hpc.Unix(1_700_000_000 + s) }
 	task := func(id, user string, start, end int64) *hpc.Job {
@@ -262,6 +262,8 @@ func TestLimitOfDividedArray(t *testing.T) {
 		{"running", []*hpc.Job{task("7_1", "ann", 5, 40), task("7_2", "ann", 6, 50), array("7", "3%2", 3, 43, 60)}, "7",
 			EngineRecorded, []Span{{From: at(0), To: at(6), Reason: BeforeWindow}, limit(6, 40)}},
 		{"of another user", []*hpc.Job{task("7_1", "bob", 5, 40), task("7_2", "ann", 6, 50), array("7", "3%2", 3, 43, 60)},
+			"7", EngineRecorded, []Span{{From: at(0), To: at(10), Reason: BeforeWindow}}},
+		{"above the limit", []*hpc.Job{task("7_1", "ann", 5, 40), task("7_2", "ann", 6, 50), array("7", "3%2", 3, 20, 60)},
 			"7", EngineRecorded, []Span{{From: at(0), To: at(10), Reason: BeforeWindow}}},
 		{"twice", []*hpc.Job{task("7_3", "ann", 5, 40), task("7_2", "ann", 6, 50), array("7", "3%2", 3, 43, 60)},
 			"7", EngineRecorded, []Span{{From: at(0), To: at(10), Reason: BeforeWindow}}},

@@ -22,7 +22,7 @@ const columnsWritten = "JobID|JobName|User|UID|Group|GID|Account|Partition|QOS|W
 
 // Write writes the workload in the form that `sacct -D -P` prints and [Read] reads. It counts the
 // facts that this form cannot express. Times are in UTC. Each job has its recorded end. A job
-// without a recorded end is pending.
+// without a recorded end is pending, and so is one that completed without a recorded start.
 func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 	out := bufio.NewWriterSize(w, 64<<10)
 	s := writer{losses: workload.Losses{}, users: make(map[string]hpc.User, len(wl.Users))}
@@ -141,6 +141,9 @@ type fate struct {
 func endOf(rec *hpc.Recorded, runTime time.Duration) fate {
 	f := fate{end: rec.End, elapsed: "0"}
 	switch {
+	case rec.Start.IsZero() && rec.State == hpc.Completed: // readers cannot use a completed job without a start
+		rec.State = hpc.Pending
+		return fate{elapsed: "0"}
 	case rec.Start.IsZero():
 		return f
 	case runTime == hpc.Unlimited && rec.End.IsZero():
