@@ -184,7 +184,7 @@ func TestPeriodLoad(t *testing.T) {
 		s.Runs[0].Manifest.Cluster.Processors = machine
 		return s
 	}
-	const missing = ": the size of the machine is not known. A trace has it as machine_processors in its first\nline, "
+	const missing = ": the size of the machine is not known. A trace has it as\nmachine_processors in its first line, "
 	for _, test := range []struct {
 		machines, divisors [2]int
 		loads              [2]float64 // the work of four hours in three

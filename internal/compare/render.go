@@ -178,8 +178,7 @@ func (c *Comparison) renderSizes(b *bytes.Buffer, p *Pair) {
 		}
 	}
 	if list != nil {
-		fmt.Fprintf(b, "no utilization of %s: the size of the machine is not known. A trace has it as machine_processors in "+
-			"its first\nline, an SWF log as MaxProcs in its header\n", strings.Join(list, " and "))
+		b.WriteString(metrics.NoSize("", "no utilization of "+strings.Join(list, " and ")))
 	}
 }
 

@@ -509,6 +509,25 @@ func TestLimitLetStart(t *testing.T) {
 	}
 }
 
+// Tasks of an array may be several jobs of a recorded workload. The engines apply the limit of an array to each job.
+func TestLimitOfDividedArray(t *testing.T) {
+	span := Span{Part: waits.OwnLimit, Seconds: 10}
+	span.Reason = run.AtArrayLimit
+	for _, test := range []struct {
+		engine, job string
+		task        int
+		want        string
+	}{
+		{run.EngineRecorded, "7_1", -1, "array"}, {run.EngineRecorded, "7#2", 5, "array"}, {run.EngineRecorded, "7", 6, "array"},
+		{run.EngineRecorded, "8_1", -1, ""}, {"sim", "7_1", -1, ""}, {"sim", "7", 6, "array"},
+	} {
+		s := &Story{manifest: &run.Manifest{Engine: test.engine}, Reasons: []Span{span}}
+		if got, _ := s.belowLimit(&run.Row{Job: "7", Task: 3}, &run.Row{Job: test.job, Task: test.task}); got != test.want {
+			t.Errorf("%s, job %s, task %d: the same %q, want %q", test.engine, test.job, test.task, got, test.want)
+		}
+	}
+}
+
 // The list of the jobs that held the nodes says that it is cut, and how many jobs there are.
 func TestHoldersAreCut(t *testing.T) {
 	for _, n := range []int{10, 12} {

@@ -56,8 +56,10 @@ type Group struct {
 	// OwnShare is the share of the held processors that jobs of the group itself held.
 	OwnShare metrics.Float `json:"own_share"`
 
-	driven  bool // [waits.Driven]
-	unsized bool // [unsized]
+	// Unsized is true if the size of the machine is not known, so that causes of waits for nodes are missing.
+	Unsized bool `json:"machine_size_unknown"`
+
+	driven bool // [waits.Driven]
 }
 
 // GroupCause is how long jobs waited for one cause. Kind is empty for waits that the record does not
@@ -154,7 +156,7 @@ func (rec *Record) waited(rows []*run.Row) (list []*run.Row) {
 // sums sets the waits and their parts.
 func (g *Group) sums(rec *Record, rows []*run.Row) {
 	m := metrics.ComputeAll(slices.Values(rows), metrics.Options{}.WithManifest(rec.manifest))
-	g.driven, g.unsized = waits.Driven(rec.manifest), unsized(rec.manifest)
+	g.driven = waits.Driven(rec.manifest)
 	g.Waited, g.Mean, g.MeanSinceEligible, g.Parts = m.Waited, m.Wait.Mean, m.EligibleWait.Mean, m.WaitParts
 	for _, p := range m.WaitParts {
 		g.Wait += p.Seconds
@@ -298,6 +300,7 @@ func (g *Group) list(rec *Record, found map[cause]map[*run.Row]time.Duration) {
 		g.OtherCauses += c.Seconds
 	}
 	g.Causes = g.Causes[:min(listedCauses, len(g.Causes))]
+	g.Unsized = unsized(rec.manifest) && slices.ContainsFunc(g.Causes, func(c GroupCause) bool { return c.Kind == "" })
 }
 
 // text describes a cause in a run for people.

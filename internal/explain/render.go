@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -42,7 +41,7 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	s.renderPreset(&b, zone)
 	s.renderParts(&b, zone)
 	renderCauses(&b, s.Causes, zone)
-	if _, sum := s.longest(false); s.Wait >= 1 && sum > negligible*s.Wait && unsized(s.manifest) {
+	if s.Unsized {
 		renderUnsized(&b, causesLabel(len(s.Causes) == 0))
 	}
 	for i, r := range s.Reasons {
@@ -262,7 +261,7 @@ func (s *Stall) Render(w io.Writer, zone *time.Location) error {
 	fmt.Fprintf(&b, "machine      %s in use, jobs on %s\n", of(s.BusyProcessors, s.Processors, "processor"),
 		of(s.BusyNodes, s.Nodes, "node"))
 	renderCauses(&b, s.Causes, zone)
-	if s.unsized {
+	if s.Unsized {
 		renderUnsized(&b, causesLabel(len(s.Causes) == 0))
 	}
 	for i, r := range s.Reasons {
@@ -351,7 +350,7 @@ func (g *Group) render(b *bytes.Buffer, name string) {
 		causes.Row("  other causes", hours(g.OtherCauses))
 	}
 	b.WriteString(causes.String())
-	if g.unsized && slices.ContainsFunc(g.Causes, func(c GroupCause) bool { return c.Kind == "" }) {
+	if g.Unsized {
 		renderUnsized(b, "  ")
 	}
 	if g.Looks > 0 {
@@ -387,8 +386,7 @@ func unsized(m *run.Manifest) bool { return m.Cluster.Processors == 0 && m.Clust
 
 // renderUnsized writes what follows from [unsized], and what to do, with a label and a margin of the same width.
 func renderUnsized(b *bytes.Buffer, label string) {
-	fmt.Fprintf(b, "%sno causes of waits for nodes: the size of the machine is not known. A trace has it as\n"+
-		"%*smachine_processors in its first line, an SWF log as MaxProcs in its header\n", label, len(label), "")
+	b.WriteString(label + metrics.NoSize(strings.Repeat(" ", len(label)), "no causes of waits for nodes"))
 }
 
 // causesLabel is the label of the first line of causes.

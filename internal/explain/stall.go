@@ -114,8 +114,8 @@ type Stall struct {
 	Users []UserLoad `json:"users"`
 	// Causes are sorted by weight.
 	Causes []Cause `json:"causes"`
-
-	unsized bool // jobs may wait for nodes, and the size of the machine is not known
+	// Unsized is true if the size of the machine is not known, so that causes of waits for nodes are missing.
+	Unsized bool `json:"machine_size_unknown"`
 }
 
 // Count is a number of jobs with a name.
@@ -343,7 +343,7 @@ const beforeWindow = "for the time before the window, the run does not have the 
 // judge finds the causes.
 func (s *situation) judge() {
 	for part := range s.waiting {
-		s.stall.unsized = s.stall.unsized || kindOf(part, "") == "" && unsized(s.manifest)
+		s.stall.Unsized = s.stall.Unsized || kindOf(part, "") == "" && unsized(s.manifest)
 	}
 	unusable := s.nodesAway() // reservations and outages explain more than the reasons
 	s.byReason()

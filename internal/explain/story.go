@@ -94,6 +94,8 @@ type Story struct {
 	Unmet []string `json:"dependencies_never_met"`
 	// Causes are the causes of the job's wait, in descending order of their weights.
 	Causes []Cause `json:"causes"`
+	// Unsized is true if the size of the machine is not known, so that causes of waits for nodes are missing.
+	Unsized bool `json:"machine_size_unknown"`
 
 	runEnd   Instant // the end of the run
 	manifest *run.Manifest
@@ -254,6 +256,8 @@ func (rec *Record) Job(name string) (*Story, error) {
 	s.letStart(rec, row)
 	s.Unmet = append([]string{}, NeverMet(rec.rows, row, rec.requests[row.Job])...)
 	s.judge(rec, row)
+	_, sum := s.longest(false)
+	s.Unsized = s.Wait >= 1 && sum > negligible*s.Wait && unsized(s.manifest)
 	return s, nil
 }
 
@@ -672,6 +676,10 @@ func (s *Story) belowLimit(row, other *run.Row) (what string, jobs bool) {
 	switch {
 	case strings.HasPrefix(reason, "JobArrayTaskLimit"):
 		what, mine, its = "array", row.Job, other.Job
+		if s.manifest.Engine == run.EngineRecorded { // an array may be several jobs of a record
+			mine, _, _ = hpc.ArrayOfTask(row.Job, row.Task)
+			its, _, _ = hpc.ArrayOfTask(other.Job, other.Task)
+		}
 	case strings.HasPrefix(reason, "QOSGrp"):
 		what, mine, its = "QOS", row.QOS, other.QOS
 	case strings.HasPrefix(reason, "AssocGrp") || strings.Contains(reason, "PerAccount"):

@@ -144,12 +144,16 @@ func WithoutMadeBegin(job *Job) *Job {
 // Interval is the time from From until To.
 type Interval struct{ From, To Time }
 
-// AtArrayLimit returns the intervals, in order, in which the number of running tasks of a job
-// array was at the array's limit (%N). No other task could start in them. runs are the runs of the
-// tasks. Suspended tasks count, as in Slurm, and a task that has not ended runs until [Never]. If
-// limit is 0, for example because the output of sacct lacks SubmitLine, the times at which the
-// tasks became eligible may show the limit. The list is empty if the limit is not known.
-func AtArrayLimit(runs []Interval, eligible []Time, limit int) (list []Interval) {
+// AtArrayLimit returns the intervals, in order, in which the number of running tasks of a job array was at the array's
+// limit (%N). No other task could start in them. runs are the runs of the tasks. others are the runs of other jobs that
+// are tasks of the same array. They count only if all runs together kept the limit: in a run, for example, each job had
+// the limit. Suspended tasks count, as in Slurm, and a task that has not ended runs until [Never]. If limit is 0, for
+// example because the output of sacct lacks SubmitLine, the times at which the tasks became eligible may show the
+// limit. The list is empty if the limit is not known.
+func AtArrayLimit(runs, others []Interval, eligible []Time, limit int) (list []Interval) {
+	if all := slices.Concat(runs, others); limit == 0 || mostAtOnce(all) <= limit {
+		runs = all
+	}
 	starts, ends, at := changes(runs)
 	if limit == 0 {
 		limit = limitSeen(runs, eligible)
@@ -183,8 +187,8 @@ func changes(list []Interval) (starts, ends map[Time]int, at []Time) {
 	return starts, ends, slices.Compact(at)
 }
 
-// MostAtOnce returns how many of the intervals share an instant at most. An interval does not contain its end.
-func MostAtOnce(list []Interval) (most int) {
+// mostAtOnce returns how many of the intervals share an instant at most. An interval does not contain its end.
+func mostAtOnce(list []Interval) (most int) {
 	starts, ends, at := changes(list)
 	now := 0
 	for _, t := range at {
@@ -205,7 +209,7 @@ const eligibleAgain = 4 * time.Second
 // became eligible when that many tasks ran and one of them ended.
 func limitSeen(runs []Interval, eligible []Time) int {
 	starts, ends, at := changes(runs)
-	limit := MostAtOnce(runs)
+	limit := mostAtOnce(runs)
 	times := slices.Sorted(slices.Values(eligible))
 	times = slices.Compact(slices.DeleteFunc(times, func(t Time) bool { return t == 0 }))
 	if len(times) < 2 {

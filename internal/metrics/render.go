@@ -92,14 +92,21 @@ func (s *Summary) renderJobs(b *bytes.Buffer) {
 	}
 }
 
+// NoSize returns the lines of output that say that something cannot be computed, because the size of the machine is not
+// known, and what to do. what says so in a few words. All lines but the first begin with the margin.
+func NoSize(margin, what string) string {
+	return what + ": the size of the machine is not known. A trace has it as\n" + margin +
+		"machine_processors in its first line, an SWF log as MaxProcs in its header\n"
+}
+
 // renderMachine writes how the machine was used.
 func (s *Summary) renderMachine(b *bytes.Buffer) {
 	fmt.Fprintf(b, "makespan     %s\n", duration(s.MakespanSeconds))
 	fmt.Fprintf(b, "utilization  %s of processors", percent(s.Utilization))
 	s.renderNodes(b)
 	if !s.Utilization.Known() && s.MakespanSeconds > 0 {
-		b.WriteString("             the size of the machine is not known: a trace (workload convert) has it as\n" +
-			"             machine_processors in its first line, an SWF log as MaxProcs in its header\n")
+		const margin = "             "
+		b.WriteString(margin + NoSize(margin, "no utilization"))
 	}
 	fmt.Fprintf(b, "throughput   %d %s, %s an hour\n", s.Throughput,
 		quantity.Plural(s.Throughput, "job", "jobs"), number(s.ThroughputPerHour))

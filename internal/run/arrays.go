@@ -82,34 +82,28 @@ func setArrayEligible(tasks []Row) {
 
 // giveArrayLimit adds the reason [AtArrayLimit] to those parts of the tasks' waits that no other reason explains. In
 // the simulator, a task that waits for its array's limit is in the queue behind other tasks. If the task's [Row.First]
-// is not known, the start of the task is used instead. The parameter arrays is from [rowsByArray]. Other jobs of the
-// same array count only if all tasks together kept the limit. In a trace of a run, for example, each job had the limit.
+// is not known, the start of the task is used instead. The parameter arrays is from [rowsByArray].
 func giveArrayLimit(tasks []Row, arrays map[string][]*Row, m *Manifest) {
-	var runs []hpc.Interval
+	var runs, others []hpc.Interval
 	var eligible []hpc.Time
 	counted := map[int]bool{}
-	count := func(row *Row, task int) {
+	count := func(row *Row, task int, runs *[]hpc.Interval) {
 		counted[task] = true
 		eligible = append(eligible, row.FirstEligible())
 		for _, s := range row.Runs() {
-			runs = append(runs, hpc.Interval{From: s.Start, To: cmp.Or(s.End, hpc.Never)})
+			*runs = append(*runs, hpc.Interval{From: s.Start, To: cmp.Or(s.End, hpc.Never)})
 		}
 	}
 	for i := range tasks {
-		count(&tasks[i], tasks[i].Task)
+		count(&tasks[i], tasks[i].Task, &runs)
 	}
-	ownRuns := len(runs)
 	array, _, _ := hpc.ArrayOfTask(tasks[0].Job, tasks[0].Task)
 	for _, row := range arrays[array] {
 		if _, task, ok := hpc.ArrayOfTask(row.Job, row.Task); ok && !counted[task] && row.User == tasks[0].User {
-			count(row, task)
+			count(row, task, &others)
 		}
 	}
-	limit := tasks[0].AskedArrayLimit
-	if limit > 0 && hpc.MostAtOnce(runs) > limit {
-		runs, eligible = runs[:ownRuns], eligible[:len(tasks)]
-	}
-	full := hpc.AtArrayLimit(runs, eligible, limit)
+	full := hpc.AtArrayLimit(runs, others, eligible, tasks[0].AskedArrayLimit)
 	for i := range tasks {
 		row := &tasks[i]
 		until := cmp.Or(row.Start, row.End, hpc.Never)

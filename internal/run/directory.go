@@ -70,8 +70,7 @@ func removeRecord(dir string) error {
 			return err
 		}
 	}
-	// The manifest is removed last, so that after an interrupted removal the directory is still
-	// recognized as a record.
+	// The manifest is removed last, so that after an interrupted removal the directory is still recognized as a record.
 	for _, name := range []string{jobsFile, eventsFile, schedulerFile, settingFile, journalFile, manifestFile} {
 		for _, suffix := range []string{tempSuffix, ""} {
 			err := os.Remove(filepath.Join(dir, name+suffix))
