@@ -180,7 +180,7 @@ var rules = []rule{
 		"the loop controls any resource manager, which its caller chooses"},
 	{"use cases", "internal/waits", []string{"internal/hpc", "internal/rm", "internal/run"}, computes,
 		"why a job waited follows only from its row, so all commands give the same answer"},
-	{"use cases", "internal/metrics", []string{"internal/bandwidth", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/rm", "internal/run", "internal/slurmspec", "internal/spelling", "internal/waits", "internal/quantity"}, computes,
+	{"use cases", "internal/metrics", []string{"internal/bandwidth", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/rm", "internal/run", "internal/slurmspec", "internal/spelling", "internal/waits", "internal/workload", "internal/quantity"}, computes,
 		"metrics follow only from a run record, so they can be computed again from any record"},
 	{"use cases", "internal/fairstart", []string{"internal/hpc", "internal/metrics", "internal/rm", "internal/rm/sim/...", "internal/run"}, computes,
 		"fair start times follow from a record and the simulator"},

@@ -108,6 +108,10 @@ func (s *Summary) renderMachine(b *bytes.Buffer) {
 		const margin = "             "
 		b.WriteString(margin + NoSize(margin, "no utilization"))
 	}
+	if s.LeftRunning != "" {
+		fmt.Fprintf(b, "             or more: without %s that ran when the window began, because\n"+
+			"             the record names no nodes\n", s.LeftRunning)
+	}
 	fmt.Fprintf(b, "throughput   %d %s, %s an hour\n", s.Throughput,
 		quantity.Plural(s.Throughput, "job", "jobs"), number(s.ThroughputPerHour))
 	fmt.Fprintf(b, "queue        %s jobs on average\n", number(s.MeanQueue))

@@ -14,6 +14,7 @@ import (
 	"rmreplay/internal/run"
 	"rmreplay/internal/spelling"
 	"rmreplay/internal/waits"
+	"rmreplay/internal/workload"
 )
 
 // Float is a number that may have no value, which is NaN. JSON has neither NaN nor
@@ -73,6 +74,10 @@ type Summary struct {
 
 	// Recorded compares a replay with the record of its workload; nil if the workload has no record.
 	Recorded *run.Verdict `json:"recorded_against_replayed,omitempty"`
+
+	// LeftRunning describes the jobs of a record that ran when its window began and are left out, because their nodes are
+	// unknown ([workload.LeftRunning]). Figures of the machine's use are lower bounds then.
+	LeftRunning string `json:"left_running,omitempty"`
 
 	// Reasons are the waits by the reason that the resource manager gave; nil if the run has no
 	// reasons.
@@ -203,6 +208,14 @@ func (o Options) WithManifest(m *run.Manifest) Options {
 	return o
 }
 
+// leftRunning returns [Summary.LeftRunning].
+func leftRunning(m *run.Manifest) string {
+	if m.Engine != run.EngineRecorded {
+		return "" // such jobs were not in the run
+	}
+	return workload.LeftRunning(m.Workload.Rules)
+}
+
 // Describe returns the summary of a run with the given metrics, without groups and
 // feedback.
 func Describe(computed Metrics, m *run.Manifest) *Summary {
@@ -216,6 +229,7 @@ func Describe(computed Metrics, m *run.Manifest) *Summary {
 		Warnings:       append([]run.Warning{}, m.Warnings...),
 		Recorded:       m.Recorded,
 		Driven:         waits.Driven(m),
+		LeftRunning:    leftRunning(m),
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/waits"
+	"rmreplay/internal/workload"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -117,6 +118,22 @@ func TestGroupParts(t *testing.T) {
 		var b bytes.Buffer
 		if renderGroupParts(&b, []Group{{Name: "batch", Metrics: Metrics{WaitParts: list[:n]}}}); !strings.HasSuffix(b.String(), want) {
 			t.Errorf("of %d parts:\n%s, want %s", n, b.String(), want)
+		}
+	}
+}
+
+// TestLeftRunning: the record of a window without some of the jobs that ran at its begin has only lower bounds of the
+// machine's use. A run of such a workload had no such jobs.
+func TestLeftRunning(t *testing.T) {
+	for engine, want := range map[string]string{run.EngineRecorded: "7 jobs with 40 processors", "sim": ""} {
+		m := run.Manifest{Engine: engine, Cluster: run.Cluster{Nodes: 4, Processors: 8}}
+		m.Workload.Rules = map[string]int{workload.RuleLeftRunning: 7, workload.RuleLeftProcessors: 40}
+		s, b := NewSummary(handRows(), &m, Options{}), bytes.Buffer{}
+		if err := s.Render(&b, time.UTC); err != nil {
+			t.Fatal(err)
+		}
+		if says := strings.Contains(b.String(), "or more: without 7 jobs with 40 processors that ran"); s.LeftRunning != want || says != (want != "") {
+			t.Errorf("%s: %q, want %q, in\n%s", engine, s.LeftRunning, want, b.String())
 		}
 	}
 }

@@ -666,7 +666,7 @@ func timeError(text []byte, err error) error {
 	return fmt.Errorf("%w; if sacct printed it, SLURM_TIME_FORMAT was set (want it unset)", err)
 }
 
-var errQuoted = errors.New("quoted values: a table? (want --from table)")
+var errQuoted = errors.New("quoted values: a table? (want workload build --from table)")
 
 // jobOfStep returns the job of a step's ID: "17" of "17.batch". A list of tasks that sacct has cut
 // also has dots: "17_[1,4,7...%2]".
