@@ -109,30 +109,33 @@ func jobGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, jobs in
 	return "GPUs for a socket on nodes whose GPUs have neither cores nor types", jobs
 }
 
-// countedGPUs describes requests for GPUs of any type on nodes whose GPUs have types but no files in gres.conf, and
-// counts the jobs. Backfill of 22.05 does not plan such jobs while the GPUs are in use. Backfill of 24.11 plans them.
-// The releases between were not tried.
+// countedGPUs describes requests for GPUs on nodes whose GPUs have types but no files in gres.conf, and counts the
+// jobs. If a job asks for GPUs for the job, a socket or a task, slurmctld does not free them after it, because it does
+// not count their types (_job_alloc in gres_ctld.c). Neither does it count them as the model does if a node has several
+// types, and the job asks for none of them.
 func countedGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, jobs int) {
-	counted := func(n hpc.Node) bool {
-		return slices.ContainsFunc(n.GRES, func(g hpc.GRES) bool { return g.Name == "gpu" && g.Type != "" && !g.File })
-	}
-	if cfg.Release.Since(slurmspec.R2411) || !slices.ContainsFunc(cfg.Nodes, counted) {
-		return "", 0
+	counted, several := false, false
+	for _, n := range cfg.Nodes {
+		types := 0
+		for _, g := range n.GRES {
+			if g.Name == "gpu" && g.Type != "" && !g.File {
+				types++
+			}
+		}
+		counted, several = counted || types > 0, several || types > 1
 	}
 	for _, j := range w.Jobs.All() {
-		anyType := false
+		anyType := j.GPUsPerNode != "" && !strings.Contains(j.GPUsPerNode, ":")
 		for one := range strings.SplitSeq(j.GRES, ",") {
 			name, kind, _, ok := slurmspec.GRESWord(one)
 			anyType = anyType || ok && name == "gpu" && kind == ""
 		}
-		for _, count := range []string{j.GPUs, j.GPUsPerNode, j.GPUsPerSocket, j.GPUsPerTask} {
-			anyType = anyType || count != "" && !strings.Contains(count, ":")
-		}
-		if anyType {
+		if counted && j.GPUs+j.GPUsPerSocket+j.GPUsPerTask != "" || several && anyType {
 			jobs++
 		}
 	}
-	return "GPUs of any type before 24.11, where gres.conf has no files of typed GPUs", jobs
+	return "GPUs for a job, a socket or a task, or of any of several types of a node, where gres.conf has no files of " +
+		"typed GPUs", jobs
 }
 
 // unlikeReservations describes features that reservations use and the model lacks; "" if there are

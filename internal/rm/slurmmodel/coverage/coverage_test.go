@@ -107,11 +107,11 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 			c.Get = lines(cons + "PreemptType=preempt/qos PreemptMode=CANCEL")
 			c.Associations = &associations.Set{Policies: map[string]*associations.Policy{"q": {PreemptMode: "gang,priority"}}}
 		},
-		"GPUs of any type before 24.11, where gres.conf has no files of typed GPUs (1 jobs)": func(
+		"GPUs for a job, a socket or a task, or of any of several types of a node, where gres.conf has no files of typed GPUs (1 jobs)": func(
 			c *slurmmodel.Config, w *workload.Workload,
 		) {
 			c.Nodes[0].GRES = []hpc.GRES{{Name: "gpu", Type: "a", Count: 2}}
-			job(func(j *hpc.Job) { j.GRES = "gpu:1" })(c, w)
+			job(func(j *hpc.Job) { j.GPUsPerTask = "a:1" })(c, w)
 		},
 		"SelectTypeParameters=CR_SOCKET (2 jobs)": site(cons + "SelectTypeParameters=CR_Socket"),
 		"SelectTypeParameters=CR_CPU with gang scheduling (2 jobs)": site(cons +
@@ -173,6 +173,30 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		list := Lacks(cfg, w)
 		if len(list) != 1 || list[0].String() != want {
 			t.Errorf("the model lacks %v, want %s", list, want)
+		}
+	}
+}
+
+// TestCountedGPUs: of GPUs that have a type and no file, the model has a number for each node, of any type only if the
+// node has one type.
+func TestCountedGPUs(t *testing.T) {
+	one, files := hpc.GRES{Name: "gpu", Type: "a", Count: 2}, hpc.GRES{Name: "gpu", Type: "a", Count: 2, File: true}
+	other := hpc.GRES{Name: "gpu", Type: "b", Count: 2}
+	for _, test := range []struct {
+		node    []hpc.GRES
+		request hpc.Request
+		lacks   bool
+	}{
+		{[]hpc.GRES{one}, hpc.Request{GRES: "gpu:1"}, false}, {[]hpc.GRES{one}, hpc.Request{GPUsPerNode: "1"}, false},
+		{[]hpc.GRES{one, other}, hpc.Request{GRES: "gpu:a:1"}, false}, {[]hpc.GRES{one, other}, hpc.Request{GRES: "gpu"}, true},
+		{[]hpc.GRES{one, other}, hpc.Request{GPUsPerNode: "1"}, true}, {[]hpc.GRES{one}, hpc.Request{GPUs: "a:1"}, true},
+		{[]hpc.GRES{one}, hpc.Request{GPUsPerSocket: "1", SocketsPerNode: 1}, true}, {[]hpc.GRES{files}, hpc.Request{GPUs: "1"}, false},
+		{[]hpc.GRES{one, other}, hpc.Request{GRES: "nvme:1"}, false}, {[]hpc.GRES{one}, hpc.Request{}, false},
+	} {
+		cfg := &slurmmodel.Config{Release: slurmspec.R2411, Nodes: []hpc.Node{{Name: "n1", GRES: test.node}}}
+		_, n := countedGPUs(cfg, &workload.Workload{Jobs: workload.JobsOf(&hpc.Job{ID: "1", Request: test.request})})
+		if n > 0 != test.lacks {
+			t.Errorf("%+v on %+v: the model lacks %d jobs", test.request, test.node, n)
 		}
 	}
 }

@@ -35,6 +35,8 @@ type Device struct {
 	BySocket []int
 	// Cores has the cores close to the resources; nil if all cores are.
 	Cores nodeset.Set
+	// ByType says that slurmctld only counts the resources of each type, because gres.conf has no files of them.
+	ByType bool
 }
 
 // Switch is a switch of topology/tree.

@@ -54,7 +54,7 @@ func newNode(n hpc.Node) selection.Node {
 
 // newDevice returns a generic resource. It is at the socket of the first of its cores.
 func newDevice(g hpc.GRES, n *selection.Node) selection.Device {
-	d := selection.Device{Kind: g.Name, Type: g.Type, Count: int(g.Count)}
+	d := selection.Device{Kind: g.Name, Type: g.Type, Count: int(g.Count), ByType: g.Type != "" && !g.File}
 	first, _, _ := strings.Cut(strings.ReplaceAll(g.Cores, "-", ","), ",")
 	if core, err := strconv.Atoi(first); err == nil && g.Cores != "" {
 		d.BySocket = make([]int, n.Sockets)

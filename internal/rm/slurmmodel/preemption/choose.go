@@ -113,7 +113,7 @@ func (s *Settings) drop(t *Try, set selection.Bits, list []*Job) (*selection.All
 		if !s.Leaves(job) || !job.Allocation.Nodes.Overlaps(set) {
 			continue
 		}
-		t.Tester.Remove(future, job.Allocation)
+		t.Tester.Leave(future, job.Allocation)
 		alloc := t.Tester.Test(future, t.Request, set, t.Counts, selection.RunNow)
 		if job.usable = 0; alloc != nil {
 			return alloc, i
@@ -197,7 +197,7 @@ func (s *Settings) willRun(t *Try, set selection.Bits, h *selection.Horizon) (*s
 	t.State.CopyTo(future)
 	for _, r := range h.Running[:h.Ended()] {
 		if gone[r.Allocation] = true; r.Nodes.Overlaps(set) {
-			t.Tester.Remove(future, r.Allocation)
+			t.Tester.Leave(future, r.Allocation)
 		}
 	}
 	for _, job := range t.Candidates {
@@ -211,7 +211,7 @@ func (s *Settings) willRun(t *Try, set selection.Bits, h *selection.Horizon) (*s
 			t.Tester.Suspend(future, job.Allocation)
 			t.Tester.Extra = t.Tester.Extra || s.byQOS
 		default:
-			t.Tester.Remove(future, job.Allocation)
+			t.Tester.Leave(future, job.Allocation)
 		}
 	}
 	defer func() { t.Tester.Extra = false }()

@@ -7,6 +7,11 @@ import "slices"
 // 24.11 it returns false if there are too few.
 func (m *Machine) giveDevices(t *test, a *Allocation) bool {
 	r := t.request
+	for k := range r.Devices {
+		if d := &r.Devices[k]; !m.Since2411 && !r.Exclusive && d.Type == "" && d.Count > 0 {
+			a.anyType = append(a.anyType, d.Kind)
+		}
+	}
 	for i := range a.Parts {
 		p := &a.Parts[i]
 		if m.Since2411 && len(r.Devices) > 0 && p.countCores() == 0 {

@@ -1,6 +1,8 @@
 package selection
 
 import (
+	"slices"
+
 	"rmreplay/internal/rm/nodeset"
 	"rmreplay/internal/rm/slurmmodel/cpulimits"
 	"rmreplay/internal/rm/slurmmodel/hardware"
@@ -167,6 +169,8 @@ type Allocation struct {
 	Partition int // as in Request
 	// Turn has the job's cores if jobs may share cores; otherwise it is nil.
 	Turn *rows.Job
+	// anyType are the kinds of generic resources of which the job requests a number for each node, of any type.
+	anyType []string
 }
 
 // Part has the resources of a job on one node.
@@ -196,6 +200,28 @@ func (m *Machine) Add(s *State, a *Allocation) { m.apply(s, a, 1) }
 
 // Remove removes the allocation of a job.
 func (m *Machine) Remove(s *State, a *Allocation) { m.apply(s, a, -1) }
+
+// Leave removes the allocation of a running job in a test. Before 24.11 slurmctld finds the types of the job's
+// resources in the request then (job_res_rm_job). If the request names no type, resources that are counted by type
+// remain in use (_job_dealloc in gres_ctld.c).
+func (m *Machine) Leave(s *State, a *Allocation) {
+	m.Remove(s, a)
+	if a.anyType == nil {
+		return
+	}
+	width := m.stride + 1
+	for i := range a.Parts {
+		p := &a.Parts[i]
+		for k := range m.Nodes[p.Node].Devices {
+			if d := &m.Nodes[p.Node].Devices[k]; d.ByType && slices.Contains(a.anyType, d.Kind) && p.devices != nil {
+				used := s.devices[(p.Node*m.slots+k)*width:][:width]
+				for j, c := range p.devices[k*width : (k+1)*width] {
+					used[j] += c
+				}
+			}
+		}
+	}
+}
 
 func (m *Machine) apply(s *State, a *Allocation, sign int16) {
 	for i := range a.Parts {

@@ -354,7 +354,7 @@ func (t *tally) look(node int) {
 
 // leave removes a running job.
 func (t *tally) leave(job *Allocation) {
-	t.x.Remove(t.x.future, job)
+	t.x.Leave(t.x.future, job)
 	if !t.counts {
 		return
 	}
