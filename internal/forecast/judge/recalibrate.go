@@ -226,33 +226,53 @@ func (j *Judge) factors(class Class) factors {
 			all[class.Lead] = append(all[class.Lead], list...)
 		}
 		for lead := range Leads {
-			j.pooled[lead] = quantiles(all[lead], factors{1, 1})
+			j.pooled[lead] = quantiles(all[lead], factors{1, 1}, 0)
 		}
 		for class, list := range observed {
-			j.learned[class] = quantiles(list, j.pooled[class.Lead])
+			j.learned[class] = quantiles(list, j.pooled[class.Lead], meanWeight(list))
 		}
 	}
 	if by, known := j.learned[class]; known {
 		return by
 	}
-	return quantiles(nil, j.pooled[class.Lead])
+	return quantiles(nil, j.pooled[class.Lead], 0)
 }
 
 // prior is the number of residuals on each side of the median that quantiles adds. Their share beyond a distance x is
 // 0.2^x, so that a tenth of all residuals is beyond 1 on each side.
 const prior = 20
 
-// quantiles returns the quantiles of residuals, with a prior that has the given factors. It changes the list.
-func quantiles(list []stats.Observation, by factors) factors {
+// meanWeight returns the mean weight of the observations of a class.
+func meanWeight(list []stats.Observation) float64 {
+	sum := 0.0
+	for _, o := range list {
+		sum += o.Weight
+	}
+	return sum / float64(len(list))
+}
+
+// quantiles returns the quantiles of residuals, with a prior that has the given factors. It changes the list. The job
+// whose interval they make counts with the weight mass as beyond either bound, so that the interval covers enough jobs
+// although the residuals are few (Tibshirani, Barber, Candès and Ramdas, "Conformal Prediction Under Covariate Shift",
+// NeurIPS 2019). The bounds are residuals or values of the prior, and so never infinite.
+func quantiles(list []stats.Observation, by factors, mass float64) factors {
 	for i := range prior {
 		x := math.Log((float64(i)+1)/prior) / math.Log(2*miss)
 		for _, at := range [2]float64{-x * by.low, x * by.high} {
 			list = append(list, stats.Observation{Time: at, Weight: Enough / (2.0 * prior)})
 		}
 	}
+	if mass > 0 {
+		for side := range 2 {
+			list = append(list, stats.Observation{Time: math.Inf(2*side - 1), Weight: mass})
+		}
+	}
 	const rounding = 1e-9
 	low, high := math.NaN(), 0.0
 	for at, longer := range stats.ProductLimit(list) {
+		if math.IsInf(at, 0) {
+			continue
+		}
 		if high = at; math.IsNaN(low) && longer <= 1-miss+rounding {
 			low = at
 		}

@@ -13,6 +13,7 @@ import (
 
 	"rmreplay/internal/forecast"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/stats"
 )
 
 // stream has a judge see jobs, one after another, whose forecasts have P10 20, P50 30 and P90 40 minutes ahead. Starts
@@ -290,5 +291,36 @@ func TestSurvivors(t *testing.T) {
 	}
 	if s := j.Scales()[0]; s.High < 1.5 || s.Jobs < 15 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestFewResiduals draws thirty jobs with the distribution of the prior again and again, and counts how many of the next jobs are between the bounds that
+// the thirty make. With the next job's weight at least 80 % are, without it fewer.
+func TestFewResiduals(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	draw := func() float64 { return rng.ExpFloat64() / math.Log(5) * float64(2*rng.IntN(2)-1) }
+	coverage := func(weigh bool) float64 {
+		inside, all := 0, 0
+		for range 400 {
+			var list []stats.Observation
+			for range 30 {
+				list = append(list, stats.Observation{Time: draw(), Weight: 1})
+			}
+			mass := 0.0
+			if weigh {
+				mass = meanWeight(list)
+			}
+			by := quantiles(list, factors{1, 1}, mass)
+			for range 100 {
+				if r := draw(); -by.low <= r && r <= by.high {
+					inside++
+				}
+				all++
+			}
+		}
+		return float64(inside) / float64(all)
+	}
+	if with, without := coverage(true), coverage(false); with < 0.8 || with > 0.85 || without >= 0.8 {
+		t.Errorf("%.3f of the next jobs are covered, and %.3f without their weight", with, without)
 	}
 }
