@@ -294,8 +294,8 @@ func TestSurvivors(t *testing.T) {
 	}
 }
 
-// TestFewResiduals draws thirty jobs with the distribution of the prior again and again, and counts how many of the next jobs are between the bounds that
-// the thirty make. With the next job's weight at least 80 % are, without it fewer.
+// TestFewResiduals draws thirty jobs with the distribution of the prior again and again, and counts how many of the next
+// jobs are between the bounds that the thirty make. With the next job's weight at least 80 % are, without it fewer.
 func TestFewResiduals(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	draw := func() float64 { return rng.ExpFloat64() / math.Log(5) * float64(2*rng.IntN(2)-1) }
