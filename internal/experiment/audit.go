@@ -69,9 +69,8 @@ func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed 
 	return list
 }
 
-// rejected returns a warning about rejected jobs. All engines use it. A rejected job that ran when
-// it was recorded, or that has no record, always affects the result: its work is missing, and the
-// waits of other jobs become too short.
+// rejected returns a warning about rejected jobs. All engines use it. A rejected job that ran when it was recorded, or
+// that has no record, always affects the result: its work is missing, and the waits of other jobs become too short.
 func (f *foreseen) rejected(result replay.Result) []run.Warning {
 	n := replay.RejectedJobs(result.Rejected)
 	if n == 0 {
@@ -82,12 +81,17 @@ func (f *foreseen) rejected(result replay.Result) []run.Warning {
 		text += fmt.Sprintf(" (%d of them did not run when the workload was recorded either)", never)
 	}
 	text += ": " + f.rejections(result.Rejected)
-	if forLimit := func(r replay.Rejection) bool { return strings.Contains(r.Reason, "TIME_LIMIT") }; slices.ContainsFunc(result.Rejected, forLimit) {
+	if slices.ContainsFunc(result.Rejected, forMaxTime) {
 		text += " (to test a shorter MaxTime, do not change the cluster's MaxTime but lower the jobs' limits: " +
 			"workload transform --max-time-limit [PARTITION=]DURATION)"
 	}
 	affects := len(result.Missing) > 0 || result.Refused == result.Submitted
 	return []run.Warning{{Code: "jobs-rejected", Text: text, AffectsResult: affects, Count: n}}
+}
+
+// forMaxTime reports whether an engine, slurmctld, its model or the simulator, rejected a job for its time limit.
+func forMaxTime(r replay.Rejection) bool {
+	return strings.Contains(r.Reason, "TIME_LIMIT") || strings.Contains(r.Reason, "MaxTime") || strings.HasPrefix(r.Reason, "time limit")
 }
 
 // undone returns warnings about jobs that had not ended when the run ended. It also returns warnings about jobs that

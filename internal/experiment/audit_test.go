@@ -69,10 +69,16 @@ func TestPresetInMaintenance(t *testing.T) {
 // The hint at a shorter MaxTime says that the cluster's own must stay: under a lower MaxTime longer jobs are
 // rejected, except those that run when the window begins.
 func TestRejectedForLimit(t *testing.T) {
-	why := []replay.Rejection{{Job: "a", Reason: "ESLURM_INVALID_TIME_LIMIT: too long", Tasks: 1}}
-	list := (&foreseen{}).rejected(replay.Result{Rejected: why})
-	if len(list) != 1 || !strings.Contains(list[0].Text, "do not change the cluster's MaxTime but lower the jobs' limits") {
-		t.Errorf("%+v", list)
+	for reason, want := range map[string]bool{
+		"ESLURM_INVALID_TIME_LIMIT: too long":                                    true,
+		"partition batch has MaxTime=02:00:00; the jobs' time limits are longer": true,
+		"time limit 4h0m0s: above 2h0m0s of partition batch":                     true,
+		"ESLURM_INVALID_PARTITION_NAME: the workload's partition does not exist": false,
+	} {
+		list := (&foreseen{}).rejected(replay.Result{Rejected: []replay.Rejection{{Job: "a", Reason: reason, Tasks: 1}}})
+		if len(list) != 1 || strings.Contains(list[0].Text, "do not change the cluster's MaxTime but lower the jobs' limits") != want {
+			t.Errorf("%+v", list)
+		}
 	}
 }
 

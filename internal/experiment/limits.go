@@ -69,9 +69,8 @@ func isKilled(s hpc.State) bool {
 	return s == hpc.Cancelled || s == hpc.NodeFail || s == hpc.OutOfMemory || s == hpc.Preempted || s == hpc.Deadlined
 }
 
-// killedOnRecord returns a warning about jobs that failed in the run because in the record something
-// else had ended them ([isKilled]). In the run they have their recorded run time, and then exit with
-// an error.
+// killedOnRecord returns a warning about jobs that failed in the run because in the record something else had ended
+// them ([isKilled]). In the run they have their recorded run time, and then exit with an error.
 func killedOnRecord(killed map[string]hpc.Recorded, rows iter.Seq[*run.Row]) []run.Warning {
 	if len(killed) == 0 {
 		return nil

@@ -299,9 +299,8 @@ func warned(record *run.Writer, warnings []run.Warning) (run.State, error) {
 	return run.StateComplete, nil
 }
 
-// seldom returns a function that calls the observer for one instant in 256. The observer reads the
-// real clock to decide whether to print, and reading the clock takes as long as simulating an
-// instant.
+// seldom returns a function that calls the observer for one instant in 256. The observer reads the real clock to decide
+// whether to print, and reading the clock takes as long as simulating an instant.
 func seldom(observe func(replay.Progress)) func(replay.Progress) {
 	n := 0
 	return func(p replay.Progress) {

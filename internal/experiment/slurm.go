@@ -41,8 +41,7 @@ type slurmEngine struct {
 	delays   nodes.Delays
 	halfLife time.Duration // half-life of fair-share usage; [hpc.Unlimited] for no decay
 	foreseen foreseen
-	// ioSchedule is the plan of the driver outside slurmctld that decides on starts; nil if
-	// slurmctld decides.
+	// ioSchedule is the plan of the driver outside slurmctld that decides on starts; nil if slurmctld decides.
 	ioSchedule  *ioaware.Planning
 	fileSystems []hpc.FileSystem
 }
@@ -177,9 +176,8 @@ func CanReplay(s Slurm) error {
 	return e.find()
 }
 
-// CheckAction returns an error if an action of a workload is wrong. start is the begin of the
-// workload's window, or 0 if it has no window. CheckAction checks the files that the action names
-// only if cluster is not nil.
+// CheckAction returns an error if an action of a workload is wrong. start is the begin of the workload's window, or 0
+// if it has no window. CheckAction checks the files that the action names only if cluster is not nil.
 func CheckAction(a hpc.Action, start hpc.Time, cluster *conf.Cluster) error {
 	if err := slurm.CheckAction(a); err != nil {
 		return err
@@ -225,10 +223,9 @@ func describeClock(factor float64) run.Clock {
 	return run.Clock{Model: "measured", Factor: factor}
 }
 
-// DrawLead returns a random lead. The lead is the time for which slurmctld has run when the
-// workload begins. Two real runs of one workload differ in the phase of slurmctld's periodic work
-// (Simakov et al., PEARC'22). The longest period that affects jobs is the period of the fair-share
-// computation: five minutes unless PriorityCalcPeriod changes it.
+// DrawLead returns a random lead. The lead is the time for which slurmctld has run when the workload begins. Two real
+// runs of one workload differ in the phase of slurmctld's periodic work (Simakov et al., PEARC'22). The longest period
+// that affects jobs is the period of the fair-share computation: five minutes unless PriorityCalcPeriod changes it.
 func DrawLead(seed uint64) time.Duration {
 	const longestPeriod = 5 * time.Minute
 	return time.Minute + time.Duration(rand.New(rand.NewPCG(seed, 1)).Float64()*float64(longestPeriod))

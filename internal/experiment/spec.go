@@ -11,8 +11,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Spec describes one replay or simulation. It is plain data: only [Run] and [Prepare] open its
-// files.
+// Spec describes one replay or simulation. It is plain data: only [Run] and [Prepare] open its files.
 type Spec struct {
 	Workload Workload
 	// Exactly one of Slurm and Simulator is set: the engine of the run.
@@ -39,8 +38,7 @@ type Spec struct {
 	Output    string
 	Overwrite bool
 
-	// Command is the command line of the run, and Version the version of the program. Both are
-	// written into the record.
+	// Command is the command line of the run, and Version the version of the program. Both are written into the record.
 	Command []string
 	Version string
 }
@@ -65,12 +63,10 @@ type Slurm struct {
 	// Installation is the Slurm that runs: a directory or a version, as
 	// [rmreplay/internal/rm/slurm/install.FindSlurm] reads it. "" means the default.
 	Installation string `json:"installation,omitempty"`
-	// SiteSlurm is the release of Slurm that the cluster's configuration is for, such as "22.05". If
-	// it is "", the release is found from the configuration's keys
-	// ([rmreplay/internal/rm/slurm/conf.Cluster.Releases]).
+	// SiteSlurm is the release of Slurm that the cluster's configuration is for, such as "22.05". If it is "", the
+	// release is found from the configuration's keys ([rmreplay/internal/rm/slurm/conf.Cluster.Releases]).
 	SiteSlurm string `json:"site_slurm,omitempty"`
-	// Cluster is the cluster directory. NodeFactor multiplies the number of nodes of each kind.
-	// 0 means 1.
+	// Cluster is the cluster directory. NodeFactor multiplies the number of nodes of each kind. 0 means 1.
 	Cluster    string  `json:"cluster"`
 	NodeFactor float64 `json:"node_factor,omitempty"`
 	// The delays on the nodes: the time before a job's script starts, the duration of the prolog, and the duration
@@ -87,8 +83,7 @@ type Slurm struct {
 	// cycle is within 30 seconds. From release 23.11 on this has no effect, because slurmctld restarts itself at the
 	// window's start.
 	PreRollBackfill time.Duration `json:"pre_roll_backfill_ns,omitempty"`
-	// ClockFactor is the number of virtual seconds that a second of slurmctld's CPU time takes.
-	// 0 is the frozen clock.
+	// ClockFactor is the number of virtual seconds that a second of slurmctld's CPU time takes. 0 is the frozen clock.
 	ClockFactor float64 `json:"clock_factor,omitempty"`
 	// ReasonsEvery is the virtual time between two queries for the reasons of pending jobs. 0 means
 	// no queries. With the measured clock, the queries would take virtual time.

@@ -238,6 +238,16 @@ func (d *DeviceRequest) On(r *Request, nodes int) int {
 	return d.PerTask * max(1, r.Tasks)
 }
 
+// AnyType returns the kinds of generic resources of which a job requests a number for each node, of any type.
+func AnyType(list []DeviceRequest) (kinds []string) {
+	for k := range list {
+		if d := &list[k]; d.Type == "" && d.Count > 0 {
+			kinds = append(kinds, d.Kind)
+		}
+	}
+	return kinds
+}
+
 // Wants reports whether the kind and the type of a generic resource match the request.
 func (d *DeviceRequest) Wants(have *Device) bool {
 	return have.Kind == d.Kind && (d.Type == "" || have.Type == d.Type)

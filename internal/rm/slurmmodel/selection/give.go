@@ -1,16 +1,17 @@
 package selection
 
-import "slices"
+import (
+	"slices"
 
-// giveDevices gives a job its generic resources on each of its nodes
-// (gres_select_filter_select_and_set). An exclusive job gets all resources of its nodes. Since
-// 24.11 it returns false if there are too few.
+	"rmreplay/internal/rm/slurmmodel/hardware"
+)
+
+// giveDevices gives a job its generic resources on each of its nodes (gres_select_filter_select_and_set). An exclusive
+// job gets all resources of its nodes. Since 24.11 it returns false if there are too few.
 func (m *Machine) giveDevices(t *test, a *Allocation) bool {
 	r := t.request
-	for k := range r.Devices {
-		if d := &r.Devices[k]; !m.Since2411 && !r.Exclusive && d.Type == "" && d.Count > 0 {
-			a.anyType = append(a.anyType, d.Kind)
-		}
+	if !m.Since2411 && !r.Exclusive {
+		a.anyType = hardware.AnyType(r.Devices)
 	}
 	for i := range a.Parts {
 		p := &a.Parts[i]
@@ -135,17 +136,13 @@ func (m *Machine) giveRequested(t *test, a *Allocation, k int) (left int) {
 
 // counted reports whether slurmctld only counts a node's resources of a kind (no cores, no types).
 func (m *Machine) counted(node int, kind string) bool {
-	for i := range m.Nodes[node].Devices {
-		if of := &m.Nodes[node].Devices[i]; of.Kind == kind && (of.Type != "" || of.BySocket != nil) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(m.Nodes[node].Devices, func(of Device) bool {
+		return of.Kind == kind && (of.Type != "" || of.BySocket != nil)
+	})
 }
 
-// giveNode gives a job the resources that it requests per node, as slurmctld does before 24.11
-// (_set_node_bits): one resource of each socket in use, then more resources of these sockets, then
-// others.
+// giveNode gives a job the resources that it requests per node, as slurmctld does before 24.11 (_set_node_bits): one
+// resource of each socket in use, then more resources of these sockets, then others.
 func (m *Machine) giveNode(t *test, p *Part, d *DeviceRequest) {
 	have := m.give(t, p, d, min(1, d.Count), m.stride)
 	used := func(most int) {
@@ -161,8 +158,7 @@ func (m *Machine) giveNode(t *test, p *Part, d *DeviceRequest) {
 	m.giveAny(t, p, d, d.Count-have)
 }
 
-// giveTasks gives a job the resources for its tasks on a node, first resources close to the tasks
-// (_set_task_bits).
+// giveTasks gives a job the resources for its tasks on a node, first resources close to the tasks (_set_task_bits).
 func (m *Machine) giveTasks(t *test, p *Part, d *DeviceRequest) {
 	r, tasks, have := t.request, 0, 0
 	for s := range p.cores {
@@ -201,10 +197,9 @@ func (m *Machine) giveShare(t *test, p *Part, d *DeviceRequest, most int) int {
 	return have
 }
 
-// giveEvenly gives a job resources up to the number want, as slurmctld does since 24.11
-// (_set_node_bits, _set_job_bits1): first resources of each socket in use in proportion to its
-// cores, then resources close to no socket, then more resources of the sockets in use. It returns
-// how many it gave.
+// giveEvenly gives a job resources up to the number want, as slurmctld does since 24.11 (_set_node_bits,
+// _set_job_bits1): first resources of each socket in use in proportion to its cores, then resources close to no socket,
+// then more resources of the sockets in use. It returns how many it gave.
 func (m *Machine) giveEvenly(t *test, p *Part, d *DeviceRequest, want int) (have int) {
 	perCore := float64(want) / float64(p.countCores())
 	for s, cores := range p.cores {
@@ -282,8 +277,7 @@ func (m *Machine) freeAt(t *test, node int, d *DeviceRequest, socket int) (free 
 // countCores returns how many cores the part has.
 func (p *Part) countCores() int { return sum(p.cores) }
 
-// giveAny gives a job resources of a node, at most the number most, from any socket. It returns
-// how many it gave.
+// giveAny gives a job resources of a node, at most the number most, from any socket. It returns how many it gave.
 func (m *Machine) giveAny(t *test, p *Part, d *DeviceRequest, most int) int {
 	have := m.give(t, p, d, most, m.stride)
 	for s := range m.Nodes[p.Node].Sockets {

@@ -15,8 +15,7 @@ type offered struct {
 	total    int
 	near     int // close to free cores
 	most     int // the job's maximum on the node; 0 for no maximum
-	// unfiltered is the total before [fitting.filter] lowered it; 0 before the first filter, and
-	// before 24.11.
+	// unfiltered is the total before [fitting.filter] lowered it; 0 before the first filter, and before 24.11.
 	unfiltered int
 }
 
@@ -225,9 +224,8 @@ func (f *fitting) device(k int) {
 	}
 }
 
-// sockets finds the sockets that the job needs, those with most cores first. It returns how many
-// resources the job can have, and on how many sockets. The first attempt drops cores of sockets
-// without resources.
+// sockets finds the sockets that the job needs, those with most cores first. It returns how many resources the job can
+// have, and on how many sockets. The first attempt drops cores of sockets without resources.
 func (f *fitting) sockets(d *DeviceRequest, o *offered, limit int) (total, sockets int) {
 	r, at, first := f.p.t.request, f.at, f.p.first
 	fewest := (max(f.least, 1)*r.CPUsPerTask + f.n.Threads - 1) / f.n.Threads
@@ -341,8 +339,7 @@ func (f *fitting) drop(s, count int) {
 	f.at.cores[s] -= int16(count)
 }
 
-// devices returns how many resources the job already has for request number k, if the request is
-// for the whole job.
+// devices returns how many resources the job already has for request number k, if the request is for the whole job.
 func (p *pick) devices(k int) int {
 	if p.totals == nil {
 		return 0

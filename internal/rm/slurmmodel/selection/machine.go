@@ -206,18 +206,14 @@ func (m *Machine) Remove(s *State, a *Allocation) { m.apply(s, a, -1) }
 // remain in use (_job_dealloc in gres_ctld.c).
 func (m *Machine) Leave(s *State, a *Allocation) {
 	m.Remove(s, a)
-	if a.anyType == nil {
+	if len(a.anyType) == 0 {
 		return
 	}
-	width := m.stride + 1
 	for i := range a.Parts {
-		p := &a.Parts[i]
-		for k := range m.Nodes[p.Node].Devices {
-			if d := &m.Nodes[p.Node].Devices[k]; d.ByType && slices.Contains(a.anyType, d.Kind) && p.devices != nil {
-				used := s.devices[(p.Node*m.slots+k)*width:][:width]
-				for j, c := range p.devices[k*width : (k+1)*width] {
-					used[j] += c
-				}
+		p, width := &a.Parts[i], m.stride+1
+		for k, c := range p.devices {
+			if n := &m.Nodes[p.Node]; c > 0 && n.Devices[k/width].ByType && slices.Contains(a.anyType, n.Devices[k/width].Kind) {
+				s.devices[p.Node*m.slots*width+k] += c
 			}
 		}
 	}
@@ -264,9 +260,8 @@ func (s *State) Idle(node int) bool { return !s.busy.Has(node) }
 // Busy returns the nodes that have jobs. The caller must not change the set.
 func (s *State) Busy() Bits { return s.busy }
 
-// freeDevices sets the elements of the slice out to the number of a node's free devices of index i
-// on each socket. The last number is for devices close to no socket. With anew, used devices count
-// as free.
+// freeDevices sets the elements of the slice out to the number of a node's free devices of index i on each socket. The
+// last number is for devices close to no socket. With anew, used devices count as free.
 func (m *Machine) freeDevices(s *State, node, i int, anew bool, out []int) {
 	d := &m.Nodes[node].Devices[i]
 	clear(out)

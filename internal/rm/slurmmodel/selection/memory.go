@@ -56,8 +56,7 @@ func (x *Tester) Changed(nodes Bits) {
 	}
 }
 
-// isSame reports whether the jobs on the nodes are the same as after the change with the number
-// since.
+// isSame reports whether the jobs on the nodes are the same as after the change with the number since.
 func (m *memory) isSame(nodes Bits, since int) bool {
 	for i := nodes.Next(0); i >= 0; i = nodes.Next(i + 1) {
 		if m.changed[i] > since {

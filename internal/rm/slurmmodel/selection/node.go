@@ -43,12 +43,7 @@ func (m *Machine) serves(s *State, r *Request, node int, least int64) bool {
 // devicesUsed reports whether generic resources of a node are in use.
 func (m *Machine) devicesUsed(s *State, node int) bool {
 	width := m.slots * (m.stride + 1)
-	for _, n := range s.devices[node*width : (node+1)*width] {
-		if n > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.devices[node*width:(node+1)*width], func(n int16) bool { return n > 0 })
 }
 
 // HasDevices reports whether a node has enough free generic resources for a request.
@@ -234,9 +229,8 @@ func (m *Machine) takeCPUs(t *test, n *Node, at *room) bool {
 	return true
 }
 
-// limitToTasks limits the job's CPUs and cores on a node to those that its tasks on this node use, as
-// slurmctld does since 24.11. It leaves the cores of the first sockets usable. It returns false if there
-// are too few.
+// limitToTasks limits the job's CPUs and cores on a node to those that its tasks on this node use, as slurmctld does
+// since 24.11. It leaves the cores of the first sockets usable. It returns false if there are too few.
 func (at *room) limitToTasks(t *test, per, tasks int) bool {
 	r := t.request
 	if r.TasksPerNode > 0 && !r.Sharing.Alone && !t.dedicated {

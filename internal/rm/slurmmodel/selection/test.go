@@ -453,8 +453,7 @@ func (m *Machine) packsLast(r *Request, c Counts) bool {
 	return m.PackSerial && r.MinCPUs == 1 && c.Wanted == 1
 }
 
-// chooseOne takes the first node that can serve the job alone, lighter nodes first (_get_one_res in
-// 26.05).
+// chooseOne takes the first node that can serve the job alone, lighter nodes first (_get_one_res in 26.05).
 func (m *Machine) chooseOne(t *test, nodes Bits) bool {
 	if t.request.Required != nil {
 		nodes.And(t.request.Required)
@@ -682,8 +681,7 @@ func (p *pick) take(node, cpus int) bool {
 	return true
 }
 
-// use returns how many CPUs of a node the job takes, and lowers the offer to these CPUs
-// (_cpus_to_use).
+// use returns how many CPUs of a node the job takes, and lowers the offer to these CPUs (_cpus_to_use).
 func (p *pick) use(node, cpus int) int {
 	r := p.t.request
 	if r.Exclusive {

@@ -209,10 +209,9 @@ func (p *pick) top(nodes Bits, classes []class, of *switches) int {
 	return top
 }
 
-// lightest adds the nodes of the lightest weight to the set best, then the nodes of the next weight, and so
-// on. It ends when best can serve the job; since 24.11, when best also has as many nodes as the job wants.
-// The result light has the nodes of best without those of the last weight. Both sets are valid until the
-// next call.
+// lightest adds the nodes of the lightest weight to the set best, then the nodes of the next weight, and so on. It ends
+// when best can serve the job; since 24.11, when best also has as many nodes as the job wants. The result light has the
+// nodes of best without those of the last weight. Both sets are valid until the next call.
 func (p *pick) lightest(classes []class, within Bits) (best, light Bits, ok bool) {
 	best, light = p.t.work.best, p.t.work.light
 	best.Reset()
@@ -240,8 +239,7 @@ func (p *pick) lightest(classes []class, within Bits) (best, light Bits, ok bool
 	return best, light, ok
 }
 
-// takeLight takes all nodes of the set light. It returns false if the job may get no further
-// nodes.
+// takeLight takes all nodes of the set light. It returns false if the job may get no further nodes.
 func (p *pick) takeLight(light, nodes Bits, s *switches) bool {
 	taken := false
 	for i := range light.All {
