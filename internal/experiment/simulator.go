@@ -175,6 +175,10 @@ func (e *simEngine) fitMachine(w *workload.Workload) error {
 			return fieldError("nodes", "x%g: %d processors would become %.3g (want at most %d)", f, processors, scaled,
 				maxProcessors)
 		}
+		if int(scaled) == processors && f != 1 {
+			return fieldError("nodes", "x%g: the number of processors would stay %d (want a factor that changes it)", f,
+				processors)
+		}
 		processors = int(scaled)
 	}
 	if processors > maxProcessors {
@@ -274,6 +278,9 @@ func (e *simEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *
 		return run.StateFailed, err
 	}
 	warnings := p.undone(result, engine.NeverStarts())
+	if e.site != nil && e.site.Mismatch != "" {
+		warnings = append(warnings, run.Warning{Code: "configuration", Text: e.site.Mismatch, Count: 1})
+	}
 	warnings = append(warnings, (&foreseen{}).rejected(result)...)
 	warnings = append(warnings, refusedEvents(engine.Refused())...)
 	return warned(record, append(warnings, p.unlikeRecord(record.Rows)...))

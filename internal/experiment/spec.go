@@ -69,7 +69,7 @@ type Slurm struct {
 	// it is "", the release is found from the configuration's keys
 	// ([rmreplay/internal/rm/slurm/conf.Cluster.Releases]).
 	SiteSlurm string `json:"site_slurm,omitempty"`
-	// Cluster is the cluster directory. NodeFactor multiplies the number of nodes of each kind.
+	// Cluster is the cluster directory. NodeFactor multiplies the number of nodes.
 	// 0 means 1.
 	Cluster    string  `json:"cluster"`
 	NodeFactor float64 `json:"node_factor,omitempty"`
