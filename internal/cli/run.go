@@ -202,7 +202,7 @@ func addSiteSlurmFlag(f *pflag.FlagSet, site *string) {
 
 // addNodesFlag adds --nodes to commands that read a site's configuration.
 func addNodesFlag(f *pflag.FlagSet, to *string) {
-	f.StringVar(to, "nodes", "", "multiply the number of nodes of each kind by `FACTOR`, such as x2 or 50%")
+	f.StringVar(to, "nodes", "", "multiply the number of nodes by `FACTOR`, such as x2 or 50%; the total is rounded")
 }
 
 // nodeFactor reads the value of --nodes.

@@ -26,7 +26,7 @@ import (
 )
 
 // OpenCluster reads a cluster: path is its directory, its slurm.conf, or a bundle. It multiplies
-// the number of nodes of each kind by factor unless factor is 0. It fails with an [InputError].
+// the number of nodes by factor unless factor is 0. It fails with an [InputError].
 func OpenCluster(path string, factor float64) (*conf.Cluster, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -17,29 +17,13 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// fileSystemsOf returns the given file systems, and those file systems of the workload that have other names. Every
-// file system that a job uses must have a bandwidth.
-func fileSystemsOf(w *workload.Workload, given []hpc.FileSystem) ([]hpc.FileSystem, error) {
-	list := slices.Clone(given)
-	known := map[string]bool{"": true}
-	for _, f := range list {
-		known[f.Name] = true
+// withoutIO returns a warning if no job of a workload uses a file system.
+func withoutIO(w *workload.Workload, systems []hpc.FileSystem) []run.Warning {
+	if len(replay.FileSystemUsers(w, systems)) > 0 {
+		return nil
 	}
-	for _, f := range w.FileSystems {
-		if !known[f.Name] {
-			known[f.Name] = true
-			list = append(list, f)
-		}
-	}
-	for _, job := range w.Jobs.All() {
-		for _, p := range job.IO {
-			if !known[p.FileSystem] {
-				return nil, fieldError("filesystem", "is missing: job %s uses %q, whose bandwidth is not known (want, for "+
-					"example, %s=200MiB/s)", job.ID, p.FileSystem, p.FileSystem)
-			}
-		}
-	}
-	return list, nil
+	return []run.Warning{{Code: "no-io", Text: "no job of the workload uses a file system, so bandwidths neither delay nor " +
+		"slow jobs (want a workload with I/O, for example of rmreplay io assign)", Count: 1}}
 }
 
 // describeFileSystems returns the record's description of file systems.

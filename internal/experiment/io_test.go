@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,6 +97,14 @@ func TestIOScheduleErrors(t *testing.T) {
 	spec.Workload.Value.Jobs.Change(0, func(j *hpc.Job) { j.IO = []hpc.Phase{{FileSystem: "lustre", Rate: 1}} })
 	if _, err := Prepare(spec); !errors.As(err, &field) || field.Field != "filesystem" {
 		t.Errorf("a file system without a bandwidth: %v", err)
+	}
+	for _, name := range []string{"lustre", "luster"} { // jobs use only the first
+		spec.Slurm.FileSystems = []hpc.FileSystem{{Name: "lustre", Bandwidth: 1}, {Name: name, Bandwidth: 1}}
+		_, err := Prepare(spec)
+		wrong := errors.As(err, &field) && strings.Contains(field.Error(), "luster: no job of the workload uses")
+		if wrong != (name == "luster") {
+			t.Errorf("--filesystem %s: %v", name, err)
+		}
 	}
 }
 

@@ -76,8 +76,8 @@ func (e *simEngine) check(spec *Spec) (err error) {
 
 func (e *simEngine) fit(w *workload.Workload) (workload.Cluster, error) {
 	var err error
-	if e.config.FileSystems, err = fileSystemsOf(w, e.spec.FileSystems); err != nil {
-		return workload.Cluster{}, err
+	if e.config.FileSystems, err = replay.FileSystems(w, e.spec.FileSystems); err != nil {
+		return workload.Cluster{}, &FieldError{"filesystem", err}
 	}
 	e.config.RecordedLimits = !transform.ChangesLimits(w.Transforms)
 	if e.trained != nil {
@@ -174,6 +174,10 @@ func (e *simEngine) fitMachine(w *workload.Workload) error {
 		if scaled > maxProcessors {
 			return fieldError("nodes", "x%g: %d processors would become %.3g (want at most %d)", f, processors, scaled,
 				maxProcessors)
+		}
+		if int(scaled) == processors && f != 1 {
+			return fieldError("nodes", "x%g: the number of processors would stay %d (want a factor that changes it)", f,
+				processors)
 		}
 		processors = int(scaled)
 	}
@@ -274,6 +278,12 @@ func (e *simEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *
 		return run.StateFailed, err
 	}
 	warnings := p.undone(result, engine.NeverStarts())
+	if e.site != nil && e.site.Mismatch != "" {
+		warnings = append(warnings, run.Warning{Code: "configuration", Text: e.site.Mismatch, Count: 1})
+	}
+	if len(e.spec.FileSystems) > 0 || policy.SchedulesIO(e.spec.Policy) {
+		warnings = append(warnings, withoutIO(p.workload, e.config.FileSystems)...)
+	}
 	warnings = append(warnings, (&foreseen{}).rejected(result)...)
 	warnings = append(warnings, refusedEvents(engine.Refused())...)
 	return warned(record, append(warnings, p.unlikeRecord(record.Rows)...))

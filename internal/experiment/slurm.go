@@ -103,8 +103,10 @@ func decayHalfLife(c *conf.Cluster) (time.Duration, error) {
 }
 
 func (e *slurmEngine) fit(w *workload.Workload) (_ workload.Cluster, err error) {
-	e.fileSystems, err = fileSystemsOf(w, e.spec.FileSystems)
-	return ClusterFacts(e.cluster), err
+	if e.fileSystems, err = replay.FileSystems(w, e.spec.FileSystems); err != nil {
+		return workload.Cluster{}, &FieldError{"filesystem", err}
+	}
+	return ClusterFacts(e.cluster), nil
 }
 
 // earliestBegin is the earliest begin of a workload. The daemons start before the workload begins, and must not start
@@ -324,7 +326,9 @@ func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record
 	}
 	err = record.Update(func(m *run.Manifest) {
 		describeConfiguration(m, engine.Adapted())
-		m.Network = string(engine.Network())
+		if m.Network = string(engine.Network()); len(e.spec.FileSystems) > 0 || e.ioSchedule != nil {
+			m.Warnings = append(m.Warnings, withoutIO(p.workload, e.fileSystems)...)
+		}
 	})
 	if err != nil {
 		return nothing, errors.Join(err, engine.Close())

@@ -66,7 +66,7 @@ type Slurm struct {
 	// SiteSlurm is the release of Slurm that the cluster's configuration is for, such as "22.05". If it is "", the
 	// release is found from the configuration's keys ([rmreplay/internal/rm/slurm/conf.Cluster.Releases]).
 	SiteSlurm string `json:"site_slurm,omitempty"`
-	// Cluster is the cluster directory. NodeFactor multiplies the number of nodes of each kind. 0 means 1.
+	// Cluster is the cluster directory. NodeFactor multiplies the number of nodes. 0 means 1.
 	Cluster    string  `json:"cluster"`
 	NodeFactor float64 `json:"node_factor,omitempty"`
 	// The delays on the nodes: the time before a job's script starts, the duration of the prolog, and the duration

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"slices"
+	"strings"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/ioaware"
@@ -34,6 +35,12 @@ func ioOptions(name string) *ioaware.Planning {
 		}
 	}
 	return nil
+}
+
+// SchedulesIO reports whether a policy, with or without options, plans with a file system.
+func SchedulesIO(spec string) bool {
+	name, _, _ := strings.Cut(spec, ":")
+	return ioOptions(name) != nil
 }
 
 // withFileSystem plans rounds with the rules of package ioaware.

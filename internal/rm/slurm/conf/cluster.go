@@ -67,6 +67,8 @@ type Cluster struct {
 	// Warnings are about unusual statements of the configuration, in the order of the files. Most
 	// begin with a file and line.
 	Warnings []string
+	// Mismatch is the warning of [Cluster.Scale] about a number of nodes unlike the requested one; "" without one.
+	Mismatch string
 
 	topology  *topology.File // of topology.yaml, or of a topology.conf that a plugin reads
 	nodeLines []nodeLine

@@ -8,18 +8,19 @@ import (
 	"strings"
 
 	"rmreplay/internal/hostlist"
-	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/conf/kinds"
 )
 
 // Factor returns the number of nodes divided by their number in slurm.conf. It is 1 unless the
 // cluster comes from [Cluster.Scale].
 func (c *Cluster) Factor() float64 { return cmp.Or(c.factor, 1) }
 
-// Scale returns the cluster with another number of nodes of each kind. The new number is the old number times the
-// factor, rounded, and at least one. Scale answers questions such as "what if we had half the machine?". Nodes are of
-// one kind if they have the same hardware, features, generic resources and weight and are in the same partitions. Scale
-// removes the last nodes of a kind, or adds copies of its first nodes, named x2-NAME, x3-NAME and so on. A copy is in
-// the same partitions, on the same switches and in the same lines of gres.conf as its original.
+// Scale returns the cluster with another number of nodes: the old number times the factor, rounded. Scale answers
+// questions such as "what if we had half the machine?". Each kind gets its share, at least one node; see [kinds.Kinds.Scale].
+// Nodes are of one kind if they have the same hardware, features, generic resources and weight and are in the same
+// partitions. Scale removes the last nodes of a kind, or adds copies of its first nodes, named x2-NAME, x3-NAME and so
+// on. A copy is in the same partitions, on the same switches and in the same lines of gres.conf as its original.
+// Scale fails if a factor other than 1 does not change the number of nodes.
 //
 // Scale keeps everything else: limits of partitions and accounts, licences, and the nodes that
 // jobs request by name. It does not change the receiver. [Adapt] reports the changes.
@@ -34,7 +35,11 @@ func (c *Cluster) Scale(factor float64) (*Cluster, error) {
 	if c.TopologyYAML != nil {
 		return nil, fmt.Errorf("scaling the nodes of %s by %g: the nodes in %s cannot be scaled (want a topology.conf)", c.Path, factor, topologyYAML)
 	}
-	sc := &scaling{cluster: c, factor: factor, becomes: c.scaledNames(factor)}
+	becomes, mismatch, err := c.kinds().Scale(factor)
+	if err != nil {
+		return nil, fmt.Errorf("scaling the nodes of %s by %g: %w", c.Path, factor, err)
+	}
+	sc := &scaling{cluster: c, factor: factor, becomes: becomes}
 	out := &Cluster{Path: c.Path, SiteRelease: c.SiteRelease, Database: c.Database, Accounts: c.Accounts, AccountsFile: c.AccountsFile, Users: c.Users, nodeIndex: make(map[string]int), factor: c.Factor() * factor, private: c.private}
 	for _, s := range c.Statements {
 		if scaled, stays := sc.statement(s); stays {
@@ -54,42 +59,22 @@ func (c *Cluster) Scale(factor float64) (*Cluster, error) {
 	if err := out.resolve(); err != nil {
 		return nil, fmt.Errorf("scaling the nodes of %s by %g: %w", c.Path, factor, err)
 	}
+	if mismatch != "" {
+		out.Mismatch = fmt.Sprintf("%s: %s", c.Path, mismatch)
+		out.Warnings = append(out.Warnings, out.Mismatch)
+	}
 	return out, nil
 }
 
-// scaledNames returns the names that replace each node's name: none, the name itself, or the name
-// itself and the names of its copies.
-func (c *Cluster) scaledNames(factor float64) map[string][]string {
+// kinds returns the cluster's nodes by kind.
+func (c *Cluster) kinds() kinds.Kinds {
 	in := make(map[string][]string, len(c.Nodes))
 	for _, p := range c.Partitions {
 		for _, name := range p.Nodes {
 			in[name] = append(in[name], p.Name)
 		}
 	}
-	kinds := map[string][]string{}
-	for _, n := range c.Nodes {
-		k := kindOf(n, in[n.Name])
-		kinds[k] = append(kinds[k], n.Name)
-	}
-	becomes := make(map[string][]string, len(c.Nodes))
-	for _, names := range kinds {
-		want := max(int(math.Round(float64(len(names))*factor)), 1)
-		for i := range want {
-			original := names[i%len(names)]
-			name := original
-			if i >= len(names) {
-				name = fmt.Sprintf("x%d-%s", i/len(names)+1, original)
-			}
-			becomes[original] = append(becomes[original], name)
-		}
-	}
-	return becomes
-}
-
-// kindOf returns equal texts for nodes of one kind.
-func kindOf(n hpc.Node, partitions []string) string {
-	n.Name = ""
-	return fmt.Sprintf("%+v in %s", n, strings.Join(partitions, ","))
+	return kinds.Of(c.Nodes, in)
 }
 
 // scaling rewrites statements for other numbers of nodes.

@@ -45,10 +45,10 @@ func TestScale(t *testing.T) {
 		// v1 and v2 are in different partitions, so each is the last of its kind and stays.
 		{"gpu", 0.5, "c[01-06],g1,v[1-2]", map[string]string{"cpu": "c[01-06]", "gpu": "g1,v1", "all": "c[01-06],g1,v[1-2]"}},
 		{"gpu", 0.01, "c01,g1,v[1-2]", map[string]string{"cpu": "c01", "gpu": "g1,v1", "all": "c01,g1,v[1-2]"}},
-		{"gpu", 1.5, "c[01-12],x2-c[01-06],g[1-2],x2-g1,v[1-2],x2-v[1-2]",
-			map[string]string{"cpu": "c[01-12],x2-c[01-06]", "gpu": "g[1-2],v1,x2-g1,x2-v1", "all": "c[01-12],x2-c[01-06],g[1-2],x2-g1,v[1-2],x2-v[1-2]"}},
+		{"gpu", 1.5, "c[01-12],x2-c[01-06],g[1-2],x2-g1,v[1-2],x2-v1",
+			map[string]string{"cpu": "c[01-12],x2-c[01-06]", "gpu": "g[1-2],v1,x2-g1,x2-v1", "all": "c[01-12],x2-c[01-06],g[1-2],x2-g1,v[1-2],x2-v1"}},
 		// c20 is down, which makes it a kind of its own.
-		{"full", 0.5, "c[1-10,20],gpu[1-2]", map[string]string{"main": "c[1-10,20],gpu[1-2]", "gpu": "gpu[1-2]", "maint": "c[1-10,20],gpu[1-2]"}},
+		{"full", 0.5, "c[1-9,20],gpu[1-2]", map[string]string{"main": "c[1-9,20],gpu[1-2]", "gpu": "gpu[1-2]", "maint": "c[1-9,20],gpu[1-2]"}},
 		{"full", 3, "c[1-20],x2-c[1-20],x3-c[1-20],gpu[1-4],x2-gpu[1-4],x3-gpu[1-4]", nil},
 	} {
 		c := scaleSite(t, tt.site, tt.factor)
