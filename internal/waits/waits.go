@@ -240,15 +240,18 @@ func Decompose(row *run.Row, end hpc.Time) []Span {
 }
 
 // neverEligible reports whether the record says that a job was not eligible at any time of the period. Such a job has
-// no eligible date, and the record has one of three signs: the simulator recorded the job's place in the queue; the
-// job's dependencies can never be met; the job is not eligible for its last reason. Without such a sign, the record may
-// lack the eligible date.
+// no eligible date, and the record has one of four signs: it has the job's place in the queue, as in the simulator; the
+// job never started, but another task of its array was eligible; the job's dependencies can never be met; the job is not
+// eligible for its last reason. Without such a sign, the record may lack the eligible date.
 func (p *Period) neverEligible(row *run.Row) bool {
-	if p.Eligible != 0 || p.Again || !row.AskedDependency && !row.AskedHold {
+	if p.Eligible != 0 || p.Again {
 		return false
 	}
+	if !row.AskedDependency && !row.AskedHold {
+		return row.AskedBegin > 0 && row.First != 0
+	}
 	last := row.Reasons[max(0, len(row.Reasons)-1):]
-	return row.First != 0 || PartOf(row.Reason) == Dependency || len(last) > 0 && PartOf(last[0].Reason).early()
+	return row.First != 0 || row.ArrayEligible > 0 && row.Start == 0 || PartOf(row.Reason) == Dependency || len(last) > 0 && PartOf(last[0].Reason).early()
 }
 
 // divide calls visit for each span of a period, in order. If the job becomes eligible within a span,
