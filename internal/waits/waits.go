@@ -301,6 +301,36 @@ func divide(row *run.Row, p Period, visit func(s Span, after bool)) {
 	}
 }
 
+// EligibleAt reports whether a job in the queue was eligible at an instant: its eligible date had passed or, after a
+// lost run, the date at which it was eligible again. If the record lacks this date, the job counts as eligible, unless
+// it waits at that instant for a dependency, its begin time, a hold or the limit of its array. For the parameter end
+// see [Decompose].
+func EligibleAt(row *run.Row, t, end hpc.Time) bool {
+	ok := true
+	for _, p := range AppendQueued(nil, row) {
+		if p.To == 0 {
+			p.To = end
+		}
+		switch {
+		case t < p.From || t >= p.To:
+		case p.Eligible != 0 && (p.Eligible >= p.From || !p.Again):
+			return t >= p.Eligible
+		default:
+			divide(row, p, func(s Span, after bool) {
+				if s.From <= t && t < s.To {
+					ok = after && !s.Part.early() && !PartOf(s.Reason).early() && !s.atArrayLimit()
+				}
+			})
+		}
+	}
+	return ok
+}
+
+// atArrayLimit reports whether a task waits for the limit of its array.
+func (s *Span) atArrayLimit() bool {
+	return s.Part == OwnLimit && s.Reason == "" || strings.HasPrefix(s.Reason, "JobArrayTaskLimit")
+}
+
 // metAtOnce reports whether a job waited for no other job although it asked for a dependency: no reason names the
 // dependency, and the job was eligible a second after its submission. slurmctld of 24.11 and later first looks at an
 // array in the second after its submission, also if the dependency was met, or was left out of the submission.
