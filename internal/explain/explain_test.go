@@ -13,6 +13,7 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/waits"
+	"rmreplay/internal/workload"
 )
 
 // at is an instant of the tests' day, in minutes.
@@ -1098,6 +1099,10 @@ func TestEligiblePending(t *testing.T) {
 		h.rows[4+i].Processors = 4 + i
 		h.waits(reason, 6, reason, 0)
 	}
+	h.job("later", "bob", "", 1, 5, 100, 200, 30) // its reason does not keep it from being eligible, but its date does
+	h.rows[9].Eligible = at(50)
+	h.waits("later", 6, "JobArrayTaskLimit", 0)
+	h.waits("later", 9, "Priority", 0)
 	stall, err := h.record().At(at(10))
 	if err != nil {
 		t.Fatal(err)
@@ -1107,11 +1112,50 @@ func TestEligiblePending(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		": 5 jobs pending (30 processors); 2 of them eligible (15 processors), 4 running\n",
-		"and pending jobs ask for 30 processors more, 15 of them for eligible jobs; the weight is",
+		": 6 jobs pending (34 processors); 2 of them eligible (15 processors), 4 running\n",
+		"and pending jobs ask for 34 processors more, 15 of them for eligible jobs; the weight is",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}
+
+// TestNeverEligibleInRecord: a job of a record that was cancelled before it was eligible waits for what it asks for, and
+// nobody held its nodes. If the record lacks eligible dates, it does not say why the job waited.
+func TestNeverEligibleInRecord(t *testing.T) {
+	for _, test := range []struct {
+		ask  hpc.Request
+		want waits.Part
+	}{
+		{hpc.Request{Dependency: "afterok:a"}, waits.Dependency}, {hpc.Request{Begin: 9 * time.Hour}, waits.BeginTime},
+		{hpc.Request{Hold: true}, waits.Held}, {hpc.Request{}, waits.Unknown},
+	} {
+		for _, eligible := range []hpc.Time{at(0), 0} {
+			ran := &hpc.Job{ID: "a", Submit: at(0), Recorded: &hpc.Recorded{Eligible: eligible, Start: at(1), End: at(90), State: hpc.Completed,
+				Processors: 4}}
+			never := &hpc.Job{ID: "b", Submit: at(2), Request: test.ask, Recorded: &hpc.Recorded{End: at(80), State: hpc.Cancelled}}
+			r, err := run.FromWorkload(&workload.Workload{Jobs: workload.JobsOf(ran, never)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rec, err := Open(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, text := told(t, rec, "b")
+			stall, err := rec.At(at(30))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, pending := test.want, 0
+			if eligible == 0 || want == waits.Unknown {
+				want, pending = waits.Unknown, 1
+			}
+			if len(s.Parts) != 1 || s.Parts[0].Part != want || len(s.Holders) != pending || stall.Eligible != pending || s.Eligible != 0 {
+				t.Errorf("eligible dates: %t, %+v: %d eligible, want %d; parts %+v, want %s\n%s", eligible != 0, test.ask, stall.Eligible,
+					pending, s.Parts, want, text)
+			}
 		}
 	}
 }

@@ -99,7 +99,7 @@ type Stall struct {
 	At          Instant `json:"at"`
 	Pending     int     `json:"pending_jobs"`
 	PendingCPUs int     `json:"pending_processors"`
-	// Eligible are the pending jobs that wait for no dependency, begin time or hold. EligibleCPUs are their processors.
+	// Eligible are the pending jobs that are eligible ([waits.EligibleAt]). EligibleCPUs are their processors.
 	Eligible       int `json:"eligible_jobs"`
 	EligibleCPUs   int `json:"eligible_processors"`
 	Running        int `json:"running_jobs"`
@@ -298,9 +298,7 @@ func (s *situation) count() {
 			why.Reason = cmp.Or(why.Reason, "JobArrayTaskLimit")
 		}
 		s.waiting[why.Part] = append(s.waiting[why.Part], why.Reason)
-		switch why.Part {
-		case waits.Dependency, waits.BeginTime, waits.Held:
-		default:
+		if waits.EligibleAt(row, s.at, s.end) {
 			s.stall.Eligible++
 			s.stall.EligibleCPUs += s.cpusOf(row)
 		}

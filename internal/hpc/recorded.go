@@ -2,6 +2,7 @@ package hpc
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 )
@@ -127,6 +128,28 @@ func (r *Recorded) OfTask(task int) Recorded {
 		}
 	}
 	return of
+}
+
+// HaveEligibleDates reports whether a record says when jobs might first start: most jobs that started have such a date.
+func HaveEligibleDates(jobs iter.Seq2[int, *Job]) bool {
+	dated := 0
+	for _, job := range jobs {
+		switch r := job.Recorded; {
+		case r == nil || r.Start == 0:
+		case r.Eligible != 0:
+			dated++
+		default:
+			dated--
+		}
+	}
+	return dated > 0
+}
+
+// NeverEligible reports whether a recorded job that requests a delay has neither a start nor an eligible date. In a
+// record with such dates ([HaveEligibleDates]), this job, or each task of this array, ended before it might start.
+func (job *Job) NeverEligible() bool {
+	r := job.Recorded
+	return r != nil && r.Eligible == 0 && r.Start == 0 && (job.Dependency != "" || job.Hold || job.Begin > 0)
 }
 
 // WithoutMadeBegin returns a recorded job without its begin time if the begin time is the instant at which the job

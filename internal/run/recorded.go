@@ -23,7 +23,7 @@ const EngineRecorded = "recorded"
 func FromWorkload(w *workload.Workload) (*Run, error) {
 	j := &journal{builder: newBuilder()}
 	var events []rm.Event
-	jobs, started, impossible := 0, 0, 0
+	jobs, started, impossible, dated := 0, 0, 0, hpc.HaveEligibleDates(w.Jobs.All())
 	for i := range w.Jobs.Len() {
 		job := w.Jobs.At(i)
 		if job.Recorded == nil {
@@ -39,6 +39,8 @@ func FromWorkload(w *workload.Workload) (*Run, error) {
 		for _, e := range events[before:] {
 			if e.Kind == rm.Started {
 				started++
+			} else if e.Kind == rm.Ended && dated && job.NeverEligible() {
+				e.Outcome.First = e.Outcome.End // as in the simulator, for a job that never was in the queue
 			}
 		}
 	}
@@ -64,10 +66,8 @@ func FromWorkload(w *workload.Workload) (*Run, error) {
 	}}
 	r.Manifest.derive()
 	if n := w.Jobs.Len() - jobs; n > 0 {
-		r.Manifest.Warnings = append(r.Manifest.Warnings, Warning{
-			Code: "jobs-without-record", Text: "jobs of the workload have no record of what happened to them, and are left out",
-			Count: n,
-		})
+		r.Manifest.Warnings = append(r.Manifest.Warnings, Warning{Code: "jobs-without-record", Count: n,
+			Text: "jobs of the workload have no record of what happened to them, and are left out"})
 	}
 	if impossible > 0 {
 		r.Manifest.Warnings = append(r.Manifest.Warnings, Warning{
@@ -179,11 +179,8 @@ func lacks(w *workload.Workload, name string) []Warning {
 		"start on others in a replay")
 	lack(dependency, "dependencies", "dependencies, so jobs that waited for others may start earlier in a replay")
 	if n := w.Rules[finished.NoteRequeued]; n > 0 {
-		list = append(list, Warning{
-			Code:  LackPrefix + LostRuns,
-			Text:  name + " does not record the times of runs that jobs lost to requeues, so recorded waits contain these runs",
-			Count: n,
-		})
+		list = append(list, Warning{Code: LackPrefix + LostRuns, Count: n,
+			Text: name + " does not record the times of runs that jobs lost to requeues, so recorded waits contain these runs"})
 	}
 	lack(nodes, "nodes", "nodes of jobs, so placement cannot be compared")
 	return list

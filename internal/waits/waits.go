@@ -240,15 +240,18 @@ func Decompose(row *run.Row, end hpc.Time) []Span {
 }
 
 // neverEligible reports whether the record says that a job was not eligible at any time of the period. Such a job has
-// no eligible date, and the record has one of three signs: the simulator recorded the job's place in the queue; the
-// job's dependencies can never be met; the job is not eligible for its last reason. Without such a sign, the record may
-// lack the eligible date.
+// no eligible date, and the record has one of four signs: it has the job's place in the queue, as in the simulator; the
+// job never started, but another task of its array was eligible; the job's dependencies can never be met; the job is not
+// eligible for its last reason. Without such a sign, the record may lack the eligible date.
 func (p *Period) neverEligible(row *run.Row) bool {
-	if p.Eligible != 0 || p.Again || !row.AskedDependency && !row.AskedHold {
+	if p.Eligible != 0 || p.Again {
 		return false
 	}
+	if !row.AskedDependency && !row.AskedHold {
+		return row.AskedBegin > 0 && row.First != 0
+	}
 	last := row.Reasons[max(0, len(row.Reasons)-1):]
-	return row.First != 0 || PartOf(row.Reason) == Dependency || len(last) > 0 && PartOf(last[0].Reason).early()
+	return row.First != 0 || row.ArrayEligible > 0 && row.Start == 0 || PartOf(row.Reason) == Dependency || len(last) > 0 && PartOf(last[0].Reason).early()
 }
 
 // divide calls visit for each span of a period, in order. If the job becomes eligible within a span,
@@ -296,6 +299,36 @@ func divide(row *run.Row, p Period, visit func(s Span, after bool)) {
 	if from < p.To {
 		piece(from, p.To, run.Span{From: from})
 	}
+}
+
+// EligibleAt reports whether a job in the queue was eligible at an instant: its eligible date had passed or, after a
+// lost run, the date at which it was eligible again. If the record lacks this date, the job counts as eligible, unless
+// it waits at that instant for a dependency, its begin time, a hold or the limit of its array. For the parameter end
+// see [Decompose].
+func EligibleAt(row *run.Row, t, end hpc.Time) bool {
+	ok := true
+	for _, p := range AppendQueued(nil, row) {
+		if p.To == 0 {
+			p.To = end
+		}
+		switch {
+		case t < p.From || t >= p.To:
+		case p.Eligible != 0 && (p.Eligible >= p.From || !p.Again):
+			return t >= p.Eligible
+		default:
+			divide(row, p, func(s Span, after bool) {
+				if s.From <= t && t < s.To {
+					ok = after && !s.Part.early() && !PartOf(s.Reason).early() && !s.atArrayLimit()
+				}
+			})
+		}
+	}
+	return ok
+}
+
+// atArrayLimit reports whether a task waits for the limit of its array.
+func (s *Span) atArrayLimit() bool {
+	return s.Part == OwnLimit && s.Reason == "" || strings.HasPrefix(s.Reason, "JobArrayTaskLimit")
 }
 
 // metAtOnce reports whether a job waited for no other job although it asked for a dependency: no reason names the

@@ -215,6 +215,10 @@ func TestNeverEligible(t *testing.T) {
 		"a begin time, then a dependency":          {run.Row{AskedDependency: true, AskedBegin: 4 * time.Minute, First: at(10)}, map[Part]int{BeginTime: 4, Dependency: 6}},
 		"a hold in the simulator":                  {run.Row{AskedHold: true, First: at(10)}, map[Part]int{Held: 10}},
 		"a job of the simulator without a request": {run.Row{First: at(10)}, map[Part]int{Priority: 10}},
+		"a begin time in a record":                 {run.Row{AskedBegin: 40 * time.Minute, First: at(10)}, map[Part]int{BeginTime: 10}},
+		"a begin time that had passed":             {run.Row{AskedBegin: 4 * time.Minute, First: at(10)}, map[Part]int{BeginTime: 4, Unknown: 6}},
+		"a task of a recorded array":               {run.Row{AskedDependency: true, ArrayEligible: at(4)}, map[Part]int{Dependency: 4, Unknown: 6}},
+		"a begin time in a log without dates":      {run.Row{AskedBegin: 40 * time.Minute}, map[Part]int{Unknown: 10}},
 		"a log without eligible dates":             {run.Row{AskedDependency: true}, map[Part]int{Unknown: 10}},
 		"a reason for which the job was eligible":  {run.Row{AskedDependency: true, Reasons: []run.Span{reason(0, 2, ""), reason(2, 10, "Priority")}}, map[Part]int{Unknown: 2, Priority: 8}},
 		"a task of an array whose dependency is met": {run.Row{AskedDependency: true, ArrayEligible: at(4), AskedArrayLimit: 2, Reasons: polled[:1], First: at(10)},
@@ -225,6 +229,36 @@ func TestNeverEligible(t *testing.T) {
 		for _, part := range Parts {
 			if got := sums.Part(part); got != time.Duration(test.want[part])*time.Minute {
 				t.Errorf("%s: %s %s, want %d min", name, part, got, test.want[part])
+			}
+		}
+	}
+}
+
+// TestEligibleAt checks that a job is eligible from its eligible date on. Without a date, its reasons decide.
+func TestEligibleAt(t *testing.T) {
+	lost := []run.Segment{{Start: at(10), End: at(20), EndedBy: rm.Requeue}, {Start: at(60), EndedBy: rm.Ended}}
+	still := lost[:1]
+	for name, test := range map[string]struct {
+		row  run.Row
+		from int // the job is eligible from this minute on, until it starts in minute 60; -1: at no time
+	}{
+		"a date":                         {run.Row{Eligible: at(30), Start: at(60), Reasons: []run.Span{reason(5, 60, "Priority")}}, 30},
+		"a date and a limit":             {run.Row{Eligible: at(3), Start: at(60), Reasons: []run.Span{reason(0, 60, "JobArrayTaskLimit")}}, 3},
+		"no date":                        {run.Row{Start: at(60)}, 0},
+		"a dependency":                   {run.Row{End: at(60), Reasons: []run.Span{reason(0, 33, "Dependency"), reason(33, 60, "Priority")}}, 33},
+		"a limit of an array":            {run.Row{End: at(60), Reasons: []run.Span{reason(0, 60, "JobArrayTaskLimit")}}, -1},
+		"a limit of a user":              {run.Row{End: at(60), Reasons: []run.Span{reason(0, 60, "QOSMaxJobsPerUserLimit")}}, 0},
+		"never eligible":                 {run.Row{End: at(60), AskedDependency: true, First: at(60)}, -1},
+		"eligible again":                 {run.Row{Eligible: at(40), Start: at(60), Segments: lost, Reasons: []run.Span{reason(20, 50, "BeginTime")}}, 40},
+		"eligible again, without a date": {run.Row{Eligible: at(0), Segments: still, Reasons: []run.Span{reason(20, 45, "BeginTime")}}, 45},
+	} {
+		test.row.Submit = at(0)
+		for minute := range 60 {
+			if len(test.row.Segments) > 0 && minute < 20 {
+				continue
+			}
+			if want := test.from >= 0 && minute >= test.from; EligibleAt(&test.row, at(minute), at(60)) != want {
+				t.Errorf("%s: eligible in minute %d: %v, want %v", name, minute, !want, want)
 			}
 		}
 	}

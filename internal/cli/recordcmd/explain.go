@@ -63,7 +63,7 @@ records no reasons. rmreplay simulate --policy slurm records all reasons. Other
 simulations record which job was first in the queue. For a run without reasons, such as a
 recorded workload, the causes follow from the jobs that used the machine.`,
 		Example: `  rmreplay explain demo/run d0332
-  rmreplay explain demo/run d0031_4 --json
+  rmreplay explain demo/run d0563_32 --json
   rmreplay explain demo/run --filter 'partition == "gpu"'
   rmreplay explain demo/run --by user --start 2024-03-05T12:00 --end 2024-03-05T18:00
   rmreplay explain demo/run --at 2024-03-05T14:00
