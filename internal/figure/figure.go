@@ -25,6 +25,7 @@ import (
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/recorder"
 	"gonum.org/v1/plot/vg/vgimg"
 )
 
@@ -54,7 +55,7 @@ type Figure struct {
 	Caption string // a description of the picture, also for readers who cannot see it
 	Data    *Table
 
-	Width, Height vg.Length
+	Width, Height vg.Length    // a figure is drawn higher than Height if its plots need it
 	Legend        Legend       // drawn above the plots; nil without a legend
 	Plots         []*plot.Plot // from top to bottom
 }
@@ -106,6 +107,28 @@ func (f *Figure) WriteTo(w io.Writer, format string) error {
 	return nil
 }
 
+// leastData is the smallest height of the data area of a plot. It has room for the label of a tick: gonum returns NaN
+// for an area that is lower than its labels.
+var leastData = vg.Points(10)
+
+// height returns the height at which the figure is drawn: Height, or more if the legend and the texts of the plots
+// leave no room for the data.
+func (f *Figure) height() vg.Length {
+	height, most := f.Height, f.Height+100*vg.Centimeter
+	for ; height < most; height += vg.Millimeter * 2 {
+		canvases := f.layout(draw.NewCanvas(&recorder.Canvas{}, f.Width, height))
+		fits := true
+		for i, c := range canvases {
+			data := f.Plots[i].DataCanvas(c)
+			fits = fits && data.Max.Y-data.Min.Y >= leastData // false for NaN
+		}
+		if fits {
+			break
+		}
+	}
+	return height
+}
+
 // layout draws the legend and returns the canvas of each plot.
 func (f *Figure) layout(whole draw.Canvas) []draw.Canvas {
 	// Labels may extend beyond their axis.
@@ -142,10 +165,11 @@ func undated(pdf []byte) []byte {
 const printDPI = 200
 
 func (f *Figure) canvas(format string) (vg.CanvasWriterTo, error) {
+	height := f.height()
 	if format == "png" {
-		return vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(f.Width, f.Height), vgimg.UseDPI(printDPI))}, nil
+		return vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(f.Width, height), vgimg.UseDPI(printDPI))}, nil
 	}
-	return draw.NewFormattedCanvas(f.Width, f.Height, format)
+	return draw.NewFormattedCanvas(f.Width, height, format)
 }
 
 // SVG returns the figure as an element of the page.

@@ -17,11 +17,12 @@ type Frame struct {
 
 // Frame returns the frame of a figure. The figure must be complete, because its data decide the axes.
 func (f *Figure) Frame() Frame {
-	whole := draw.NewCanvas(&recorder.Canvas{}, f.Width, f.Height)
+	height := f.height()
+	whole := draw.NewCanvas(&recorder.Canvas{}, f.Width, height)
 	data := f.Plots[0].DataCanvas(f.layout(whole)[0])
 	return Frame{
 		Left: float64(data.Min.X / f.Width), Right: float64(data.Max.X / f.Width),
-		Top: 1 - float64(data.Max.Y/f.Height), Bottom: 1 - float64(data.Min.Y/f.Height),
+		Top: 1 - float64(data.Max.Y/height), Bottom: 1 - float64(data.Min.Y/height),
 		plot: f.Plots[0],
 	}
 }

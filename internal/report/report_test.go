@@ -391,34 +391,69 @@ func TestUnusualRuns(t *testing.T) {
 	one := schedule("one", 1, 1, small)
 	one.Rows[0].End = one.Rows[0].Start
 	of := func(runs ...compare.Realization) compare.Set { return compare.Set{Name: runs[0].Name, Runs: runs} }
-	for name, sets := range map[string][]compare.Set{
+	cases := map[string][]compare.Set{
 		"no nodes":   {of(nodeless)},
 		"odd":        {of(odd), of(schedule("good", 2, 20, small))},
 		"empty":      {of(empty)},
 		"empty pair": {of(empty), of(empty)},
 		"one job":    {of(one), of(one, one)},
-	} {
+	}
+	for kind, n := range map[string]int{"one weekday, a set": 1, "one weekday": 3, "one weekday, many sets": 9, "week": 3, "no jobs": 3, "a job": 5} {
+		for k := range n {
+			r := schedule("", uint64(k), 60, small)
+			addReasons(&r)
+			withIO(&r, 30<<20)
+			switch kind {
+			case "week":
+				for i := range r.Rows {
+					row, late := &r.Rows[i], time.Duration(i%7)*24*time.Hour
+					row.Submit, row.Start, row.End = row.Submit.Add(late), row.Start.Add(late), row.End.Add(late)
+				}
+			case "no jobs":
+				r.Rows = nil
+			case "a job":
+				r.Rows = r.Rows[:1]
+			}
+			set := of(r)
+			set.Name = strings.Repeat("a set with a long name, ", 5) + strings.Repeat("I", k)
+			cases[kind] = append(cases[kind], set)
+		}
+	}
+	for name, sets := range cases {
 		r, err := New(sets, Options{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		text := string(pageOf(t, r))
-		if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
+		if notFinite(text) {
 			t.Errorf("%s: the page has NaN or an infinite number", name)
 		}
 		if name == "odd" && !strings.Contains(text, "[affects the result] a doubt") {
 			t.Error("the warning is not on the page")
 		}
 		for _, f := range r.Figures {
-			if err := f.WriteTo(io.Discard, "svg"); err != nil {
+			var b bytes.Buffer
+			if err := f.WriteTo(&b, "svg"); err != nil {
 				t.Errorf("%s: %v", name, err)
+			}
+			if notFinite(b.String()) {
+				t.Errorf("%s: figure %s has NaN or an infinite number", name, f.Name)
 			}
 		}
 	}
 	if _, err := New(nil, Options{}); err == nil {
 		t.Error("a report of nothing")
 	}
+}
+
+// packed matches the pictures and the data of Gantt charts within a page or a figure.
+var packed = regexp.MustCompile(`[A-Za-z0-9+/=]{60,}`)
+
+// notFinite reports whether a page or a figure has a number that is not finite.
+func notFinite(text string) bool {
+	text = packed.ReplaceAllString(text, "")
+	return strings.Contains(text, "NaN") || strings.Contains(text, "Inf")
 }
 
 // A bin has the mean over its time.
