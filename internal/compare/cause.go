@@ -38,10 +38,12 @@ func (d *Divergence) causes(a, b *table, between *releases.Difference, sides [2]
 		}
 		proven("the answer to its submission was: %s", orNone(rejected.Reason))
 	case DivergedSubmit:
-		if Reacted(a.Manifest) || Reacted(b.Manifest) {
+		reacted := Reacted(a.Manifest) || Reacted(b.Manifest)
+		if reacted {
 			likely("users react to the system, and submit jobs that depend on earlier results later")
 		}
-		if x, y := jitter(a.Manifest), jitter(b.Manifest); x > 0 || y > 0 {
+		moved := b.at(y.Submit).Sub(a.at(x.Submit)).Abs()
+		if x, y := jitter(a.Manifest), jitter(b.Manifest); x+y > 0 && (reacted || moved <= x+y+time.Second) {
 			text := "jitter moved submissions by up to %s s and %s s"
 			if a.Manifest.Seed != b.Manifest.Seed {
 				text += ": with another seed by other times, so the first divergence says nothing about the configurations (want " +

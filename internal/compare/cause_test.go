@@ -58,6 +58,9 @@ func TestCausesOfRunTimes(t *testing.T) {
 			r.State, r.TimeLimit = hpc.TimedOut, time.Duration(limit)*time.Second
 		})
 	}
+	suspended := func(r run.Row, seconds int) run.Row {
+		return with(r, func(r *run.Row) { r.Suspended = time.Duration(seconds) * time.Second })
+	}
 	log := &releases.Log{}
 	for _, test := range []struct {
 		name string
@@ -69,6 +72,10 @@ func TestCausesOfRunTimes(t *testing.T) {
 			"true: it was ended 0 s after its time limit instead of 14 s; slurmctld checks time limits every 30 s"},
 		{"simulated", timedOut(134, 120), timedOut(120, 120), nil, "true: it was ended 0 s after its time limit instead of 14 s"},
 		{"another limit", timedOut(120, 120), timedOut(180, 180), log, "true: it was ended at its time limit, which was 00:03:00 instead of 00:02:00"},
+		{"another limit, and beyond it", timedOut(120, 120), timedOut(194, 180), nil,
+			"true: it was ended at its time limit, which was 00:03:00 instead of 00:02:00, and it was ended 14 s after its time limit instead of 0 s"},
+		{"suspended before its limit", timedOut(120, 120), suspended(timedOut(180, 120), 60), nil, "true: it was suspended for 60 s instead of 0 s"},
+		{"suspended for less than the difference", job("x", 0, 0, 60, "n1"), suspended(job("x", 0, 0, 900, "n1"), 60), nil, ""},
 		{"no limit in a record", timedOut(134, 0), timedOut(120, 120), nil,
 			"true: it was ended at its time limit, which was 00:02:00 instead of a limit that is not recorded"},
 		{"another end", timedOut(120, 120), job("x", 0, 0, 60, "n1"), log, "true: it ended as COMPLETED instead of TIMEOUT"},
@@ -122,6 +129,11 @@ func TestCausesInTheRecord(t *testing.T) {
 		{"planned while it runs", DivergedRunTime, []run.Row{asks(state(job("y", 5, 194, 0, "n2"), hpc.Cancelled, 875), cancels)},
 			[]run.Row{asks(state(job("y", 5, 543, 0, "n2"), hpc.Cancelled, 876), cancels)},
 			"true: the workload cancels it 870 s after its submission, and it waited for 538 s instead of 189 s"},
+		{"planned while it runs, but ended too late", DivergedRunTime, []run.Row{asks(state(job("y", 5, 6, 0, "n2"), hpc.Cancelled, 875), cancels)},
+			[]run.Row{asks(state(job("y", 5, 5, 0, "n2"), hpc.Cancelled, 896), cancels)}, ""},
+		{"planned at other times", DivergedRunTime, []run.Row{asks(state(job("y", 5, 194, 0, "n2"), hpc.Cancelled, 875), cancels)},
+			[]run.Row{asks(state(job("y", 5, 254, 0, "n2"), hpc.Cancelled, 905), func(j *hpc.Job) { j.CancelAfter = 900 * time.Second })},
+			"true: the workload cancels it 900 s after its submission instead of 870 s, and it waited for 249 s instead of 189 s"},
 		{"planned on one side", DivergedRunTime, []run.Row{asks(job("y", 5, 5, 600, "n2"), cancels)},
 			[]run.Row{asks(state(job("y", 5, 543, 0, "n2"), hpc.Cancelled, 875), cancels)},
 			"true: it ended as CANCELLED instead of COMPLETED: the workload cancels it 870 s after its submission"},
@@ -342,6 +354,7 @@ func TestCausesOfSubmissions(t *testing.T) {
 		{feedback("none", 60), "false: jitter moved submissions by up to 0 s and 60 s"},
 		{feedback("think-time", 0), "false: users react to the system, and submit jobs that depend on earlier results later"},
 		{feedback("none", 0), ""},
+		{feedback("none", 20), ""}, // the submission moved by 30 s
 	} {
 		if got := causesOf(t, DivergedSubmit, single("a", job("x", 0, 40, 60, "n1"), job("y", 0, 0, 5, "n2")), withJob(test.set, job("y", 0, 0, 5, "n2"))); got != test.want {
 			t.Errorf("causes %q, want %q", got, test.want)

@@ -127,10 +127,11 @@ func (p *player) add(at hpc.Time, class uint8, seq int, what detail) {
 
 // schedule puts a job's submission, and its cancellation if there is one, into the queue.
 func (p *player) schedule(s Submission) {
-	job, at := &p.job, s.At
+	job, at, counted := &p.job, s.At, s.At // counted: the submission from which the cancellation counts
 	p.workload.Jobs.Get(s.Job, job)
 	if p.workload.Preset(job) {
-		// A preset job does not react to other jobs.
+		// A preset job does not react to other jobs, and jitter does not move it.
+		counted = job.Submit
 		at = max(job.Submit, p.begin) // the workload begins at p.begin
 		if p.can.PresetAt != nil {
 			at = p.can.PresetAt(job.Recorded.Start, p.workload.Start)
@@ -138,7 +139,7 @@ func (p *player) schedule(s Submission) {
 	}
 	p.add(at, submission, s.Job, detail{rewrite: s.Rewrite})
 	if job.CancelAfter > 0 {
-		p.add(s.At.Add(job.CancelAfter), cancellation, s.Job, detail{})
+		p.add(counted.Add(job.CancelAfter), cancellation, s.Job, detail{})
 	}
 }
 

@@ -219,6 +219,40 @@ over TIMEOUT 600-2400 n2
 	}
 }
 
+// TestJitterLeavesPresets checks that jitter moves neither the start of a preset job nor its
+// cancellation, which counts from its recorded submission.
+func TestJitterLeavesPresets(t *testing.T) {
+	w := &workload.Workload{Start: after(3600), Epoch: after(0)}
+	w.Jobs = workload.JobsOf(windowJob("old", 0, 0, 9000, ran("n1", 500, 6000), func(j *hpc.Job) { j.CancelAfter = 5000 * time.Second }),
+		windowJob("new", 3700, 60, 60, func(j *hpc.Job) { j.CancelAfter = 30 * time.Second }))
+	moved := false
+	for seed := range uint64(5) {
+		controller, err := replay.NewController(w, replay.Feedback{Jitter: time.Minute, Seed: seed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := policy.New("easy")
+		if err != nil {
+			t.Fatal(err)
+		}
+		engine, err := sim.New(sim.Config{Epoch: w.Begin(), Policy: made, Cluster: &sim.Cluster{Nodes: []hpc.Node{{Name: "n1", CPUs: 4}, {Name: "n2", CPUs: 4}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s schedule
+		if _, err := replay.Play(context.Background(), engine, w, controller, &s, replay.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := s.lines["old"], "CANCELLED 500-5000 n1"; got != want {
+			t.Errorf("seed %d: %s, want %s", seed, got, want)
+		}
+		moved = moved || s.lines["new"] != "CANCELLED 3700-3730 n2"
+	}
+	if !moved {
+		t.Error("jitter moved no job")
+	}
+}
+
 // TestRejected checks that a rejected job without a record counts as a job that should have run,
 // and a job that never ran does not. A job that was also rejected in the record is not reported. Each
 // task of a rejected array counts.

@@ -127,9 +127,10 @@ type Outcome struct {
 	// Backfill is the backfill scheduler's action on a pending job in the last cycle that concerned
 	// the job; empty if the resource manager does not report it.
 	Backfill Backfill
-	// First is the instant at which the job became the first in the queue of its partition. Before this instant the job
-	// waited for the jobs ahead, and afterwards for resources. If the job was never the first, First is its start. First
-	// is zero if the job did not wait, or if the resource manager does not report it.
+	// First is the instant at which the job first became the first in the queue of its partition. Before this instant the
+	// job waited for the jobs ahead, and afterwards for resources; events of the kind [Waiting] report when the job lost
+	// the first place and regained it. If the job was never the first, First is its start. First is zero if the job did
+	// not wait, or if the resource manager does not report it.
 	First hpc.Time
 	// PreemptedBy is the job that preempted this one, by the workload's ID (ID_TASK for a task of an
 	// array). It is empty if the run was not preempted, or if the resource manager does not report

@@ -129,7 +129,7 @@ func overlay(spans []Span, more Span) (list []Span) {
 	}
 	from := more.From
 	for _, s := range spans {
-		if s.Reason == "" || s.Reason == "Resources" || s.Reason == BeforeWindow {
+		if s.Reason == "" || s.Reason == "Resources" || s.Reason == "Priority" || s.Reason == BeforeWindow {
 			add(s, s.From, more.From)
 			add(s, more.To, s.To)
 			continue

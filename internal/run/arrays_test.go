@@ -31,7 +31,8 @@ func TestHistoriesOfArray(t *testing.T) {
 	for _, e := range []rm.Event{
 		{At: 10, Kind: rm.Accepted, Job: "a", Task: -1},
 		started(20, 1), {At: 25, Kind: rm.Waiting, Job: "a", Task: 3, Reason: "JobHeldUser"},
-		{At: 30, Kind: rm.Waiting, Job: "a", Task: 3, Reason: "Resources"}, ended(40, 1), started(50, 2), ended(60, 2), started(60, 3), ended(70, 3),
+		{At: 30, Kind: rm.Waiting, Job: "a", Task: 3, Reason: "Resources"}, ended(40, 1),
+		{At: 45, Kind: rm.Waiting, Job: "a", Task: 3, Reason: "Priority"}, started(50, 2), ended(60, 2), started(60, 3), ended(70, 3),
 	} {
 		if err := w.Event(e); err != nil {
 			t.Fatal(err)
@@ -56,7 +57,8 @@ func TestHistoriesOfArray(t *testing.T) {
 		1: {{From: 10, To: 20}},
 		2: {{From: 10, To: 20}, {From: 20, To: 40, Reason: AtArrayLimit}, {From: 40, To: 50}},
 		3: {{From: 10, To: 20}, {From: 20, To: 25, Reason: AtArrayLimit}, {From: 25, To: 30, Reason: "JobHeldUser"},
-			{From: 30, To: 40, Reason: AtArrayLimit}, {From: 40, To: 50, Reason: "Resources"}, {From: 50, To: 60, Reason: AtArrayLimit}},
+			{From: 30, To: 40, Reason: AtArrayLimit}, {From: 40, To: 45, Reason: "Resources"},
+			{From: 45, To: 50, Reason: "Priority"}, {From: 50, To: 60, Reason: AtArrayLimit}},
 	}
 	same := func(a, b Span) bool { return a.From == b.From && a.To == b.To && a.Reason == b.Reason }
 	for i, list := range [][]Row{rows, again} {

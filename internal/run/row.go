@@ -37,9 +37,9 @@ type Row struct {
 	Submit   hpc.Time `parquet:"submit_time,optional,timestamp(nanosecond)"`
 	Resubmit hpc.Time `parquet:"resubmit_time,optional,timestamp(nanosecond)"`
 	Eligible hpc.Time `parquet:"eligible_time,optional,timestamp(nanosecond)"`
-	// First is when the job became the first in the queue of its partition, before its last run, and began to wait for
-	// resources. For a job that never was the first, First is the start (or the end). First is 0 if it is not known, and
-	// for a job that started as soon as it was eligible.
+	// First is when the job first became the first in the queue of its partition, before its last run, and began to wait
+	// for resources. If it lost this place, Reasons say until when. For a job that never was the first, First is the start
+	// (or the end). First is 0 if it is not known, and for a job that started as soon as it was eligible.
 	First hpc.Time `parquet:"first_in_queue_time,optional,timestamp(nanosecond)"`
 	// Start and End belong to the job's last run. A job that was cancelled before its start has an End and no Start.
 	Start hpc.Time `parquet:"start_time,optional,timestamp(nanosecond)"`

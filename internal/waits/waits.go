@@ -15,7 +15,8 @@
 //     in the queue behind other tasks of its array. In accounting, which has no reason, it is [Unknown];
 //   - before the window of a workload ([run.BeforeWindow]), [Unknown];
 //   - after the job was eligible, its place in the queue ([run.Row.First]), which the simulator records: [Priority]
-//     until the job was the first of its partition, and then [Resources];
+//     until the job was the first of its partition, and then [Resources]. The reasons say when another job took the
+//     first place;
 //   - the rest is [Unknown].
 //
 // A replay queries reasons only every few minutes, so a reason for which a job was not eligible ends at the latest when
@@ -376,6 +377,9 @@ func (s *Span) classify(row *run.Row, p Period, why run.Span, begins, after bool
 	}
 	if s.Reason == run.BeforeWindow && s.Part != Unknown {
 		s.Reason = ""
+	}
+	if row.First != 0 && !p.Again && (s.Reason == "Priority" || s.Reason == "Resources") {
+		s.Reason = "" // the place in the simulator's queue, as before the first change of this place
 	}
 }
 

@@ -49,6 +49,8 @@ func TestParts(t *testing.T) {
 			reason(0, 15, ""), reason(15, 20, "JobArrayTaskLimit")}}, 1, map[Part]int{OwnLimit: 20, Unknown: 1}},
 		{"a simulated job, first in its queue at last", run.Row{Submit: at(0), Eligible: at(5), First: at(20), Start: at(30), AskedDependency: true}, 25,
 			map[Part]int{Dependency: 5, Priority: 15, Resources: 10}},
+		{"a simulated job that lost the first place", run.Row{Submit: at(0), Eligible: at(0), First: at(5), Start: at(60), Reasons: []run.Span{
+			reason(0, 20, ""), reason(20, 30, "Priority"), reason(30, 60, "Resources")}}, 60, map[Part]int{Priority: 15, Resources: 45}},
 		{"first before it was eligible", run.Row{Submit: at(0), Eligible: at(5), First: at(3), Start: at(30), AskedHold: true}, 25,
 			map[Part]int{Held: 5, Resources: 25}},
 		{"backfilled", run.Row{Submit: at(0), Eligible: at(0), First: at(30), Start: at(30)}, 30, map[Part]int{Priority: 30}},

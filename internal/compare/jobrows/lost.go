@@ -5,6 +5,7 @@ package jobrows
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -93,50 +94,87 @@ func NeverStarted(row *run.Row, asked *hpc.Job) string {
 	return fmt.Sprintf("it ended as %s at %s, before it started", row.State, row.End.Text(time.UTC))
 }
 
+// slack is by how much the parts of a reason may miss a difference of run times: Slurm's times are whole seconds.
+const slack = 2 * time.Second
+
 // Why returns the reason why the last run of a job was longer or shorter in y than in x; "" if the rows do not show
-// it. The parameter asked has the results of [Asked] for x and y. The parameter slurm says that both are runs of
-// slurmctld.
+// it, or if what they show does not explain the difference to within [slack]. The parameter asked has the results of
+// [Asked] for x and y. The parameter slurm says that both are runs of slurmctld.
 func Why(x, y *run.Row, asked [2]*hpc.Job, slurm bool) string {
-	after := func(row *run.Row) string {
-		return seconds(row.End.Sub(row.Start) - row.Suspended - row.TimeLimit).Text()
+	if was, is := cancelled(x, asked[0]), cancelled(y, asked[1]); was > 0 && is > 0 {
+		return whyCancelled(x, y, was, is)
+	} else if x.State != y.State {
+		return otherState(x, y, max(was, is))
 	}
-	was, is := cancelled(x, asked[0]), cancelled(y, asked[1])
-	switch {
-	case was > 0 && was == is:
-		return fmt.Sprintf("the workload cancels it %s s after its submission, and it waited for %s s instead of %s s",
-			seconds(is).Text(), seconds(y.Start.Sub(y.Submit)).Text(), seconds(x.Start.Sub(x.Submit)).Text())
-	case was > 0 && is > 0:
-		return fmt.Sprintf("the workload cancels it %s s after its submission instead of %s s", seconds(is).Text(),
-			seconds(was).Text())
-	case x.State == hpc.TimedOut && y.State == hpc.TimedOut && x.TimeLimit != y.TimeLimit:
-		return fmt.Sprintf("it was ended at its time limit, which was %s instead of %s", limitText(y), limitText(x))
-	case x.State == hpc.TimedOut && y.State == hpc.TimedOut:
-		text := fmt.Sprintf("it was ended %s s after its time limit instead of %s s", after(y), after(x))
+	var parts []string
+	rest := ran(y) - ran(x) // without the parts
+	part := func(size time.Duration, format string, args ...any) {
+		if size.Abs() >= time.Second {
+			parts, rest = append(parts, fmt.Sprintf(format, args...)), rest-size
+		}
+	}
+	if x.State == hpc.TimedOut && min(x.TimeLimit, y.TimeLimit) > 0 {
+		part(y.TimeLimit-x.TimeLimit, "it was ended at its time limit, which was %s instead of %s", limitText(y),
+			limitText(x))
+		checks := ""
 		if slurm {
-			text += fmt.Sprintf("; slurmctld checks time limits every %s s", seconds(timeLimitInterval).Text())
+			checks = fmt.Sprintf("; slurmctld checks time limits every %s s", seconds(timeLimitInterval).Text())
 		}
-		return text
-	case x.State != y.State:
-		text := fmt.Sprintf("it ended as %s instead of %s", y.State, x.State)
-		for _, by := range []string{preemptedBy(x), preemptedBy(y)} {
-			if by != "" {
-				text += ": preempted by job " + by
-			}
-		}
-		if after := max(was, is); after > 0 {
-			text += fmt.Sprintf(": the workload cancels it %s s after its submission", seconds(after).Text())
-		}
-		return text
+		was, is := ran(x)-x.Suspended-x.TimeLimit, ran(y)-y.Suspended-y.TimeLimit
+		part(is-was, "it was ended %s s after its time limit instead of %s s%s", seconds(is).Text(),
+			seconds(was).Text(), checks)
+	}
+	part(y.Suspended-x.Suspended, "it was suspended for %s s instead of %s s", seconds(y.Suspended).Text(),
+		seconds(x.Suspended).Text())
+	if x.State == hpc.Completed && min(x.AskedRunTime, y.AskedRunTime) > 0 {
+		part(y.AskedRunTime-x.AskedRunTime, "its run time in the workload is %s s instead of %s s",
+			seconds(y.AskedRunTime).Text(), seconds(x.AskedRunTime).Text())
+	}
+	switch {
+	case x.State == hpc.TimedOut && x.TimeLimit != y.TimeLimit && min(x.TimeLimit, y.TimeLimit) == 0:
+		return fmt.Sprintf("it was ended at its time limit, which was %s instead of %s", limitText(y), limitText(x))
+	case rest.Abs() <= slack:
+		return strings.Join(parts, ", and ")
 	case x.Restarts != y.Restarts:
 		return fmt.Sprintf("it was requeued %s instead of %s", often(y.Restarts), often(x.Restarts))
-	case x.Suspended != y.Suspended:
-		return fmt.Sprintf("it was suspended for %s s instead of %s s", seconds(y.Suspended).Text(),
-			seconds(x.Suspended).Text())
-	case x.State == hpc.Completed && x.AskedRunTime != y.AskedRunTime && min(x.AskedRunTime, y.AskedRunTime) > 0:
-		return fmt.Sprintf("its run time in the workload is %s s instead of %s s", seconds(y.AskedRunTime).Text(),
-			seconds(x.AskedRunTime).Text())
 	}
 	return ""
+}
+
+// ran returns the time from the start to the end of a job's last run.
+func ran(row *run.Row) time.Duration { return row.End.Sub(row.Start) }
+
+// whyCancelled is [Why] for jobs that the workload cancels after the times was and is since their submissions: the
+// longer the job waited, the shorter it ran.
+func whyCancelled(x, y *run.Row, was, is time.Duration) string {
+	waited, wait := x.Start.Sub(x.Submit), y.Start.Sub(y.Submit)
+	moved := (waited - wait).Abs() >= time.Second
+	if rest := ran(y) - ran(x) - (is - was) - (waited - wait); rest.Abs() > slack || is == was && !moved {
+		return ""
+	}
+	text := fmt.Sprintf("the workload cancels it %s s after its submission", seconds(is).Text())
+	if is != was {
+		text += fmt.Sprintf(" instead of %s s", seconds(was).Text())
+	}
+	if moved {
+		text += fmt.Sprintf(", and it waited for %s s instead of %s s", seconds(wait).Text(), seconds(waited).Text())
+	}
+	return text
+}
+
+// otherState is [Why] for a job that ended in another state. The parameter after is the time since its submission after
+// which the workload cancels it on one side, or 0.
+func otherState(x, y *run.Row, after time.Duration) string {
+	text := fmt.Sprintf("it ended as %s instead of %s", y.State, x.State)
+	for _, by := range []string{preemptedBy(x), preemptedBy(y)} {
+		if by != "" {
+			text += ": preempted by job " + by
+		}
+	}
+	if after > 0 {
+		text += fmt.Sprintf(": the workload cancels it %s s after its submission", seconds(after).Text())
+	}
+	return text
 }
 
 func often(n int) string {

@@ -32,7 +32,7 @@ type Job struct {
 	of       *submission
 	run      time.Duration // run time on this machine
 	end      hpc.Time      // when the job ends by itself; 0 while it waits
-	first    hpc.Time      // when the job became the first waiting job of its partition; 0 if it is not the first
+	first    hpc.Time      // when the job first became the first waiting job of its partition; 0 if it was not the first
 	task     int32         // task of a job array, or -1
 	restarts int32
 

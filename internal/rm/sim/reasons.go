@@ -11,7 +11,8 @@ import (
 type because uint8
 
 // The reasons for which jobs wait. With becauseOrdinary, the first job of a partition waits for resources, and other
-// jobs wait for their turn: see [rm.Outcome.First]. Changed reasons cause events.
+// jobs wait for their turn: see [rm.Outcome.First]. A job that loses the first place has the reason becauseBehind until
+// it is the first again. Changed reasons cause events.
 const (
 	becauseOrdinary because = iota
 	becauseHeld             // a command holds the job
@@ -20,6 +21,7 @@ const (
 	becauseReserved
 	becauseDown
 	becausePartition // the partition starts no jobs
+	becauseBehind    // another job took the first place in the queue
 )
 
 // words are the reasons in Slurm's words.
@@ -31,6 +33,7 @@ var words = [...]string{
 	becauseReserved:    "ReqNodeNotAvail: May be reserved for other job",
 	becauseDown:        "ReqNodeNotAvail: UnavailableNodes",
 	becausePartition:   "PartitionDown",
+	becauseBehind:      "Priority",
 }
 
 // explainJob reports why a job waits, if the reason has changed.
@@ -41,19 +44,23 @@ func (e *Engine) explainJob(j *Job, why because) {
 	j.why = why
 }
 
-// explain reports why the first job in each partition's queue waits, and which newly eligible jobs
-// wait for their reservation.
+// explain reports why the first job in each partition's queue waits, which jobs have lost the first place, and which
+// newly eligible jobs wait for their reservation.
 func (e *Engine) explain() {
-	before := e.heads
+	before, n := e.heads, e.machine.nodes
 	e.heads = e.spare[:0]
 	e.queued.Queue(e.addHead)
 	for _, j := range before {
-		if j.state == waiting && !slices.Contains(e.heads, j) {
+		switch {
+		case j.state != waiting || j.first == 0 || slices.Contains(e.heads, j): // first is 0 after a requeue or a release
+		case j.first == e.Now() && j.why == becauseOrdinary: // it was the first for no time
 			j.first = 0
+		case n == nil || !n.early(j):
+			e.explainJob(j, becauseBehind)
 		}
 	}
 	for _, j := range e.arrivals {
-		if n := e.machine.nodes; n != nil && j.state == waiting && n.early(j) {
+		if n != nil && j.state == waiting && n.early(j) {
 			e.explainJob(j, becauseReservation)
 		}
 	}

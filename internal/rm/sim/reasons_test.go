@@ -1,6 +1,10 @@
 package sim_test
 
 import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,7 +30,7 @@ func TestFirstInQueue(t *testing.T) {
 			}
 			waited := 0
 			for _, e := range play(t, cfg, submissions(jobs), time.Hour) {
-				if e.Kind == rm.Waiting {
+				if e.Kind == rm.Waiting && slices.Contains([]string{"fcfs", "easy", "conservative", "easy-textbook"}, name) {
 					t.Errorf("%s, %s: job %s waits: %s; the queue explains it", name, machine, e.Job, e.Reason)
 				}
 				o := e.Outcome
@@ -52,20 +56,89 @@ func TestFirstInQueue(t *testing.T) {
 }
 
 // TestOvertaken checks that a job is no longer the first if a shorter job comes before it in the
-// order of the queue.
+// order of the queue, and the first again when the shorter job has started.
 func TestOvertaken(t *testing.T) {
 	sjf, err := policy.New("sjf")
 	if err != nil {
 		t.Fatal(err)
 	}
 	jobs := []*hpc.Job{job("a", 0, 4, 10, 10), job("long", 1, 4, 50, 50), job("short", 5, 4, 5, 5)}
-	first := map[string]hpc.Time{}
+	first, changes := map[string]hpc.Time{}, []string{}
 	for _, e := range play(t, sim.Config{Processors: 4, Policy: sjf}, submissions(jobs), time.Hour) {
-		if e.Kind == rm.Started {
+		switch e.Kind {
+		case rm.Started:
 			first[e.Job] = e.Outcome.First
+		case rm.Waiting:
+			changes = append(changes, fmt.Sprint(e.Job, " ", e.At.Sub(at(0)).Seconds(), " ", e.Reason))
 		}
 	}
-	if first["short"] != at(5) || first["long"] != at(10) || first["a"] != 0 {
+	if first["short"] != at(5) || first["long"] != at(1) || first["a"] != 0 {
 		t.Errorf("%v", first)
+	}
+	if want := []string{"long 5 Priority", "long 10 Resources"}; !slices.Equal(changes, want) {
+		t.Errorf("%q, want %q", changes, want)
+	}
+}
+
+// TestPlacesInQueue checks at each second whether a waiting job is the first. Under easy-textbook the jobs wait in the
+// order of their submission, so jobs with a begin time take the first place from later jobs. Under the others they wait
+// in the order in which they became eligible.
+func TestPlacesInQueue(t *testing.T) {
+	lost := 0
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		var jobs []*hpc.Job
+		for i := range 30 {
+			length := 1 + random.IntN(60)
+			j := job(fmt.Sprint(i), 4*i, 1+random.IntN(4), length, length)
+			if random.IntN(3) == 0 {
+				j.Begin = time.Duration(random.IntN(200)) * time.Second
+			}
+			jobs = append(jobs, j)
+		}
+		for _, name := range []string{"easy-textbook", "fcfs", "conservative"} {
+			cfg := sim.Config{Processors: 4}
+			var err error
+			if cfg.Policy, err = policy.New(name); err != nil {
+				t.Fatal(err)
+			}
+			started, changes := map[string]rm.Outcome{}, map[string][]rm.Event{}
+			for _, e := range play(t, cfg, submissions(jobs), time.Hour) {
+				if e.Kind == rm.Started {
+					started[e.Job] = *e.Outcome
+				}
+				if e.Kind == rm.Waiting {
+					changes[e.Job] = append(changes[e.Job], e)
+					lost++
+				}
+			}
+			if name != "easy-textbook" {
+				slices.SortStableFunc(jobs, func(a, b *hpc.Job) int {
+					return cmp.Compare(started[a.ID].Eligible, started[b.ID].Eligible)
+				})
+			}
+			for now := at(0); now < at(3000); now = now.Add(time.Second) {
+				ahead := false // an earlier job waits
+				for _, j := range jobs {
+					o := started[j.ID]
+					if now < o.Eligible || now >= o.Start {
+						continue
+					}
+					first := now >= o.First
+					for _, e := range changes[j.ID] {
+						if e.At <= now {
+							first = e.Reason == "Resources"
+						}
+					}
+					if first == ahead {
+						t.Fatalf("seed %d, %s, %s: job %s is the first: %t, want %t", seed, name, now, j.ID, first, !ahead)
+					}
+					ahead = true
+				}
+			}
+		}
+	}
+	if lost < 20 {
+		t.Errorf("%d changes of the first place", lost)
 	}
 }
