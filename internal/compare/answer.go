@@ -56,6 +56,9 @@ func (c *Comparison) answer(p *Pair) string {
 	var text string
 	texts := waitTexts(wait, is, was)
 	switch {
+	case c.sameSchedule(p):
+		text = fmt.Sprintf("The schedules are identical: on average, %s wait %s in both %s and %s", jobs, texts[0],
+			name(p.Baseline), name(p.Set))
 	case math.Abs(float64(change)) < 0.5 && texts[0] == texts[1]:
 		text = fmt.Sprintf("On average, %s wait as long in %s as in %s: %s", jobs, name(p.Set), name(p.Baseline),
 			texts[0])
@@ -109,6 +112,14 @@ func (c *Comparison) answer(p *Pair) string {
 		text += fmt.Sprintf(". The difference of the mean waits may be chance (p = %s)", quantity.Probability(d.P))
 	}
 	return text + "."
+}
+
+// sameSchedule reports whether a pair consists of two runs with the same jobs, and all jobs have the same times and nodes.
+func (c *Comparison) sameSchedule(p *Pair) bool {
+	v := &p.Jobs
+	return len(c.Sets[p.Baseline].Runs) == 1 && len(c.Sets[p.Set].Runs) == 1 && len(p.Divergences) == 0 &&
+		v.Matched > 0 && v.EqualIDs+v.NotReached+v.Only[0]+v.Only[1] == 0 &&
+		v.Submit.MeanAbs == 0 && v.Start.MeanAbs == 0 && v.Wait.MeanAbs == 0 && v.RunTime.MeanAbs == 0
 }
 
 // reaction returns a clause about the users who react on exactly one side; else "".

@@ -64,6 +64,31 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
+// TestAnswerIdentical: two runs have identical schedules only if they have the same jobs, with the same times.
+func TestAnswerIdentical(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(c *Comparison, p *Pair)
+		same   bool
+	}{
+		"equal":            {func(*Comparison, *Pair) {}, true},
+		"another start":    {func(_ *Comparison, p *Pair) { p.Jobs.Start.MeanAbs = 1e-4 }, false},
+		"other nodes":      {func(_ *Comparison, p *Pair) { p.Divergences = make([]Divergence, 1) }, false},
+		"a job only in B":  {func(_ *Comparison, p *Pair) { p.Jobs.Only[1] = 1 }, false},
+		"several runs":     {func(c *Comparison, _ *Pair) { c.Sets[1].Runs = make([]RunInfo, 2) }, false},
+		"no job in common": {func(_ *Comparison, p *Pair) { p.Jobs.Matched = 0 }, false},
+	} {
+		c := &Comparison{Sets: []SetInfo{{Name: "base", Runs: make([]RunInfo, 1)}, {Name: "other", Runs: make([]RunInfo, 1)}}, Metrics: []Metric{{
+			Key: "mean_wait_s", Sets: []Estimate{{Runs: 1, Mean: 160}, {Runs: 1, Mean: 160}}, Differences: []MetricDifference{{Set: 1}}}}}
+		p := &Pair{Set: 1, Jobs: JobView{Matched: 9, Only: []int{0, 0}, NoStart: []int{0, 0}}}
+		test.change(c, p)
+		got := strings.ReplaceAll(c.Answer(p), quantity.Space, " ")
+		const want = "The schedules are identical: on average, jobs wait 2 min 40 s in both A (base) and B (other)."
+		if (got == want) != test.same || strings.Contains(got, "identical") != test.same {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
 // Rejected jobs have no waits, so the answer counts them.
 func TestAnswerRejected(t *testing.T) {
 	for _, test := range []struct {

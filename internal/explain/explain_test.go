@@ -1121,6 +1121,29 @@ func TestEligiblePending(t *testing.T) {
 	}
 }
 
+// TestCancelledByWorkload: the story says that the workload cancelled the job, if nothing else ended it.
+func TestCancelledByWorkload(t *testing.T) {
+	for _, test := range []struct {
+		end  int // minutes
+		want bool
+	}{{15, true}, {12, false}, {40, false}} {
+		h := &history{}
+		h.job("a", "ann", "", 1, 5, -1, 0, 30)
+		h.rows[0].State, h.rows[0].End = hpc.Cancelled, at(test.end).Add(time.Second)
+		rec := h.record()
+		rec.requests["a"] = &hpc.Job{Behaviour: hpc.Behaviour{CancelAfter: 10 * time.Minute}}
+		s, text := told(t, rec, "a")
+		says := strings.Contains(text, "\ncancelled    2023-11-14T22:28:21Z: the workload cancels it 10m after its submission\n")
+		if says != test.want || (s.CancelledAfter == 600) != test.want {
+			t.Errorf("it ended after %d min: %v\n%s", test.end, s.CancelledAfter, text)
+		}
+		rec.manifest.Engine = run.EngineRecorded
+		if _, text = told(t, rec, "a"); strings.Contains(text, "\ncancelled") {
+			t.Errorf("a record does not say who cancelled the job\n%s", text)
+		}
+	}
+}
+
 // TestNeverEligibleInRecord: a job of a record that was cancelled before it was eligible waits for what it asks for, and
 // nobody held its nodes. If the record lacks eligible dates, it does not say why the job waited.
 func TestNeverEligibleInRecord(t *testing.T) {

@@ -88,6 +88,9 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 		}
 		fmt.Fprintf(&b, "%-12s %s\n", label, text)
 	}
+	if s.CancelledAfter > 0 {
+		fmt.Fprintf(&b, "cancelled    %s: the workload cancels it %s after its submission\n", s.End.Text(zone), span(s.CancelledAfter))
+	}
 	for i, text := range s.Unmet {
 		label := ""
 		if i == 0 {

@@ -92,6 +92,9 @@ type Story struct {
 	// Unmet is for a job that never started: the ends of other jobs that make it impossible to meet the job's
 	// dependencies.
 	Unmet []string `json:"dependencies_never_met"`
+	// CancelledAfter says how many seconds after its submission the workload cancelled the job; 0 if the job ended
+	// otherwise, and in a recorded workload, which does not say who cancelled jobs.
+	CancelledAfter float64 `json:"cancelled_after_s,omitempty"`
 	// Causes are the causes of the job's wait, in descending order of their weights.
 	Causes []Cause `json:"causes"`
 	// Unsized is true if the size of the machine is not known, so that causes of waits for nodes are missing.
@@ -240,6 +243,10 @@ func (rec *Record) Job(name string) (*Story, error) {
 	}
 	if s.Preset = rec.preset(row); s.Preset {
 		s.RecordedSubmit, s.Priority = Instant(row.RecordedSubmit), 0
+	}
+	if job := rec.requests[row.Job]; job != nil && rec.isRun() && row.State == hpc.Cancelled && job.CancelAfter > 0 &&
+		row.End.Sub(row.Submit.Add(job.CancelAfter)).Abs() <= sameTime {
+		s.CancelledAfter = job.CancelAfter.Seconds()
 	}
 	s.sums(rec, row)
 	s.stops(rec, row)
