@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"rmreplay/internal/experiment/overtime"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
@@ -20,9 +21,9 @@ import (
 // remedyOfLimits says how jobs without a time limit can run to their recorded end.
 const remedyOfLimits = "replay with --time-limit twice-run-time, or raise DefaultTime"
 
-// unlikeRecord returns warnings about jobs that may have ended differently than in the record. There are three causes:
-// a job without a limit reaches a default limit, the workload does not cancel a job that the record says was killed, or
-// slower nodes make a job reach its own limit.
+// unlikeRecord returns warnings about jobs that may have ended differently than in the record: a job without a limit
+// reaches a default limit, the workload does not cancel a job that the record says was killed, slower nodes make a job
+// reach its own limit, or a job's limit is shorter than its recorded run time.
 func (p *Prepared) unlikeRecord(rows iter.Seq[*run.Row]) []run.Warning {
 	without, killed, slowed := map[string]hpc.State{}, map[string]hpc.Recorded{}, map[string]bool{}
 	for _, job := range p.workload.Jobs.All() {
@@ -41,7 +42,8 @@ func (p *Prepared) unlikeRecord(rows iter.Seq[*run.Row]) []run.Warning {
 			killed[job.ID] = *r
 		}
 	}
-	return slices.Concat(unrecordedLimits(without, rows), killedOnRecord(killed, rows), slowedToLimit(slowed, rows))
+	past := overtime.Ended(p.workload, cmp.Or(p.spec.Performance, 1), rows)
+	return slices.Concat(unrecordedLimits(without, rows), killedOnRecord(killed, rows), slowedToLimit(slowed, rows), past)
 }
 
 // slowedToLimit returns a warning about jobs that reached their limit because slower nodes make them run longer.
@@ -57,8 +59,7 @@ func slowedToLimit(slowed map[string]bool, rows iter.Seq[*run.Row]) []run.Warnin
 	if n == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("%s at the time limit, because slower nodes (--perf) lengthen run times but not limits; waits "+
-		"and "+
+	text := fmt.Sprintf("%s at the time limit, because slower nodes (--perf) lengthen run times but not limits; waits and "+
 		"utilization include this (with --time-limit twice-run-time, no job reaches its limit)",
 		quantity.Plural(n, "1 job was ended", fmt.Sprint(n, " jobs were ended")))
 	return []run.Warning{{Code: "slowed-to-limit", Text: text}}
@@ -77,11 +78,10 @@ func killedOnRecord(killed map[string]hpc.Recorded, rows iter.Seq[*run.Row]) []r
 	}
 	states, n := map[hpc.State]int{}, 0
 	for row := range rows {
-		if r, ok := killed[row.Job]; ok && row.State == hpc.Failed {
-			if recorded := r.OfTask(row.Task).State; isKilled(recorded) {
-				states[recorded]++
-				n++
-			}
+		r := killed[row.Job]
+		if recorded := r.OfTask(row.Task).State; row.State == hpc.Failed && isKilled(recorded) {
+			states[recorded]++
+			n++
 		}
 	}
 	if n == 0 {

@@ -63,6 +63,34 @@ func TestSlowedToLimit(t *testing.T) {
 	}
 }
 
+// A run whose limits are far shorter than the recorded run times, as with a wrong unit, is not valid.
+func TestEndsAtLimit(t *testing.T) {
+	cluster := filepath.Join(t.TempDir(), "cluster")
+	writeCluster(t, cluster, map[string]string{"slurm.conf": "ClusterName=two\nSlurmctldHost=ctl\nSelectType=select/cons_tres\n" +
+		"SelectTypeParameters=CR_CPU\nNodeName=n[1-2] CPUs=4\nPartitionName=batch Nodes=n[1-2] Default=YES\n"})
+	for _, policy := range []string{"easy", "slurm"} {
+		w := withoutLimits()
+		var jobs []*hpc.Job
+		for _, j := range w.Jobs.All() {
+			own, recorded := *j, *j.Recorded
+			own.TimeLimit, own.RunTime = time.Minute, 10*time.Minute
+			recorded.End, own.Recorded = recorded.Start.Add(own.RunTime), &recorded
+			jobs = append(jobs, &own)
+		}
+		w.Jobs = workload.JobsOf(jobs...)
+		spec := simulation(t)
+		spec.Workload.Value, spec.Simulator = w, &Simulator{Cluster: cluster, Policy: policy}
+		s, err := Run(t.Context(), spec, Hooks{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const want = "2 jobs ended at the time limit: on record they were COMPLETED after longer runs"
+		if s.Valid || len(s.Warnings) != 1 || s.Warnings[0].Code != run.EndsAtLimit || !strings.HasPrefix(s.Warnings[0].Text, want) {
+			t.Errorf("%s: valid %t, %+v", policy, s.Valid, s.Warnings)
+		}
+	}
+}
+
 // A run of the model of Slurm, like a replay, ends jobs with an exit code that were cancelled on
 // record. It says which jobs are FAILED for this reason.
 func TestKilledOnRecord(t *testing.T) {

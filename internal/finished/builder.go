@@ -47,6 +47,7 @@ const (
 	NoteRequeued       = "requeued_run_folded"     // an earlier run of a requeued job, with missing or impossible times
 	NoteRunning        = "still_running"           // the job had not ended; it runs until its time limit
 	NotePastLimit      = "running_past_limit"      // a running job's limit passed long before the window; see [overrun]
+	NoteOvertime       = "ran_past_limit"          // the job ran longer than its limit and [hpc.Overtime], and is not a TIMEOUT
 	NoteNoInstants     = "cancelled_at_submission" // the job never started, and the time of its cancellation is unknown
 	NoteExitsForOther  = "ends_with_exit_code"     // something other than its script or limit ended the job
 	NoteNeverStarted   = "never_started"           // the job's run time is unknown; it runs until its time limit
@@ -467,12 +468,13 @@ func (b *Builder) LacksStart(id []byte) bool {
 // Missing lists the fields that are missing for all jobs, and the consequences.
 func (b *Builder) Missing() []string {
 	var missing []string
-	noCPUs := b.lacksCPUs()
+	noCPUs, pastLimits := b.lacksCPUs(), b.pastLimits()
 	for _, m := range []struct {
 		has  bool
 		text string
 	}{
 		{noCPUs == "", noCPUs},
+		{pastLimits == "", pastLimits},
 		{b.has.user, "no job has a user: a replay on Slurm rejects all jobs"},
 		{b.has.uid, "no job has a UID: the cluster directory must name the users"},
 		{b.has.account, "no job has an account: jobs run under their users' default accounts"},
@@ -511,6 +513,16 @@ func (b *Builder) lacksCPUs() string {
 	return who + " asks for one CPU a node, as with sbatch -N alone (want the CPUs; if jobs had whole nodes, the nodes " +
 		"times the CPUs of a node, which a table's map writes as cpus: {column: NODES, times: CPUS}; then the rule exclusive " +
 		"of workload complete asks for whole nodes)"
+}
+
+// pastLimits returns a text about jobs that ran past their time limits if they are many, or "".
+func (b *Builder) pastLimits() string {
+	past, jobs := b.book.Counts[NoteOvertime], b.rows.Jobs
+	if 20*past <= jobs {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d jobs ran past their time limit and did not end as TIMEOUT: a run ends them at the limit "+
+		"(check the time limits, in a table's map the unit of time_limit)", past, jobs)
 }
 
 // ErrNoJob says that a source has no usable job.
@@ -601,7 +613,11 @@ func (b *Builder) job(entry *built) error {
 	}
 	if r.State == hpc.TimedOut && r.Start != 0 && request.TimeLimit > 0 && request.TimeLimit != hpc.Unlimited {
 		behaviour.RunTime, behaviour.ExitCode = hpc.Unlimited, 0 // the time limit ends it
-	} else if behaviour.ExitCode != 0 && r.State != hpc.Failed && r.State != hpc.Completed {
+	} else if limit := r.TimeLimit; limit > 0 && limit != hpc.Unlimited && behaviour.RunTime != hpc.Unlimited &&
+		behaviour.RunTime-hpc.Overtime > limit {
+		b.Note(NoteOvertime)
+	}
+	if behaviour.ExitCode != 0 && r.State != hpc.Failed && r.State != hpc.Completed {
 		b.Note(NoteExitsForOther)
 	}
 	if entry.requeued {

@@ -2,6 +2,7 @@ package finished_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +76,28 @@ func TestPastLimit(t *testing.T) {
 		if _, err := b.Finish(); err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
+	}
+}
+
+// TestOvertime counts jobs that ran more than two minutes past their limits, and says so if they are many.
+func TestOvertime(t *testing.T) {
+	of := func(id string, minutes int, state hpc.State) *finished.Job {
+		r := ran(id, 0, 10, 10+minutes, state, "")
+		r.TimeLimit = 10 * time.Minute
+		return r
+	}
+	const text = "2 of 5 jobs ran past their time limit and did not end as TIMEOUT: a run ends them at the limit (check the " +
+		"time limits, in a table's map the unit of time_limit)"
+	b := finished.NewBuilder("test", workload.ReadOptions{})
+	for _, r := range []*finished.Job{of("1", 12, hpc.Completed), of("2", 13, hpc.Completed), of("3", 13, hpc.Failed),
+		of("4", 13, hpc.TimedOut), of("5", 9, hpc.Completed)} {
+		if err := b.Add(r, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, err := b.Finish()
+	if err != nil || w.Rules[finished.NoteOvertime] != 2 || !slices.Contains(b.Missing(), text) {
+		t.Errorf("rules %v, missing %q, error %v", w.Rules, b.Missing(), err)
 	}
 }
 

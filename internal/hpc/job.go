@@ -154,6 +154,10 @@ type Behaviour struct {
 	IO []Phase
 }
 
+// Overtime is how much longer than its time limit a job may run in Slurm without OverTimeLimit. slurmctld checks the
+// limits every half minute, and ends a job within KillWait, which is half a minute by default.
+const Overtime = 2 * time.Minute
+
 // RunTimeOf returns the run time of a task of a job array, or of a job that is not an array (task
 // -1).
 func (b *Behaviour) RunTimeOf(task int) time.Duration {

@@ -111,13 +111,13 @@ const LackPrefix = "not-recorded-"
 // counts the runs that jobs lost to requeues, and does not have their times.
 const LostRuns = "lost-runs"
 
-// EndsAsFailed is the code of a warning: some jobs end as FAILED in a replay, because in the
-// record a user, a failed node, lack of memory, preemption or the deadline ended them.
-const EndsAsFailed = "ends-as-failed"
-
-// Codes of warnings of valid runs. DaysWithoutSubmissions: users submit nothing on some days of the week, because the
-// workload has no submission on these days. PresetInMaintenance: preset jobs run into a maintenance.
+// Codes of warnings. EndsAsFailed: some jobs end as FAILED in a replay, because in the record a user, a failed node,
+// lack of memory, preemption or the deadline ended them. EndsAtLimit: jobs end at their limits that ran longer in the
+// record. DaysWithoutSubmissions: users submit nothing on some days of the week, because the workload has no submission
+// on these days. PresetInMaintenance: preset jobs run into a maintenance.
 const (
+	EndsAsFailed           = "ends-as-failed"
+	EndsAtLimit            = "ends-at-limit"
 	DaysWithoutSubmissions = "days-without-submissions"
 	PresetInMaintenance    = "preset-in-maintenance"
 )

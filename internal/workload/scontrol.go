@@ -19,7 +19,7 @@ import (
 // is the source's name in errors, which have the form "reading reservations: NAME:LINE: ...".
 func ReadReservations(r io.Reader, name string, opts ReadOptions) ([]hpc.ReservationEvent, error) {
 	var events []hpc.ReservationEvent
-	err := eachBlock(r, name, "ReservationName", func(b *block) error {
+	err := eachBlock(r, name, "reservation", "ReservationName", func(b *block) error {
 		event, err := b.reservation(opts)
 		if err == nil && event != nil {
 			events = append(events, *event)
@@ -38,7 +38,7 @@ func ReadReservations(r io.Reader, name string, opts ReadOptions) ([]hpc.Reserva
 // states: NAME:LINE: ...".
 func ReadNodeStates(r io.Reader, name string, opts ReadOptions) ([]hpc.NodeEvent, error) {
 	var events []hpc.NodeEvent
-	err := eachBlock(r, name, "NodeName", func(b *block) error {
+	err := eachBlock(r, name, "node", "NodeName", func(b *block) error {
 		state := slurmspec.OutageOfState(b.values["State"])
 		if b.values["State"] == "" {
 			return errors.New("a node without State=")
@@ -86,9 +86,12 @@ func cutText(key, text string) (value, rest string) {
 	return strings.TrimSpace(text[:end]), text[end:]
 }
 
-// eachBlock calls f for every block. A block begins with the key first.
-func eachBlock(r io.Reader, name, first string, f func(*block) error) error {
+// eachBlock calls f for every block in the output of "scontrol show KIND". A block begins with the key first. A text
+// without any line is an error: it is left by a command that has failed, and scontrol prints a line even if there is no
+// entity.
+func eachBlock(r io.Reader, name, kind, first string, f func(*block) error) error {
 	var current *block
+	empty := true
 	flush := func() error {
 		if current == nil {
 			return nil
@@ -102,6 +105,7 @@ func eachBlock(r io.Reader, name, first string, f func(*block) error) error {
 	}
 	err := lines.Each(r, name, func(number int, line []byte) error {
 		text := strings.TrimSpace(lines.UTF8(line))
+		empty = empty && text == ""
 		if strings.HasPrefix(text, first+"=") {
 			if err := flush(); err != nil {
 				return err
@@ -117,6 +121,9 @@ func eachBlock(r io.Reader, name, first string, f func(*block) error) error {
 		current.add(text)
 		return nil
 	})
+	if err == nil && empty {
+		err = fmt.Errorf("%s: empty (want the output of scontrol show %s)", name, kind)
+	}
 	if err != nil {
 		return err
 	}

@@ -68,6 +68,8 @@ NodeName=n4 State=MIXED+PLANNED
 
 func TestScontrolErrors(t *testing.T) {
 	for text, want := range map[string]string{
+		"":                                       "reading reservations: x: empty (want the output of scontrol show reservation)",
+		"\n":                                     "reading reservations: x: empty (want the output of scontrol show reservation)",
 		"hello\n":                                "reading reservations: x:1: \"hello\": want ReservationName=",
 		"\nReservationName=a StartTime=b\n":      "x:2: StartTime=b: not a time",
 		"ReservationName=a StartTime=2024-03-01": "x:1: EndTime=: not a time",
@@ -79,6 +81,18 @@ func TestScontrolErrors(t *testing.T) {
 	}
 	if _, err := ReadNodeStates(strings.NewReader("NodeName=a\n"), "x", ReadOptions{}); err == nil || !strings.Contains(err.Error(), "x:1: a node without State=") {
 		t.Error(err)
+	}
+}
+
+// A command that fails leaves an empty file.
+func TestEmptyScontrol(t *testing.T) {
+	const want = "reading node states: x: empty (want the output of scontrol show node)"
+	if _, err := ReadNodeStates(strings.NewReader(""), "x", ReadOptions{}); err == nil || err.Error() != want {
+		t.Errorf("error %v, want %q", err, want)
+	}
+	none := strings.NewReader("No reservations in the system\n")
+	if events, err := ReadReservations(none, "x", ReadOptions{}); err != nil || len(events) != 0 {
+		t.Errorf("%v, error %v", events, err)
 	}
 }
 

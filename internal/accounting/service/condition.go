@@ -19,6 +19,27 @@ var (
 	sqlConversion = regexp.MustCompile(`^Could not convert string '(.*)' to (\w+)`)
 )
 
+// sqlWords matches the words of a condition, and as a whole texts, quoted names and comments.
+var sqlWords = regexp.MustCompile(`(?s)[eE]'(?:\\.|''|[^'\\])*'|` + sqlText +
+	`|"(?:[^"]|"")*"|\$\$.*?\$\$|--[^\n]*|/\*.*?\*/|\.?[\pL_][\pL\d_$]*`)
+
+// sqlSession maps the keywords that are values of DuckDB's session to the column that is meant. DuckDB takes
+// user = 'ada' as a comparison with the session's user, which is false for all jobs. The keywords of instants
+// (current_date, current_timestamp, localtime, localtimestamp) are of use in conditions.
+var sqlSession = map[string]string{"user": "user_name", "current_user": "user_name", "session_user": "user_name",
+	"current_role": "user_name", "current_catalog": "cluster", "current_schema": "cluster"}
+
+// conditionKeyword returns an error if a condition has a keyword in the place of a column.
+func conditionKeyword(condition string) error {
+	for _, word := range sqlWords.FindAllString(condition, -1) {
+		word = strings.Trim(word, `"`) // DuckDB takes "user" as the keyword, too
+		if column := sqlSession[strings.ToLower(word)]; column != "" {
+			return fmt.Errorf("--where %q: %s is a keyword of SQL, not a column (want %s)", condition, word, column)
+		}
+	}
+	return nil
+}
+
 // conditionFault translates errors in a condition of --where into words of the command line. It
 // returns other errors unchanged.
 func conditionFault(condition string, err error) error {

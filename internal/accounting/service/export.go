@@ -241,6 +241,9 @@ func writeNew(path string, from io.Reader) (size int64, err error) {
 
 // Export writes jobs into a file.
 func (Service) Export(ctx context.Context, dir string, opts Export) (out *Exported, err error) {
+	if err := conditionKeyword(opts.Where); err != nil {
+		return nil, err
+	}
 	c, err := connect(ctx, dir)
 	if err != nil {
 		return nil, err

@@ -668,14 +668,19 @@ func TestMistakes(t *testing.T) {
 	_, err := svc.Export(ctx, dir, service.Export{Output: filepath.Join(scratch, "v.csv"), Format: "csv", ClusterName: "moor"})
 	says(err, `it has no jobs of the cluster "moor" (want one of vale)`)
 	for condition, want := range map[string]string{
-		"state = FAILED":       `--where "state = FAILED": there is no column FAILED (a text needs quotes: 'FAILED')`,
-		"sate = 'FAILED'":      "there is no column sate (did you mean state? a text needs quotes: 'sate')",
-		"status = 'FAILED'":    "there is no column status (did you mean state? a text needs quotes: 'status')",
-		`state = "FAILED"`:     "there is no column FAILED (a text needs quotes: 'FAILED')",
-		"elapsed_s > 'long'":   `"long": not a value of the column (want a number)`,
-		"end_time > 'monday'":  "want",
-		"state ==":             "(want a condition in SQL, such as state = 'FAILED' AND elapsed_s > 3600)",
-		"hours(elapsed_s) > 1": "(want a condition in SQL",
+		"state = FAILED":                          `--where "state = FAILED": there is no column FAILED (a text needs quotes: 'FAILED')`,
+		"sate = 'FAILED'":                         "there is no column sate (did you mean state? a text needs quotes: 'sate')",
+		"status = 'FAILED'":                       "there is no column status (did you mean state? a text needs quotes: 'status')",
+		"user != 'ada'":                           `--where "user != 'ada'": user is a keyword of SQL, not a column (want user_name)`,
+		"state = 'x' OR\nnot CURRENT_USER='user'": "CURRENT_USER is a keyword of SQL, not a column (want user_name)",
+		"session_user IS NULL":                    "session_user is a keyword of SQL, not a column (want user_name)",
+		"current_schema = 'vale'":                 "current_schema is a keyword of SQL, not a column (want cluster)",
+		`"user" = 'ada'`:                          "user is a keyword of SQL, not a column (want user_name)",
+		`state = "FAILED"`:                        "there is no column FAILED (a text needs quotes: 'FAILED')",
+		"elapsed_s > 'long'":                      `"long": not a value of the column (want a number)`,
+		"end_time > 'monday'":                     "want",
+		"state ==":                                "(want a condition in SQL, such as state = 'FAILED' AND elapsed_s > 3600)",
+		"hours(elapsed_s) > 1":                    "(want a condition in SQL",
 	} {
 		for _, format := range []string{"csv", "trace"} {
 			_, err = svc.Export(ctx, dir, service.Export{Output: filepath.Join(scratch, "v."+format), Format: format, Where: condition})
@@ -700,6 +705,8 @@ func TestMistakes(t *testing.T) {
 		"state = 'FALED'": `; no job has state "FALED" (`,
 		"elapsed_s > 0 AND user_name in ('ada''s', 'nobody')": `; no job has user_name "ada's" (`,
 		"elapsed_s < 0": "",
+		"elapsed_s < 0 /* user */ OR comment = 'user = ''user' AND false": `; no job has comment "user = 'user" (`,
+		"end_time > current_date AND user_name IS NULL":                   "",
 	} {
 		opts := service.Export{Output: filepath.Join(scratch, "none.csv"), Format: "csv", Where: condition}
 		out, err := svc.Export(ctx, dir, opts)

@@ -107,6 +107,11 @@ func List(v *run.Verdict, f *Facts) []string {
 		first(f.emptier())
 		first(f.Later)
 	}
+	for _, w := range f.Replayed.Warnings {
+		if w.Code == run.EndsAtLimit && w.AffectsResult {
+			first(w.Text)
+		}
+	}
 	return append(list, known, "priorities that an administrator set by hand")
 }
 

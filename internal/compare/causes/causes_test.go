@@ -21,6 +21,17 @@ func TestConfigurationIsACause(t *testing.T) {
 	}
 }
 
+// TestLimitsAreTheFirstCause: many jobs that a replay ends at too short limits explain its waits before anything else.
+func TestLimitsAreTheFirstCause(t *testing.T) {
+	for _, affects := range []bool{true, false} {
+		replayed := &run.Manifest{Warnings: []run.Warning{{Code: run.EndsAtLimit, Text: "limits", AffectsResult: affects}}}
+		list := List(&run.Verdict{}, &Facts{Later: "later", Recorded: &run.Manifest{}, Replayed: replayed})
+		if (list[0] == "limits") != affects {
+			t.Errorf("affects the result %t: %q", affects, list)
+		}
+	}
+}
+
 // TestUsageIsACause: a policy that does not use fair-share cannot make jobs wait longer because usage or QOS are not recorded.
 func TestUsageIsACause(t *testing.T) {
 	for policy, want := range map[string]bool{"easy": false, "slurm": true} {

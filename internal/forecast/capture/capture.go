@@ -148,6 +148,9 @@ type capturing struct {
 // command saves a command's output, and files that are derived from it.
 func (c *capturing) command(one command) error {
 	said, err := execute(c.ctx, one.words, c.opts.Timeout)
+	if err == nil && strings.TrimSpace(said) == "" {
+		err = errors.New("it printed nothing") // each of these commands prints a line even if there is nothing to show
+	}
 	switch {
 	case err != nil && (one.required || c.ctx.Err() != nil):
 		return &CommandError{one.words, err}

@@ -106,14 +106,16 @@ func TestNewerRelease(t *testing.T) {
 func TestHostileCaptures(t *testing.T) {
 	job := func(change string, to string) string { return strings.Replace(newer, change, to, 1) }
 	for want, dir := range map[string]string{
-		"jobs.txt":                                   write(t, "", nil),
-		`capture.json: "rmreplay_capture" is`:        write(t, newer, map[string]string{indexFile: `{"at":"2024-03-05T12:00:00Z"}`}),
-		`capture.json: "at" is`:                      write(t, newer, map[string]string{indexFile: `{"rmreplay_capture":1}`}),
-		`capture.json: "time_zone"`:                  write(t, newer, map[string]string{indexFile: `{"rmreplay_capture":1,"at":"2024-03-05T12:00:00Z","time_zone":"Mars"}`}),
-		"jobs.txt:1: \"slurm_load_jobs":              write(t, "slurm_load_jobs error: Unable to contact slurm controller\n", nil),
-		"jobs.txt:1: job 5: the job has no JobState": write(t, "JobId=5 JobName=x UserId=u(1)\n", nil),
-		"want the capture's time zone":               write(t, job("SubmitTime=2024-03-05T11:00:00", "SubmitTime=2024-03-05T12:30:00"), nil),
-		"a node without State=":                      write(t, newer, map[string]string{nodesFile: "NodeName=n1\n"}),
+		"jobs.txt":                                               write(t, "", nil),
+		`capture.json: "rmreplay_capture" is`:                    write(t, newer, map[string]string{indexFile: `{"at":"2024-03-05T12:00:00Z"}`}),
+		`capture.json: "at" is`:                                  write(t, newer, map[string]string{indexFile: `{"rmreplay_capture":1}`}),
+		`capture.json: "time_zone"`:                              write(t, newer, map[string]string{indexFile: `{"rmreplay_capture":1,"at":"2024-03-05T12:00:00Z","time_zone":"Mars"}`}),
+		"jobs.txt:1: \"slurm_load_jobs":                          write(t, "slurm_load_jobs error: Unable to contact slurm controller\n", nil),
+		"jobs.txt:1: job 5: the job has no JobState":             write(t, "JobId=5 JobName=x UserId=u(1)\n", nil),
+		"want the capture's time zone":                           write(t, job("SubmitTime=2024-03-05T11:00:00", "SubmitTime=2024-03-05T12:30:00"), nil),
+		"a node without State=":                                  write(t, newer, map[string]string{nodesFile: "NodeName=n1\n"}),
+		"nodes.txt: empty (want the command's output":            write(t, newer, map[string]string{nodesFile: "\n"}),
+		"jobs.txt: empty (want the output of scontrol show job)": write(t, "\n", nil),
 	} {
 		if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
@@ -150,6 +152,8 @@ func TestBrokenFiles(t *testing.T) {
 		{usageFile, "Account|User|RawUsage\nphys\n", "usage.txt:2: 1 columns"},
 		{usageFile, "Account|User|RawUsage\nphys|ann|1\nphys|ann|much\n", "usage.txt:3: RawUsage"},
 		{reservationsFile, "nothing\n", "reservations.txt:1"},
+		{reservationsFile, "\n", "reservations.txt: empty"},
+		{usageFile, "\n", "usage.txt: empty"},
 		{historyFile, "", "no history of finished jobs (history.sacct): run times"},
 		{historyFile, "JobID|Submit|Start|End|State|AllocCPUS\n", "no history of finished jobs (history.sacct): run times"},
 		{historyFile, "sacct: error: slurmdbd\nis down", "there is no history: run times"},

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -401,7 +402,7 @@ func readHistory(dir string, at hpc.Time, zone *time.Location) (*predict.Cases, 
 	return cases, err
 }
 
-// optional reads a file of the capture if the file exists.
+// optional reads a file of the capture if the file exists. An empty file is left by a command that has failed.
 func optional(dir, name string, read func(io.Reader) error) error {
 	f, err := input.Open(filepath.Join(dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -411,5 +412,9 @@ func optional(dir, name string, read func(io.Reader) error) error {
 		return err
 	}
 	defer f.Close() // only read
-	return read(f)
+	whole := bufio.NewReader(f)
+	if head, err := whole.Peek(1024); errors.Is(err, io.EOF) && len(bytes.TrimSpace(head)) == 0 {
+		return fmt.Errorf("%s: empty (want the command's output; without it, no file)", name)
+	}
+	return read(whole)
 }

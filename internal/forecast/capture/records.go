@@ -50,7 +50,7 @@ type shown struct {
 func eachJob(r io.Reader, name string, f func(*shown) error) error {
 	var list []*shown
 	var record []string
-	begins := 0
+	begins, none := 0, false
 	flush := func() {
 		if record == nil {
 			return
@@ -67,6 +67,7 @@ func eachJob(r io.Reader, name string, f func(*shown) error) error {
 			flush()
 			begins = number
 		}
+		none = none || strings.HasPrefix(text, "No jobs in the system")
 		switch {
 		case strings.TrimSpace(text) == "" || strings.HasPrefix(text, "No jobs in the system"):
 			return nil
@@ -79,7 +80,9 @@ func eachJob(r io.Reader, name string, f func(*shown) error) error {
 	if err != nil {
 		return err
 	}
-	flush()
+	if flush(); len(list) == 0 && !none {
+		return fmt.Errorf("%s: empty (want the output of scontrol show job)", name)
+	}
 	for _, job := range list {
 		if err := f(job); err != nil {
 			return fmt.Errorf("%s:%d: %w", name, job.line, err)
