@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"rmreplay/internal/forecast/periodic"
+	"rmreplay/internal/forecast/requeued"
 	"rmreplay/internal/forecast/unmet"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict"
@@ -268,8 +269,7 @@ func (c *Course) Freeze(at hpc.Time) (*Queue, error) {
 	first := max(c.workload.Start, c.Manifest.VirtualStart)
 	if at <= first || c.Manifest.VirtualEnd != 0 && at > c.Manifest.VirtualEnd {
 		return nil, fmt.Errorf("reading the state of the run at %s: outside the run "+
-			"(want an instant after %s and not after %s)", at,
-			first, c.Manifest.VirtualEnd)
+			"(want an instant after %s and not after %s)", at, first, c.Manifest.VirtualEnd)
 	}
 	whole := c.at(at)
 	cut, err := transform.Window(at, 0)
@@ -293,6 +293,7 @@ func (c *Course) Freeze(at hpc.Time) (*Queue, error) {
 	for _, w := range []*workload.Workload{q.Workload, q.future} {
 		q.addNeighbours(w, past, jobs)
 		w.Usage = c.usage(at)
+		requeued.Delay(w, c.workload, at)
 		early(w)
 	}
 	return q, nil

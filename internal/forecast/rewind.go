@@ -16,8 +16,7 @@ import (
 func (c *Course) Rewind(at hpc.Time) (*Queue, error) {
 	if at <= c.Manifest.VirtualStart || c.Manifest.VirtualEnd != 0 && at > c.Manifest.VirtualEnd {
 		return nil, fmt.Errorf("reading the state of the run at %s: outside the run "+
-			"(want an instant after %s and not after %s)", at,
-			c.Manifest.VirtualStart, c.Manifest.VirtualEnd)
+			"(want an instant after %s and not after %s)", at, c.Manifest.VirtualStart, c.Manifest.VirtualEnd)
 	}
 	w := *c.workload
 	w.Jobs = w.Jobs.Clone()
