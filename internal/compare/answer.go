@@ -89,7 +89,12 @@ func (c *Comparison) answer(p *Pair) string {
 			text += fmt.Sprintf("; jobs hold %s of the machine instead of %s", after, before)
 		}
 	}
-	text += c.lost(p)
+	return text + c.lost(p) + c.chance(p, wait, d, texts[0] != texts[1]) + "."
+}
+
+// chance returns a clause that says whether the difference of the mean waits may be chance; "" if there is none. visible
+// says whether the two means differ as they are printed.
+func (c *Comparison) chance(p *Pair, wait *Metric, d *MetricDifference, visible bool) (text string) {
 	switch {
 	case d.Difference == 0, c.Inference && !d.P.Known(): // if the waits are equal, there is nothing to test
 	case !c.Inference && p.Periods != nil && len(p.Periods.Quantities) > 0 && p.Periods.Quantities[0].P.Known():
@@ -99,7 +104,7 @@ func (c *Comparison) answer(p *Pair) string {
 		}
 		text += fmt.Sprintf(". A test of %s, which permutes whole days, gives p = %s", of,
 			quantity.Probability(p.Periods.Quantities[0].P))
-	case !c.Inference && texts[0] == texts[1]: // no difference is visible
+	case !c.Inference && !visible:
 	case !c.Inference:
 		text += ". These runs do not show how much of this difference is chance"
 	case float64(d.P) <= 1-c.Level:
@@ -111,10 +116,11 @@ func (c *Comparison) answer(p *Pair) string {
 	default:
 		text += fmt.Sprintf(". The difference of the mean waits may be chance (p = %s)", quantity.Probability(d.P))
 	}
-	return text + "."
+	return text
 }
 
-// sameSchedule reports whether a pair consists of two runs with the same jobs, and all jobs have the same times and nodes.
+// sameSchedule reports whether a pair consists of two runs with the same jobs, and all jobs have the same times and
+// nodes.
 func (c *Comparison) sameSchedule(p *Pair) bool {
 	v := &p.Jobs
 	return len(c.Sets[p.Baseline].Runs) == 1 && len(c.Sets[p.Set].Runs) == 1 && len(p.Divergences) == 0 &&

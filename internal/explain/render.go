@@ -81,25 +81,21 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 			quantity.Plural(n, "its submission", "their submissions"))
 	}
 	s.renderHolders(&b, zone)
-	for i, text := range s.LetStart {
-		label := ""
-		if i == 0 {
-			label = "just before"
-		}
-		fmt.Fprintf(&b, "%-12s %s\n", label, text)
-	}
+	renderList(&b, "just before", s.LetStart)
 	if s.CancelledAfter > 0 {
 		fmt.Fprintf(&b, "cancelled    %s: the workload cancels it %s after its submission\n", s.End.Text(zone), span(s.CancelledAfter))
 	}
-	for i, text := range s.Unmet {
-		label := ""
-		if i == 0 {
-			label = "dependency"
-		}
-		fmt.Fprintf(&b, "%-12s %s\n", label, text)
-	}
+	renderList(&b, "dependency", s.Unmet)
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// renderList writes texts, one on each line. The first line has the label.
+func renderList(b *bytes.Buffer, label string, texts []string) {
+	for _, text := range texts {
+		fmt.Fprintf(b, "%-12s %s\n", label, text)
+		label = ""
+	}
 }
 
 // renderPreset warns that the run did not decide the wait of a preset job.

@@ -350,7 +350,7 @@ func (s *situation) judge() {
 	if len(s.stall.Users) > 0 && s.stall.Processors > 0 {
 		u := s.stall.Users[0]
 		share := float64(u.PendingCPUs+u.HeldCPUs) / float64(max(1, s.stall.PendingCPUs+s.held))
-		if share >= 0.5 {
+		if alone := u.Pending == 1 && u.HeldCPUs == 0; share >= 0.5 && !alone {
 			s.add(Burst, u.User, share*inUse,
 				"user %s has %d of %d pending jobs%s, and running jobs on %d of %d %s in use%s: %.0f %% of what jobs hold and "+
 					"ask for",

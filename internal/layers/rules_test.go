@@ -246,6 +246,8 @@ var rules = []rule{
 		"a distribution is computed from any weighted numbers"},
 	{"use cases", "internal/forecast/nested", []string{"internal/forecast/empirical"}, computes,
 		"how similar the members of groups are is computed from any numbers"},
+	{"use cases", "internal/forecast/requeued", []string{"internal/hpc", "internal/workload"}, computes,
+		"when requeued jobs may start again follows from their record alone"},
 	{"use cases", "internal/forecast/periodic", []string{"internal/hpc", "internal/slurmspec", "internal/slurmspec/options"}, computes,
 		"when periodic work is due follows from its period and from one earlier instant"},
 	{"use cases", "internal/forecast/rate", []string{"internal/hpc"}, computes,
@@ -253,7 +255,7 @@ var rules = []rule{
 	{"use cases", "internal/forecast/unmet", []string{"internal/hpc", "internal/replay", "internal/slurmspec/sbatch", "internal/workload"}, computes,
 		"which jobs can never start follows from a workload and from how jobs ended"},
 	{"use cases", "internal/forecast", []string{
-		"internal/experiment", "internal/forecast/empirical", "internal/forecast/nested", "internal/forecast/periodic", "internal/forecast/rate", "internal/forecast/unmet", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/predict", "internal/replay", "internal/rm", "internal/rm/slurm/admission", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/workload", "internal/workload/transform", "internal/parallel", "internal/quantity",
+		"internal/experiment", "internal/forecast/empirical", "internal/forecast/nested", "internal/forecast/periodic", "internal/forecast/rate", "internal/forecast/requeued", "internal/forecast/unmet", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/predict", "internal/replay", "internal/rm", "internal/rm/slurm/admission", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/workload", "internal/workload/transform", "internal/parallel", "internal/quantity",
 	}, offline,
 		"a forecast simulates the scheduler on any engine, for a queue from any source"},
 	{"use cases", "internal/forecast/capture", []string{

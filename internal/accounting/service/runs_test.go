@@ -212,7 +212,7 @@ func TestRuns(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(said.String(), "rmreplay: 2066 jobs of 2 runs") || !strings.Contains(said.String(), "rmreplay: received 0 documents") {
+	if !strings.Contains(said.String(), "rmreplay: 2066 job records of 2 runs") || !strings.Contains(said.String(), "rmreplay: received 0 documents") {
 		t.Error(said.String())
 	}
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {

@@ -14,7 +14,7 @@ import (
 )
 
 // Ended returns a warning about jobs that were COMPLETED in the record after they had run well past their time
-// limits, and that end at these limits in the run. If there are many, the limits are probably wrong, for example in
+// limits, and that end at these limits in the run. If most jobs do, the limits are probably wrong, for example in
 // another unit. A workload whose limits were changed on purpose has such jobs, too. Run times
 // are divided by speed.
 func Ended(w *workload.Workload, speed float64, rows iter.Seq[*run.Row]) []run.Warning {
@@ -61,7 +61,7 @@ func Ended(w *workload.Workload, speed float64, rows iter.Seq[*run.Row]) []run.W
 	text := fmt.Sprintf("%s at the time limit: on record %s COMPLETED after longer runs (check the workload's time "+
 		"limits, in a table's map the unit of time_limit; with --time-limit twice-run-time, no job reaches its limit)",
 		quantity.Plural(n, "1 job ended", fmt.Sprint(n, " jobs ended")), quantity.Plural(n, "it was", "they were"))
-	const many = 20 // logs of other resource managers have a few such jobs
+	const many = 2 // in logs of other resource managers up to a sixth of the jobs are such jobs (HPC2N)
 	affects := n*many > ended && !transform.ChangesLimits(w.Transforms)
 	return []run.Warning{{Code: run.EndsAtLimit, Text: text, AffectsResult: affects}}
 }

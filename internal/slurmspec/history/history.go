@@ -377,10 +377,10 @@ func (l OptionList) Knows(name string) bool {
 	return some || slices.Contains(l.Always, name)
 }
 
-// Complete returns a function like get, which returns a site's values of slurm.conf. The site's series lies between from
-// and to. The returned function also has the values that decide scheduling in a replay on a release if slurm.conf lacks
-// them: those of [Default.At], and CR_Core_Memory for SelectTypeParameters if the plugin allocates cores. If the release
-// does not have the site's plugin of SelectType, the value is the plugin that replaces it.
+// Complete returns a function like get, which returns a site's values of slurm.conf. The site's series lies between
+// from and to. The returned function also has the values that decide scheduling in a replay on a release if slurm.conf
+// lacks them: those of [Default.At], and CR_Core_Memory for SelectTypeParameters if the plugin allocates cores. If the
+// release does not have the site's plugin of SelectType, the value is the plugin that replaces it.
 func Complete(get func(key string) (string, bool), release, from, to slurmspec.Release) func(string) (string, bool) {
 	values := map[string]string{}
 	for _, d := range Defaults {
