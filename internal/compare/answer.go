@@ -92,8 +92,8 @@ func (c *Comparison) answer(p *Pair) string {
 	return text + c.lost(p) + c.chance(p, wait, d, texts[0] != texts[1]) + "."
 }
 
-// chance returns a clause that says whether the difference of the mean waits may be chance; "" if there is none. visible
-// says whether the two means differ as they are printed.
+// chance returns a clause that says whether the difference of the mean waits may be chance; "" if there is no clause.
+// visible says whether the two means differ as they are printed.
 func (c *Comparison) chance(p *Pair, wait *Metric, d *MetricDifference, visible bool) (text string) {
 	switch {
 	case d.Difference == 0, c.Inference && !d.P.Known(): // if the waits are equal, there is nothing to test

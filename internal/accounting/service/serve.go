@@ -189,8 +189,7 @@ func (s *site) openRuns(ctx context.Context, runs []string, say func(format stri
 		}
 	}
 	s.handler.Refuses = "this server shows runs, and receives no jobs (want accounting serve --data DIR)"
-	say("rmreplay: %d %s of %d %s", imported.Added, quantity.Plural(imported.Added, "job record", "job records"), len(runs),
-		quantity.Plural(len(runs), "run", "runs"))
+	say("rmreplay: %s of %s", quantity.Regular(imported.Added, "job record"), quantity.Regular(len(runs), "run"))
 	return nil
 }
 
