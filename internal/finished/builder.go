@@ -12,6 +12,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/lines"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/arrays"
@@ -521,8 +522,8 @@ func (b *Builder) pastLimits() string {
 	if 20*past <= jobs {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d jobs ran past their time limit and did not end as TIMEOUT: a run ends them at the limit "+
-		"(check the time limits, in a table's map the unit of time_limit)", past, jobs)
+	return fmt.Sprintf("%d of %s ran past the time limit and did not end as TIMEOUT: a run ends them at the limit "+
+		"(check the time limits, in a table's map the unit of time_limit)", past, quantity.Regular(jobs, "job"))
 }
 
 // ErrNoJob says that a source has no usable job.

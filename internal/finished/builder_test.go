@@ -86,7 +86,7 @@ func TestOvertime(t *testing.T) {
 		r.TimeLimit = 10 * time.Minute
 		return r
 	}
-	const text = "2 of 5 jobs ran past their time limit and did not end as TIMEOUT: a run ends them at the limit (check the " +
+	const text = "2 of 5 jobs ran past the time limit and did not end as TIMEOUT: a run ends them at the limit (check the " +
 		"time limits, in a table's map the unit of time_limit)"
 	b := finished.NewBuilder("test", workload.ReadOptions{})
 	for _, r := range []*finished.Job{of("1", 12, hpc.Completed), of("2", 13, hpc.Completed), of("3", 13, hpc.Failed),

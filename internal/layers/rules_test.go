@@ -120,7 +120,7 @@ var rules = []rule{
 	{"workload", "internal/workload/chart", []string{"internal/hpc", "internal/output", "internal/workload"}, offline,
 		"charts show a workload"},
 
-	{"formats", "internal/finished", []string{"internal/hpc", "internal/lines", "internal/slurmspec/...", "internal/workload", "internal/workload/arrays"}, computes,
+	{"formats", "internal/finished", []string{"internal/hpc", "internal/lines", "internal/quantity", "internal/slurmspec/...", "internal/workload", "internal/workload/arrays"}, computes,
 		"finished jobs of all sources have the same type"},
 	{"formats", "internal/formats/swf", []string{"internal/hpc", "internal/jobjson", "internal/lines", "internal/workload"}, computes,
 		"a format depends only on its own text and on the workload"},
