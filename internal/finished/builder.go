@@ -103,6 +103,7 @@ type Builder struct {
 	// doubtful are records that a later record's node list decides on; see [Builder.record].
 	doubtful []Job
 	arrays   arrays.Parts
+	held     held
 	// cancelled has the instant at which an array was cancelled, by the array's ID; see
 	// [Builder.cancelledArrays].
 	cancelled map[string]hpc.Time
@@ -182,13 +183,6 @@ func (b *Builder) Drop(what string) {
 // Dropped counts a record that the reader drops, without naming a rule.
 func (b *Builder) Dropped() { b.rows.Dropped++ }
 
-// Outside counts a job outside the window. A reader that calls it need not create a [Job].
-func (b *Builder) Outside(id string, submit, end hpc.Time) {
-	b.submitted(submit)
-	b.ended.add(id, submit, end, b.opts.Start)
-	b.Note(NoteOutside)
-}
-
 // submitted adds an instant of submission to the span of the records.
 func (b *Builder) submitted(at hpc.Time) {
 	if b.w.FirstSubmit == 0 || at < b.w.FirstSubmit {
@@ -213,9 +207,9 @@ func (b *Builder) Add(r *Job, text string) error {
 	switch {
 	case r.Submit <= 0:
 		return b.Unusable(RuleNoSubmit, text, "job %s: no submit time", r.ID)
-	case !b.opts.InWindow(r.Submit, r.End):
-		b.Outside(r.ID, r.Submit, r.End)
-		return nil
+	case !b.opts.InWindow(r.Submit, r.End) && !b.again(r.ID, r.Submit):
+		late := *r
+		return b.Outside(r.ID, r.Submit, r.End, func() error { return b.Add(&late, text) })
 	}
 	b.submitted(r.Submit)
 	if b.opts.Record == nil {
@@ -241,9 +235,10 @@ func (b *Builder) Add(r *Job, text string) error {
 	before := b.jobs[r.ID]
 	if before == nil {
 		b.enter(r)
-		return nil
+	} else if err := before.again(b, r, text); err != nil {
+		return err
 	}
-	return before.again(b, r, text)
+	return b.release(r)
 }
 
 // record passes a record that is a job to the function Record of the options. A job that left the queue without
@@ -536,6 +531,7 @@ func (b *Builder) Finish() (*workload.Workload, error) {
 		return nil, SeveralClusters(b.clusters)
 	}
 	b.At("", "", 0)
+	b.drop()
 	if b.opts.Record != nil && b.rows.Read > 0 {
 		if err := b.settleRecords(); err != nil {
 			return nil, err

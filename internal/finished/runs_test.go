@@ -338,3 +338,40 @@ func TestRequeuedTask(t *testing.T) {
 		t.Errorf("eligible at %s and %s", first.Eligible, second.Eligible)
 	}
 }
+
+// TestRequeuedAfterWindow checks that a job in the window keeps a later run that was submitted after the window, in each
+// order of the records in which the records of the job are together or its runs in order.
+func TestRequeuedAfterWindow(t *testing.T) {
+	runs := []*finished.Job{
+		ran("7", 10, 20, 50, hpc.Preempted, ""), ran("7@92", 90, 100, 110, hpc.Preempted, ""),
+		ran("7@113", 110, 120, 150, hpc.Completed, ""),
+	}
+	other := ran("8", 5, 6, 30, hpc.Completed, "")
+	reused := ran("8", 70, 75, 90, hpc.Completed, "") // another job with the same number
+	stranger := ran("7", 200, 210, 220, hpc.Completed, "")
+	for _, records := range [][]*finished.Job{
+		{other, runs[0], reused, runs[1], runs[2], stranger},
+		{reused, other, stranger, runs[2], runs[1], runs[0]},
+		{runs[1], runs[0], stranger, runs[2], other, reused},
+	} {
+		b := finished.NewBuilder("test", workload.ReadOptions{Start: minute(0), End: minute(60)})
+		for _, r := range records {
+			record := *r
+			b.Row()
+			if err := b.Add(&record, r.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w, err := b.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		job := jobByID(t, w, "7")
+		if w.Jobs.Len() != 2 || job.RunTime != 30*time.Minute || job.ExitCode != 0 || len(job.Recorded.LostRuns) != 2 {
+			t.Errorf("%d jobs, %+v, recorded %+v", w.Jobs.Len(), job, job.Recorded)
+		}
+		if w.Rules[finished.NoteOutside] != 2 || w.Rows.Lost() != 0 {
+			t.Errorf("rules %v, rows %+v", w.Rules, w.Rows)
+		}
+	}
+}
