@@ -104,6 +104,8 @@ type Builder struct {
 	doubtful []Job
 	arrays   arrays.Parts
 	held     held
+	// requeues has the first submission of each job that is the later run of a job at the window's start.
+	requeues map[*hpc.Job]hpc.Time
 	// cancelled has the instant at which an array was cancelled, by the array's ID; see
 	// [Builder.cancelledArrays].
 	cancelled map[string]hpc.Time
@@ -140,6 +142,7 @@ func NewBuilder(source string, opts workload.ReadOptions) *Builder {
 	return &Builder{
 		w: &workload.Workload{Source: source, Start: opts.Start}, opts: opts, book: workload.RuleBook{Strict: opts.Strict},
 		jobs: make(map[string]*built), users: make(map[string]hpc.User),
+		requeues: make(map[*hpc.Job]hpc.Time),
 	}
 }
 
@@ -594,8 +597,12 @@ func (b *Builder) counted() workload.Rows {
 // job makes a job from a record, or adds the record to the job of its array.
 func (b *Builder) job(entry *built) error {
 	r := &entry.rec
-	if first := entry.atStart; first != nil {
-		r.Submit, r.Eligible = first.Submit, max(r.Eligible, first.End)
+	if first := entry.atStart; first != nil { // it waits from the requeue on
+		r.Submit = max(r.Submit, first.End)
+		if r.Start != 0 {
+			r.Submit = min(r.Submit, r.Start)
+		}
+		r.Eligible = max(r.Eligible, r.Submit)
 	}
 	behaviour, err := b.behaviour(r)
 	if err != nil {
@@ -629,6 +636,9 @@ func (b *Builder) job(entry *built) error {
 	job := &hpc.Job{
 		ID: r.ID, Submit: r.Submit, Request: request, Behaviour: *behaviour,
 		Recorded: r.Recorded(),
+	}
+	if entry.atStart != nil {
+		b.requeues[job] = entry.atStart.Submit
 	}
 	if r.Start == 0 {
 		job.Recorded.Processors = 0
@@ -793,6 +803,7 @@ func (b *Builder) resolveDependencies() {
 			continue
 		}
 		gone, inexact := b.arrays.Rewrite(job, known)
+		b.submitEarlier(job)
 		b.book.Note(NoteDependencyGone, gone)
 		b.book.Note(arrays.NoteDependency, inexact)
 		if job.Dependency == "" && arrays.BeginWhenEligible(job, b.opts.Start) {

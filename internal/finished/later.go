@@ -2,14 +2,16 @@ package finished
 
 import (
 	"slices"
+	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// held are the records of one ID that were submitted after the window. They are the later runs of a job in the window if
-// a record in the window says that the job was requeued. That record may follow: slurmdbd sorts the records of an ID
-// from the last to the first. Only the records of the last such ID are held, so that a window of a long record needs
-// little memory.
+// held are the records of one ID that were submitted after the window. They are the later runs of a job in the window
+// if a record in the window says that the job was requeued. That record may follow, because a source may have the last
+// run of a job first. Only the records of the last such ID are held, so that a window of a long record needs little
+// memory.
 type held struct {
 	id      string
 	records []heldRecord
@@ -76,4 +78,29 @@ func (b *Builder) drop() {
 		b.outside(b.held.id, late.submit, late.end)
 	}
 	b.held = held{}
+}
+
+// submitEarlier changes the submission of the later runs of requeued jobs that a job depends on, if the job was
+// submitted before the requeue: sbatch rejects a dependency on a job that does not exist. Such a run gets the first
+// submission, and its begin time keeps it from starting before the requeue.
+func (b *Builder) submitEarlier(job *hpc.Job) {
+	if len(b.requeues) == 0 || job.Dependency == "" {
+		return
+	}
+	conditions, err := sbatch.ParseDependency(job.Dependency)
+	if err != nil {
+		return
+	}
+	for run, first := range b.requeues {
+		if run.Submit > job.Submit && slices.ContainsFunc(conditions.List, func(d sbatch.Dependency) bool {
+			return d.Job == run.ID || strings.HasPrefix(d.Job, run.ID+"_")
+		}) {
+			earlier := run.Submit.Sub(first)
+			run.Submit, run.Begin = first, run.Begin+earlier
+			if run.CancelAfter > 0 {
+				run.CancelAfter += earlier
+			}
+			delete(b.requeues, run)
+		}
+	}
 }

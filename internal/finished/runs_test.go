@@ -260,6 +260,20 @@ func TestRequeuedPreset(t *testing.T) {
 	}
 }
 
+// TestRequeuedPresetWait checks that the later run of a job that ran at the window's start waits from the requeue on,
+// and not from the first submission.
+func TestRequeuedPresetWait(t *testing.T) {
+	first, last := ran("7", 0, 10, 90, hpc.Preempted, ""), ran("7@92", 90, 100, 110, hpc.Completed, "")
+	for _, submit := range []int{90, 0} { // a source may repeat the first submission
+		last.Submit = minute(submit)
+		w := builtAt(t, 60, first, last, ran("8", 95, 160, 170, hpc.Completed, "-d afterok:7"))
+		job := jobByID(t, w, "7")
+		if job.Submit != minute(90) || job.Begin != 2*time.Minute || job.Recorded.Eligible != minute(92) {
+			t.Errorf("submitted %s, begin %s, recorded %+v", job.Submit, job.Begin, job.Recorded)
+		}
+	}
+}
+
 // TestRequeuedTwice checks that the runs of a job become one job in every order of their records.
 func TestRequeuedTwice(t *testing.T) {
 	runs := []*finished.Job{

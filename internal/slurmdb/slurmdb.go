@@ -259,8 +259,8 @@ func (r *reader) jobWindow() (condition string, args []any) {
 		number, _ := slurmspec.JobStateNumber(state)
 		states = append(states, strconv.FormatUint(uint64(number), 10))
 	}
-	return fmt.Sprintf("(%s OR j.time_submit >= ? AND j.id_job IN (SELECT q.id_job FROM %s q WHERE q.deleted = 0 AND %s AND "+
-			"(q.state & %d != 0 OR q.state & %d IN (%s))))", condition, r.table("job_table"), inWindow, slurmspec.JobRequeue,
+	return fmt.Sprintf("(%s OR j.time_submit >= ? AND j.id_job IN (SELECT q.id_job FROM %s q WHERE q.deleted = 0 AND %s "+
+			"AND (q.state & %d != 0 OR q.state & %d IN (%s))))", condition, r.table("job_table"), inWindow, slurmspec.JobRequeue,
 			slurmspec.JobStateBase, strings.Join(states, ", ")),
 		slices.Concat(args, []any{r.opts.End.UnixSeconds()}, more)
 }
