@@ -611,7 +611,7 @@ func (b *Builder) job(entry *built) error {
 	if behaviour == nil {
 		return nil
 	}
-	request, err := b.request(r)
+	request, beginMade, err := b.request(r)
 	if err != nil {
 		return err
 	}
@@ -628,7 +628,7 @@ func (b *Builder) job(entry *built) error {
 		request.Requeue = new(false) // its next run is a separate job
 	}
 	if entry.atStart != nil { // the later run does not wait again for what the first run waited for
-		request.Dependency, request.Begin = "", r.Eligible.Sub(r.Submit)
+		request.Dependency, request.Begin, beginMade = "", r.Eligible.Sub(r.Submit), true
 	}
 	if r.HetJob != 0 {
 		b.Note(NoteHetJob)
@@ -637,6 +637,7 @@ func (b *Builder) job(entry *built) error {
 		ID: r.ID, Submit: r.Submit, Request: request, Behaviour: *behaviour,
 		Recorded: r.Recorded(),
 	}
+	job.Recorded.BeginMade = beginMade && job.Begin > 0
 	if entry.atStart != nil {
 		b.requeues[job] = entry.atStart.Submit
 	}

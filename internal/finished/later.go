@@ -96,7 +96,7 @@ func (b *Builder) submitEarlier(job *hpc.Job) {
 			return d.Job == run.ID || strings.HasPrefix(d.Job, run.ID+"_")
 		}) {
 			earlier := run.Submit.Sub(first)
-			run.Submit, run.Begin = first, run.Begin+earlier
+			run.Submit, run.Begin, run.Recorded.BeginMade = first, run.Begin+earlier, true
 			if run.CancelAfter > 0 {
 				run.CancelAfter += earlier
 			}

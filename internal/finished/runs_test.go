@@ -216,6 +216,9 @@ func TestEligible(t *testing.T) {
 		if tt.begin > 10 {
 			counted = 1
 		}
+		if made := counted == 1; job.Recorded.BeginMade != made {
+			t.Errorf("%s: begin made: %t, want %t", tt.record.SubmitLine, job.Recorded.BeginMade, made)
+		}
 		if w.Rules[finished.NoteBegin] != counted {
 			t.Errorf("%s: %d counted, want %d", tt.record.SubmitLine, w.Rules[finished.NoteBegin], counted)
 		}
@@ -268,7 +271,7 @@ func TestRequeuedPresetWait(t *testing.T) {
 		last.Submit = minute(submit)
 		w := builtAt(t, 60, first, last, ran("8", 95, 160, 170, hpc.Completed, "-d afterok:7"))
 		job := jobByID(t, w, "7")
-		if job.Submit != minute(90) || job.Begin != 2*time.Minute || job.Recorded.Eligible != minute(92) {
+		if job.Submit != minute(90) || job.Begin != 2*time.Minute || !job.Recorded.BeginMade || job.Recorded.Eligible != minute(92) {
 			t.Errorf("submitted %s, begin %s, recorded %+v", job.Submit, job.Begin, job.Recorded)
 		}
 	}
