@@ -103,6 +103,9 @@ type Builder struct {
 	// doubtful are records that a later record's node list decides on; see [Builder.record].
 	doubtful []Job
 	arrays   arrays.Parts
+	held     held
+	// requeues has the first submission of each job that is the later run of a job at the window's start.
+	requeues map[*hpc.Job]hpc.Time
 	// cancelled has the instant at which an array was cancelled, by the array's ID; see
 	// [Builder.cancelledArrays].
 	cancelled map[string]hpc.Time
@@ -139,6 +142,7 @@ func NewBuilder(source string, opts workload.ReadOptions) *Builder {
 	return &Builder{
 		w: &workload.Workload{Source: source, Start: opts.Start}, opts: opts, book: workload.RuleBook{Strict: opts.Strict},
 		jobs: make(map[string]*built), users: make(map[string]hpc.User),
+		requeues: make(map[*hpc.Job]hpc.Time),
 	}
 }
 
@@ -182,13 +186,6 @@ func (b *Builder) Drop(what string) {
 // Dropped counts a record that the reader drops, without naming a rule.
 func (b *Builder) Dropped() { b.rows.Dropped++ }
 
-// Outside counts a job outside the window. A reader that calls it need not create a [Job].
-func (b *Builder) Outside(id string, submit, end hpc.Time) {
-	b.submitted(submit)
-	b.ended.add(id, submit, end, b.opts.Start)
-	b.Note(NoteOutside)
-}
-
 // submitted adds an instant of submission to the span of the records.
 func (b *Builder) submitted(at hpc.Time) {
 	if b.w.FirstSubmit == 0 || at < b.w.FirstSubmit {
@@ -213,9 +210,9 @@ func (b *Builder) Add(r *Job, text string) error {
 	switch {
 	case r.Submit <= 0:
 		return b.Unusable(RuleNoSubmit, text, "job %s: no submit time", r.ID)
-	case !b.opts.InWindow(r.Submit, r.End):
-		b.Outside(r.ID, r.Submit, r.End)
-		return nil
+	case !b.opts.InWindow(r.Submit, r.End) && !b.again(r.ID, r.Submit):
+		late := *r
+		return b.Outside(r.ID, r.Submit, r.End, func() error { return b.Add(&late, text) })
 	}
 	b.submitted(r.Submit)
 	if b.opts.Record == nil {
@@ -241,9 +238,10 @@ func (b *Builder) Add(r *Job, text string) error {
 	before := b.jobs[r.ID]
 	if before == nil {
 		b.enter(r)
-		return nil
+	} else if err := before.again(b, r, text); err != nil {
+		return err
 	}
-	return before.again(b, r, text)
+	return b.release(r)
 }
 
 // record passes a record that is a job to the function Record of the options. A job that left the queue without
@@ -536,6 +534,7 @@ func (b *Builder) Finish() (*workload.Workload, error) {
 		return nil, SeveralClusters(b.clusters)
 	}
 	b.At("", "", 0)
+	b.drop()
 	if b.opts.Record != nil && b.rows.Read > 0 {
 		if err := b.settleRecords(); err != nil {
 			return nil, err
@@ -598,8 +597,12 @@ func (b *Builder) counted() workload.Rows {
 // job makes a job from a record, or adds the record to the job of its array.
 func (b *Builder) job(entry *built) error {
 	r := &entry.rec
-	if first := entry.atStart; first != nil {
-		r.Submit, r.Eligible = first.Submit, max(r.Eligible, first.End)
+	if first := entry.atStart; first != nil { // it waits from the requeue on
+		r.Submit = max(r.Submit, first.End)
+		if r.Start != 0 {
+			r.Submit = min(r.Submit, r.Start)
+		}
+		r.Eligible = max(r.Eligible, r.Submit)
 	}
 	behaviour, err := b.behaviour(r)
 	if err != nil {
@@ -608,7 +611,7 @@ func (b *Builder) job(entry *built) error {
 	if behaviour == nil {
 		return nil
 	}
-	request, err := b.request(r)
+	request, beginMade, err := b.request(r)
 	if err != nil {
 		return err
 	}
@@ -625,7 +628,7 @@ func (b *Builder) job(entry *built) error {
 		request.Requeue = new(false) // its next run is a separate job
 	}
 	if entry.atStart != nil { // the later run does not wait again for what the first run waited for
-		request.Dependency, request.Begin = "", r.Eligible.Sub(r.Submit)
+		request.Dependency, request.Begin, beginMade = "", r.Eligible.Sub(r.Submit), true
 	}
 	if r.HetJob != 0 {
 		b.Note(NoteHetJob)
@@ -633,6 +636,10 @@ func (b *Builder) job(entry *built) error {
 	job := &hpc.Job{
 		ID: r.ID, Submit: r.Submit, Request: request, Behaviour: *behaviour,
 		Recorded: r.Recorded(),
+	}
+	job.Recorded.BeginMade = beginMade && job.Begin > 0
+	if entry.atStart != nil {
+		b.requeues[job] = entry.atStart.Submit
 	}
 	if r.Start == 0 {
 		job.Recorded.Processors = 0
@@ -797,6 +804,7 @@ func (b *Builder) resolveDependencies() {
 			continue
 		}
 		gone, inexact := b.arrays.Rewrite(job, known)
+		b.submitEarlier(job)
 		b.book.Note(NoteDependencyGone, gone)
 		b.book.Note(arrays.NoteDependency, inexact)
 		if job.Dependency == "" && arrays.BeginWhenEligible(job, b.opts.Start) {

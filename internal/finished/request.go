@@ -10,11 +10,12 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// request returns the job's request. The record's own fields override the command line.
-func (b *Builder) request(r *Job) (hpc.Request, error) {
+// request returns the job's request. The record's own fields override the command line. beginMade says that the begin
+// time stands for an unknown cause of a later eligible time.
+func (b *Builder) request(r *Job) (request hpc.Request, beginMade bool, err error) {
 	request, known, err := b.commandLine(r)
 	if err != nil {
-		return request, err
+		return request, false, err
 	}
 	switch {
 	case known && r.WholeLine:
@@ -28,7 +29,7 @@ func (b *Builder) request(r *Job) (hpc.Request, error) {
 		request.Dependency, request.TasksPerNode = r.Dependency, r.TasksPerNode
 	}
 	if err != nil {
-		return request, err
+		return request, false, err
 	}
 	request.User = r.User
 	request.Name = cmp.Or(r.Name, request.Name)
@@ -62,10 +63,10 @@ func (b *Builder) request(r *Job) (hpc.Request, error) {
 	// A job of an array, or a job with a command line, waited for another job or for its array's
 	// limit. In these cases the user did not request the delay.
 	if eligible > r.Submit && !request.Hold && (released || !known && r.ArrayJob == 0) {
-		request.Begin = eligible.Sub(r.Submit)
+		request.Begin, beginMade = eligible.Sub(r.Submit), true
 		b.Note(NoteBegin)
 	}
-	return request, nil
+	return request, beginMade, nil
 }
 
 // commandLine reads the options in the batch script and on the command line. ok is false if there

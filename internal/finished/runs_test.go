@@ -216,6 +216,9 @@ func TestEligible(t *testing.T) {
 		if tt.begin > 10 {
 			counted = 1
 		}
+		if made := counted == 1; job.Recorded.BeginMade != made {
+			t.Errorf("%s: begin made: %t, want %t", tt.record.SubmitLine, job.Recorded.BeginMade, made)
+		}
 		if w.Rules[finished.NoteBegin] != counted {
 			t.Errorf("%s: %d counted, want %d", tt.record.SubmitLine, w.Rules[finished.NoteBegin], counted)
 		}
@@ -256,6 +259,20 @@ func TestRequeuedPreset(t *testing.T) {
 		lost := []hpc.LostRun{{Start: minute(100), End: minute(110), EligibleAgain: minute(113), Nodes: "n1", Cause: hpc.Preempted}}
 		if diff := cmp.Diff(lost, last.Recorded.LostRuns); diff != "" || first.Recorded.LostRuns != nil {
 			t.Errorf("%v: lost runs (-want +got)\n%s%v", order, diff, first.Recorded.LostRuns)
+		}
+	}
+}
+
+// TestRequeuedPresetWait checks that the later run of a job that ran at the window's start waits from the requeue on,
+// and not from the first submission.
+func TestRequeuedPresetWait(t *testing.T) {
+	first, last := ran("7", 0, 10, 90, hpc.Preempted, ""), ran("7@92", 90, 100, 110, hpc.Completed, "")
+	for _, submit := range []int{90, 0} { // a source may repeat the first submission
+		last.Submit = minute(submit)
+		w := builtAt(t, 60, first, last, ran("8", 95, 160, 170, hpc.Completed, "-d afterok:7"))
+		job := jobByID(t, w, "7")
+		if job.Submit != minute(90) || job.Begin != 2*time.Minute || !job.Recorded.BeginMade || job.Recorded.Eligible != minute(92) {
+			t.Errorf("submitted %s, begin %s, recorded %+v", job.Submit, job.Begin, job.Recorded)
 		}
 	}
 }
@@ -336,5 +353,42 @@ func TestRequeuedTask(t *testing.T) {
 	}
 	if first.Eligible != minute(0) || second.Eligible != minute(65) {
 		t.Errorf("eligible at %s and %s", first.Eligible, second.Eligible)
+	}
+}
+
+// TestRequeuedAfterWindow checks that a job in the window keeps a later run that was submitted after the window, in each
+// order of the records in which the records of the job are together or its runs in order.
+func TestRequeuedAfterWindow(t *testing.T) {
+	runs := []*finished.Job{
+		ran("7", 10, 20, 50, hpc.Preempted, ""), ran("7@92", 90, 100, 110, hpc.Preempted, ""),
+		ran("7@113", 110, 120, 150, hpc.Completed, ""),
+	}
+	other := ran("8", 5, 6, 30, hpc.Completed, "")
+	reused := ran("8", 70, 75, 90, hpc.Completed, "") // another job with the same number
+	stranger := ran("7", 200, 210, 220, hpc.Completed, "")
+	for _, records := range [][]*finished.Job{
+		{other, runs[0], reused, runs[1], runs[2], stranger},
+		{reused, other, stranger, runs[2], runs[1], runs[0]},
+		{runs[1], runs[0], stranger, runs[2], other, reused},
+	} {
+		b := finished.NewBuilder("test", workload.ReadOptions{Start: minute(0), End: minute(60)})
+		for _, r := range records {
+			record := *r
+			b.Row()
+			if err := b.Add(&record, r.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w, err := b.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		job := jobByID(t, w, "7")
+		if w.Jobs.Len() != 2 || job.RunTime != 30*time.Minute || job.ExitCode != 0 || len(job.Recorded.LostRuns) != 2 {
+			t.Errorf("%d jobs, %+v, recorded %+v", w.Jobs.Len(), job, job.Recorded)
+		}
+		if w.Rules[finished.NoteOutside] != 2 || w.Rows.Lost() != 0 {
+			t.Errorf("rules %v, rows %+v", w.Rules, w.Rows)
+		}
 	}
 }

@@ -289,6 +289,8 @@ func (b *Builder) next(before *built, r *Job) (*built, error) {
 		before.rec.resize(r)
 		before.lastSubmit = r.Submit
 		b.Note(NoteResized)
+	case last.State.Requeues() && !last.sameOwner(r) && b.late(r.Submit):
+		b.Note(NoteOutside)
 	case last.State.Requeues() && b.preset(&last):
 		last.ID = b.freeID(r.ID)
 		follow()
@@ -306,6 +308,8 @@ func (b *Builder) next(before *built, r *Job) (*built, error) {
 			run.EligibleAgain = r.Eligible
 		}
 		before.rec.LostRuns = append(before.rec.LostRuns, run)
+	case b.late(r.Submit): // another job that got the same number after the window
+		b.Note(NoteOutside)
 	default:
 		other := *r
 		other.ID = b.freeID(r.ID)

@@ -23,6 +23,9 @@ type Recorded struct {
 	// default, for example, or a limit that an operator set. It is 0 if it does not differ or is not
 	// known, and for an array whose tasks had different limits.
 	TimeLimit time.Duration
+	// BeginMade says that the request's begin time is not the user's: it stands for an unknown cause that made the job
+	// eligible later. See [WithoutMadeBegin].
+	BeginMade bool
 	// UsedMemory is the largest memory that the job used, in KiB for each of its processors (field
 	// 7 of an SWF record). MovedBytes is how much it read and wrote, in bytes. Both are 0 if
 	// unknown.
@@ -156,7 +159,7 @@ func (job *Job) NeverEligible() bool {
 // became eligible. The builder of the workload made such begin times, and the record does not say what the job
 // waited for.
 func WithoutMadeBegin(job *Job) *Job {
-	if job.Begin <= 0 || job.Submit.Add(job.Begin) != job.Recorded.Eligible {
+	if job.Begin <= 0 || !job.Recorded.BeginMade && job.Submit.Add(job.Begin) != job.Recorded.Eligible {
 		return job
 	}
 	unasked := *job

@@ -139,6 +139,9 @@ func appendRecorded(b []byte, r *hpc.Recorded) []byte {
 			b = strconv.AppendInt(append(b, n.label...), n.value, 10)
 		}
 	}
+	if r.BeginMade {
+		b = append(b, `,"begin_made":true`...)
+	}
 	at := func(b []byte, t hpc.Time) []byte { return InstantOf(t).append(b) }
 	number := func(b []byte, n int64) []byte { return strconv.AppendInt(b, n, 10) }
 	b = appendTasks(b, `,"task_starts":`, r.TaskStarts, at)

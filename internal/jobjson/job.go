@@ -141,6 +141,7 @@ type Recorded struct {
 	TimeLimit  Seconds   `json:"time_limit_s"`
 	UsedMemory int64     `json:"used_memory_kib"` // for each processor
 	MovedBytes int64     `json:"moved_bytes"`
+	BeginMade  bool      `json:"begin_made"`
 
 	TaskStarts map[int]Instant `json:"task_starts"`
 	TaskEnds   map[int]Instant `json:"task_ends"`
@@ -240,7 +241,7 @@ func (j *Job) Decode(epoch *Epoch) *hpc.Job {
 		job.Recorded = &hpc.Recorded{
 			Eligible: at(rec.Eligible), Start: at(rec.Start), End: at(rec.End),
 			State: rec.State, Nodes: rec.Nodes, Processors: rec.Processors, Priority: rec.Priority,
-			TimeLimit:  time.Duration(rec.TimeLimit),
+			TimeLimit: time.Duration(rec.TimeLimit), BeginMade: rec.BeginMade,
 			TaskStarts: eachTask(rec.TaskStarts, at), TaskEnds: eachTask(rec.TaskEnds, at), TaskNodes: rec.TaskNodes,
 			TaskStates: rec.TaskStates,
 			UsedMemory: rec.UsedMemory, MovedBytes: rec.MovedBytes, TaskUsedMemory: rec.TaskUsedMemory,

@@ -24,13 +24,17 @@ func FromWorkload(w *workload.Workload) (*Run, error) {
 	j := &journal{builder: newBuilder()}
 	var events []rm.Event
 	jobs, started, impossible, dated := 0, 0, 0, hpc.HaveEligibleDates(w.Jobs.All())
+	marked := false // older traces do not say which begin times were made
+	for _, job := range w.Jobs.All() {
+		marked = marked || job.Recorded != nil && job.Recorded.BeginMade
+	}
 	for i := range w.Jobs.Len() {
 		job := w.Jobs.At(i)
 		if job.Recorded == nil {
 			continue
 		}
 		jobs++
-		if w.Rules[finished.NoteBegin] > 0 {
+		if job.Recorded.BeginMade || !marked && w.Rules[finished.NoteBegin] > 0 {
 			job = hpc.WithoutMadeBegin(job)
 		}
 		j.job(job)

@@ -47,6 +47,24 @@ func TestMadeBegin(t *testing.T) {
 	}
 }
 
+// TestMarkedBegin checks that a begin time that the builder made does not take away another job's begin time.
+func TestMarkedBegin(t *testing.T) {
+	at := func(s int64) hpc.Time { return hpc.Unix(1_700_000_000 + s) }
+	job := func(id string, made bool) *hpc.Job {
+		return &hpc.Job{ID: id, Submit: at(0), Request: hpc.Request{Begin: 5 * time.Second}, Recorded: &hpc.Recorded{
+			Eligible: at(5), Start: at(6), End: at(9), State: hpc.Completed, Processors: 1, BeginMade: made}}
+	}
+	w := &workload.Workload{Jobs: workload.JobsOf(job("1", true), job("2", false)), Rules: map[string]int{finished.NoteBegin: 1}}
+	r, err := FromWorkload(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := r.Jobs()
+	if err != nil || rows[0].AskedBegin != 0 || rows[1].AskedBegin != 5*time.Second {
+		t.Errorf("asked for begin times after %v and %v (%v), want 0 and 5s", rows[0].AskedBegin, rows[1].AskedBegin, err)
+	}
+}
+
 // TestRequestedSize checks that a run without recorded nodes and processors has those that the job requested.
 func TestRequestedSize(t *testing.T) {
 	request := hpc.Request{MinNodes: 3, Tasks: 6}

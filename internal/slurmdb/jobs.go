@@ -64,7 +64,7 @@ func (r *reader) readJobs() error {
 	// A reservation has one row per period between two changes.
 	join += " LEFT JOIN (SELECT id_resv, MAX(resv_name) AS resv_name FROM " + r.table("resv_table") +
 		" GROUP BY id_resv) v ON v.id_resv = j.id_resv AND j.id_resv != 0"
-	condition, args := r.window("j.time_submit", "j.time_end")
+	condition, args := r.jobWindow()
 	query := "SELECT " + strings.Join(names, ", ") + " FROM " + r.table("job_table") + " j" + join +
 		" WHERE j.deleted = 0 AND " + condition + " ORDER BY j.job_db_inx"
 	jobs := int64(0)

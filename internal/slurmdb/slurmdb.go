@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 
 	"rmreplay/internal/finished"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -242,6 +244,25 @@ func (r *reader) window(begin, end string) (condition string, args []any) {
 		args = append(args, r.opts.Start.UnixSeconds())
 	}
 	return condition, args
+}
+
+// jobWindow returns the SQL condition for jobs that overlap the window. It also selects all runs of jobs of which a run
+// in the window was requeued: the builder decides which of them belong to a job in the window.
+func (r *reader) jobWindow() (condition string, args []any) {
+	condition, args = r.window("j.time_submit", "j.time_end")
+	if r.opts.End == 0 || r.opts.Record != nil {
+		return condition, args
+	}
+	inWindow, more := r.window("q.time_submit", "q.time_end")
+	var states []string
+	for _, state := range []hpc.State{hpc.NodeFail, hpc.Preempted, hpc.BootFail} {
+		number, _ := slurmspec.JobStateNumber(state)
+		states = append(states, strconv.FormatUint(uint64(number), 10))
+	}
+	return fmt.Sprintf("(%s OR j.time_submit >= ? AND j.id_job IN (SELECT q.id_job FROM %s q WHERE q.deleted = 0 AND %s "+
+			"AND (q.state & %d != 0 OR q.state & %d IN (%s))))", condition, r.table("job_table"), inWindow, slurmspec.JobRequeue,
+			slurmspec.JobStateBase, strings.Join(states, ", ")),
+		slices.Concat(args, []any{r.opts.End.UnixSeconds()}, more)
 }
 
 // begin returns the beginning of the window, from which events count.

@@ -215,3 +215,20 @@ func TestSecondsOfOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestJobWindow checks that the window also selects the later runs of jobs that were requeued, and that the condition
+// has as many parameters as arguments.
+func TestJobWindow(t *testing.T) {
+	for _, opts := range []workload.ReadOptions{
+		{}, {Start: hpc.Unix(10)}, {End: hpc.Unix(20)}, {Start: hpc.Unix(10), End: hpc.Unix(20)},
+	} {
+		r := &reader{opts: Options{ReadOptions: opts}, cluster: "c"}
+		condition, args := r.jobWindow()
+		if strings.Count(condition, "?") != len(args) {
+			t.Errorf("%s: arguments %v", condition, args)
+		}
+		if later := strings.Contains(condition, "IN (7, 8, 9)"); later != (opts.End != 0) {
+			t.Errorf("%+v: %s", opts, condition)
+		}
+	}
+}

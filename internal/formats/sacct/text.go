@@ -594,13 +594,13 @@ func (s *textReader) distribute(extra int) []int {
 	return taken
 }
 
-// record adds a job or a step from its fields. The fields are valid only during the call.
-func (s *textReader) record(fields [][]byte, text []byte) error {
+// getter returns a function that returns one of the fields, or nil if the column is missing.
+func (s *textReader) getter(fields [][]byte) func(at int) []byte {
 	padded := false // a file whose IDs have blanks around them has blanks around texts, too
 	for _, at := range []int{s.at.jobID, s.at.jobIDRaw} {
 		padded = padded || at >= 0 && len(bytes.TrimSpace(fields[at])) < len(fields[at])
 	}
-	get := func(at int) []byte {
+	return func(at int) []byte {
 		if at < 0 {
 			return nil
 		}
@@ -609,6 +609,11 @@ func (s *textReader) record(fields [][]byte, text []byte) error {
 		}
 		return fields[at]
 	}
+}
+
+// record adds a job or a step from its fields. The fields are valid only during the call.
+func (s *textReader) record(fields [][]byte, text []byte) error {
+	get := s.getter(fields)
 	c := &s.at
 	id := get(c.jobID)
 	if len(id) == 0 {
@@ -638,23 +643,43 @@ func (s *textReader) record(fields [][]byte, text []byte) error {
 			timeError(get(c.end), err))
 	}
 	if r.Submit > 0 && !s.opts.InWindow(r.Submit, r.End) {
-		s.b.Outside(string(id), r.Submit, r.End)
-		return nil
+		return s.outside(&r, string(id), fields, text)
 	}
-	if r.Start, err = s.time(get(c.start)); err != nil {
-		return s.b.Unusable(finished.RuleNoRecord, string(text), "job %.40s: Start %.40q: %v", id, get(c.start),
-			timeError(get(c.start), err))
+	return s.job(&r, string(id), get, text)
+}
+
+// outside handles a job outside the window. A record that was submitted after the window may be read later, so outside
+// copies its fields: see [finished.Builder.Outside].
+func (s *textReader) outside(r *finished.Job, id string, fields [][]byte, text []byte) error {
+	if s.opts.End == 0 || r.Submit < s.opts.End || s.opts.Record != nil {
+		return s.b.Outside(id, r.Submit, r.End, nil)
 	}
-	if err := parseJobID(&r, string(id)); err != nil {
+	copied, text := make([][]byte, len(fields)), bytes.Clone(text)
+	all := bytes.Join(fields, nil)
+	for i, field := range fields {
+		copied[i], all = all[:len(field):len(field)], all[len(field):]
+	}
+	late := finished.Job{Submit: r.Submit, End: r.End}
+	return s.b.Outside(id, r.Submit, r.End, func() error { return s.job(&late, id, s.getter(copied), text) })
+}
+
+// job adds a job. r has its submission and its end.
+func (s *textReader) job(r *finished.Job, id string, get func(int) []byte, text []byte) error {
+	var err error
+	if r.Start, err = s.time(get(s.at.start)); err != nil {
+		return s.b.Unusable(finished.RuleNoRecord, string(text), "job %.40s: Start %.40q: %v", id, get(s.at.start),
+			timeError(get(s.at.start), err))
+	}
+	if err := parseJobID(r, id); err != nil {
 		return s.b.Unusable(finished.RuleNoRecord, string(text), "JobID: %v", err)
 	}
-	if err := s.details(&r, get); err != nil {
+	if err := s.details(r, get); err != nil {
 		return err
 	}
-	if err := s.b.CheckSlurm(&r, c.suspended >= 0); err != nil {
+	if err := s.b.CheckSlurm(r, s.at.suspended >= 0); err != nil {
 		return err
 	}
-	return s.b.Add(&r, string(text))
+	return s.b.Add(r, string(text))
 }
 
 // timeError adds a hint to the error about a time: the user's SLURM_TIME_FORMAT may have changed

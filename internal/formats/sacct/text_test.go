@@ -301,6 +301,20 @@ func TestSacctRequeue(t *testing.T) {
 	}
 }
 
+// TestSacctRequeueAfterWindow checks that a job keeps a later run that was submitted after the window.
+func TestSacctRequeueAfterWindow(t *testing.T) {
+	first, last := sacctLine("1", "a", "", 0, 10, 100, "PREEMPTED"), sacctLine("1", "a", "", 100, 110, 115, "COMPLETED")
+	late := sacctLine("2", "b", "", 70, 80, 90, "COMPLETED")
+	for _, text := range []string{first + late + last, late + last + first} {
+		w := readSacct(t, fewColumns+text, workload.ReadOptions{Start: hpc.Unix(1_700_000_000), End: hpc.Unix(1_700_000_060)})
+		job := w.Jobs.At(0)
+		if w.Jobs.Len() != 1 || job.RunTime != 5*time.Second || job.ExitCode != 0 || len(job.Recorded.LostRuns) != 1 ||
+			w.Rules[finished.NoteOutside] != 1 || w.Rows.Lost() != 0 {
+			t.Errorf("%s: %d jobs, %+v, rules %v", text, w.Jobs.Len(), job, w.Rules)
+		}
+	}
+}
+
 func TestSacctSteps(t *testing.T) {
 	w := readSacct(t, fewColumns+
 		sacctLine("1", "a", "", 0, -1, 60, "COMPLETED")+

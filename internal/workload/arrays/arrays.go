@@ -168,7 +168,9 @@ func BeginWhenEligible(job *hpc.Job, start hpc.Time) bool {
 	if delay <= job.Begin {
 		return false
 	}
-	job.Begin = delay
+	record := *r
+	record.BeginMade = true
+	job.Begin, job.Recorded = delay, &record
 	return true
 }
 
