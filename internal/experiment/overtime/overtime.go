@@ -62,6 +62,6 @@ func Ended(w *workload.Workload, speed float64, rows iter.Seq[*run.Row]) []run.W
 		"limits, in a table's map the unit of time_limit; with --time-limit twice-run-time, no job reaches its limit)",
 		quantity.Plural(n, "1 job ended", fmt.Sprint(n, " jobs ended")), quantity.Plural(n, "it was", "they were"))
 	const many = 2 // in logs of other resource managers up to a sixth of the jobs are such jobs (HPC2N)
-	affects := n*many > ended && !transform.ChangesLimits(w.Transforms)
+	affects := n*many >= ended && !transform.ChangesLimits(w.Transforms)
 	return []run.Warning{{Code: run.EndsAtLimit, Text: text, AffectsResult: affects}}
 }
