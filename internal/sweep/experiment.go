@@ -428,7 +428,11 @@ func (e *Experiment) checkVariants(check CheckVariant) error {
 			case a.what == "releases": // a replay needs a cluster
 				options = slices.Concat(e.Slurm.Clusters[0].Options, options)
 			case a.what == "policies" && len(e.Sim.Machines) > 0: // the model of Slurm needs a cluster
-				options = slices.Concat(e.Sim.Machines[0].Options, options)
+				for _, o := range e.Sim.Machines[0].Options {
+					if o.Name == "cluster" {
+						options = append(Options{o}, options...)
+					}
+				}
 			}
 			if err := check(a.command, options.arguments()); err != nil {
 				return errorAt(v.Line, "%s: %s: %w", a.what, v.Name, err)
